@@ -75,6 +75,7 @@ def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
     return any(
         one.transactional_id == transaction.transactional_id
         and str(finding.tp) in one.partitions
+        and any(finding.tp in each.partitions for each in transaction.decisions)
         and transaction.decided_ms <= run.history.wall_ms(ns) + SLACK_MS
         and run.history.wall_ms(ns) - SLACK_MS <= _completed_ms(transaction)
         for transaction in _logged(run, finding)

@@ -173,8 +173,9 @@ class LabelledRun:
 
     def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
         """Coordinators of this partition of the log that loaded, and lost, what was not committed: each led
-        before the next transaction of the id began, and its successor after this one did."""
-        until_ns = self.next_ns(op)
+        before the transaction was over, and its successor after it began. It is over when its client has seen
+        it committed, or the next one of the id begins."""
+        until_ns = op.complete_ns if op.outcome == OK else self.next_ns(op)
         return [
             old
             for old, new in self._went_back.get(partition, ())

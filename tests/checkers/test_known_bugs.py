@@ -13,9 +13,10 @@ from core.session import UNAWAITED
 from core.wire import Seen
 from history import evidence
 from history.events import Event, RequestSeen, TransactionsOpen
+from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
-from tests.checkers.logs.made import batch, whole
+from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
@@ -324,6 +325,15 @@ def moved(built: Built, *sent: tuple[float, float]) -> Built:
     return built
 
 
+def committed_before(built: Built) -> Built:
+    """The first transaction was committed, and its record is visible."""
+    built.ops[0].outcome = Outcome.OK
+    for op in built.ops:
+        if op.f == "final" and built.processes[op.process].isolation == Isolation.READ_COMMITTED:
+            op.mops.insert(0, Read(tp=0, offset=0, value=value_of(1, 0)))
+    return built
+
+
 def after_abort(*visible: int) -> Built:
     """A commit after an abort that was quick: of its records in x and y those in `visible` can be read."""
     return late_end(first=Outcome.FAIL, slow_s=1, visible=visible)
@@ -419,6 +429,60 @@ def test_a_marker_that_a_rule_let_go_within_the_next_transaction_is_evidence(
     bad = {name: a for name, a in check_run(run, without_spark=True).anomalies.items() if a.disallowed}
     assert set(bad) == {"lost-write", "torn-txn"}
     assert {a.known_bug for a in bad.values()} == {bug}
+
+
+MARKED_LATE = tuple(late_request("write_txn_markers", "producer 7/0, x-0"))
+
+
+@pytest.mark.parametrize(
+    ("built", "bug"),
+    [
+        (moved(after_abort(1), (20, 20.5), (20, 20.5)), "KAFKA-19446"),
+        (moved(after_abort(1), (21.2, 21.5), (20, 20.5)), ""),  # x had no record of it when the marker came
+        (moved(after_abort(0), (20, 20.5), (20, 20.5)), ""),  # it is lost in y
+        (moved(late_end(first=Outcome.FAIL, slow_s=1, visible=(1,), gone=(0,)), (20, 20.5), (20, 20.5)), ""),
+        (moved(late_end(first=Outcome.FAIL, slow_s=1, visible=(1,), gone=(1,)), (20, 20.5), (20, 20.5)), ""),
+        (committed_before(moved(after_abort(1), (20, 20.5), (20, 20.5))), ""),  # it was no abort that came
+    ],
+)
+def test_a_late_marker_decides_what_was_there_when_it_came(tmp_path: Path, built: Built, bug: str) -> None:
+    found = labels_of(tmp_path / "run", built, *MARKED_LATE, producers=epochs((1, 2)))
+    assert ("lost-write" in found, set(found.values())) == (True, {bug})
+
+
+@pytest.mark.parametrize(
+    ("second", "ns", "bug"),
+    [
+        ("visible", (21.2, 21.5), "KAFKA-19446"),  # sent after the marker, it has the transaction's own end
+        ("hidden", (20.5, 20.8), "KAFKA-19446"),
+        ("visible", (20.5, 20.8), ""),  # the marker that hid the first one would have hidden it, too
+        ("hidden", (21.2, 21.5), ""),
+        ("gone", (20.5, 20.8), ""),
+    ],
+)
+def test_a_late_marker_decides_all_records_before_it_and_none_behind(
+    tmp_path: Path, second: str, ns: tuple[float, float], bug: str
+) -> None:
+    built = moved(after_abort(1), (20, 20.5), (20, 20.5))
+    value = value_of(1, 9)
+    built.ops[1].mops.append(Send(tp=0, value=value, offset=6, ns=(round(ns[0] * S), round(ns[1] * S))))
+    for op in built.ops:
+        level = built.processes[op.process].isolation if op.f == "final" else None
+        if (second == "visible" and level is not None) or (
+            second == "hidden" and level == Isolation.READ_UNCOMMITTED
+        ):
+            last = max((at for at, mop in enumerate(op.mops) if mop.tp == 0), default=-1)
+            op.mops.insert(last + 1, Read(tp=0, offset=6, value=value))
+    found = labels_of(tmp_path / "run", built, *MARKED_LATE, producers=epochs((1, 2)))
+    assert found == {"lost-write": bug, "torn-txn": bug}
+
+
+@pytest.mark.parametrize(("comes_s", "bug"), [(20.5, "KAFKA-19446"), (21.5, "")])
+def test_a_late_marker_came_before_what_was_read_too_early(tmp_path: Path, comes_s: float, bug: str) -> None:
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.3), (20, 20.3))
+    built.ops[1].mops.append(Read(tp=0, offset=5, value=value_of(1, 1), ns=(21 * S - 1, 21 * S)))
+    late = late_request("write_txn_markers", "producer 7/0, x-0", comes_s=comes_s)
+    assert labels_of(tmp_path / "run", built, *late, producers=epochs((1, 2)))["precommitted-read"] == bug
 
 
 @pytest.mark.parametrize("twin", [False, True])
@@ -525,6 +589,38 @@ def test_the_first_records_of_a_fresh_partition(tmp_path: Path, built: Built, bu
     assert (lost.known_bug, lost.allowed, verdict.exit_code) == (bug, False, 1)
 
 
+def test_without_an_acknowledgement_none_was_inferred(tmp_path: Path) -> None:
+    """The record of a transaction in doubt, which took effect elsewhere."""
+    built = fresh((0, None), (1, 1))
+    built.tps.append("y")
+    built.processes[1].txn_id = 0
+    op = built.ops[1]
+    op.txn, op.outcome = True, Outcome.INFO
+    op.mops = [
+        Send(tp=0, value=value_of(1, 0), outcome=Outcome.INFO),
+        Send(tp=0, value=value_of(1, 1), offset=1),
+        Send(tp=1, value=value_of(1, 2), offset=0),
+    ]
+    for final in built.ops:
+        if final.f == "final":
+            final.mops.append(Read(tp=1, offset=0, value=value_of(1, 2)))
+            level = built.processes[final.process].isolation
+            built.bounds.append(Bound(tp=1, isolation=level, end=20, read_to=20))
+    found = labels_of(tmp_path / "run", built)
+    assert found
+    assert set(found.values()) == {""}
+
+
+@pytest.mark.parametrize(("polled", "bug"), [(False, "KAFKA-15591"), (True, "")])
+def test_a_record_that_a_consumer_got_was_in_the_log(tmp_path: Path, polled: bool, bug: str) -> None:
+    built = fresh((0, None), (1, 1))
+    built.processes[4] = Process(slot=4, acks=-2)
+    poll = Op(process=4, f="poll", invoke=20 * S, complete=21 * S)
+    poll.mops = [Read(tp=0, offset=0, value=value_of(1, 0))] if polled else []
+    built.ops.append(poll)
+    assert labels_of(tmp_path / "run", built)["lost-write"] == bug
+
+
 def test_with_one_request_in_flight_no_second_batch_can_overtake_the_first(tmp_path: Path) -> None:
     built = fresh((0, None), (1, 1))
     built.processes[1].in_flight = 1
@@ -554,7 +650,11 @@ def test_losses_and_duplicates_of_one_burst_have_each_its_own_bug(tmp_path: Path
 
 
 def hanging(
-    folder: Path, settings: dict[str, Any], *rows: OpenTransaction, acknowledged: Send | None = None
+    folder: Path,
+    settings: dict[str, Any],
+    *rows: OpenTransaction,
+    acknowledged: Send | None = None,
+    outcome: Outcome = Outcome.FAIL,
 ) -> Verdict:
     """A log that ends at 20, and whose last stable offset is 5: there stands a record of a transaction that
     was aborted, which no broker acknowledged."""
@@ -563,7 +663,7 @@ def hanging(
     send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
     send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
     built.processes[2] = Process(txn_id=0)
-    gave_up = Op(process=2, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=Outcome.FAIL)
+    gave_up = Op(process=2, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=outcome)
     gave_up.mops = [acknowledged or Send(tp=0, value=late, outcome=Outcome.INFO)]
     built.ops += [send, gave_up]
     for bound in built.bounds:
@@ -620,3 +720,50 @@ def test_a_transaction_that_no_coordinator_claims(
     assert ("hanging-txn" in verdict.anomalies) is bool(there)
     if len(there) == 1:
         assert verdict.anomalies["hanging-txn"].known_bug == bug
+
+
+@pytest.mark.parametrize(
+    ("outcome", "record", "bug"),
+    [
+        (Outcome.FAIL, Send(tp=0, value=value_of(2, 0), outcome=Outcome.INFO), "KAFKA-14402"),
+        (Outcome.INFO, Send(tp=0, value=value_of(2, 0), outcome=Outcome.INFO), "KAFKA-14402"),
+        (Outcome.FAIL, Send(tp=0, value=value_of(2, 0), offset=5), ""),  # a broker acknowledged it in time
+        (Outcome.OK, Send(tp=0, value=value_of(2, 0), offset=5), ""),
+        (Outcome.FAIL, Send(tp=0, value=value_of(2, 7), outcome=Outcome.INFO), ""),  # another record is open
+    ],
+)
+def test_a_late_record_was_never_acknowledged(
+    tmp_path: Path, outcome: Outcome, record: Send, bug: str
+) -> None:
+    found = hanging(tmp_path / "run", UNVERIFIED, open_txn(), acknowledged=record, outcome=outcome).anomalies
+    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
+
+
+@pytest.mark.parametrize(
+    ("markers", "bug"),
+    [
+        ([(4, 7, 14_000)], "KAFKA-14402"),
+        ([], ""),  # it never got one
+        ([(4, 8, 14_000)], ""),  # of another producer
+        ([(4, 7, 9_000)], ""),  # of the transaction before: the record was made later
+        ([(4, 7, 14_000), (6, 7, 15_000)], ""),  # another one ended it
+    ],
+)
+def test_a_late_record_stands_behind_the_marker_of_its_transaction(
+    tmp_path: Path, markers: list[tuple[int, int, int]], bug: str
+) -> None:
+    """markers: offset, producer id and time."""
+    hanging(tmp_path / "run", UNVERIFIED, open_txn())
+    run = Run(tmp_path / "run")
+    tp = TopicPartition("x", 0)
+    batches = [batch(tp, 1, 5, producer_id=7, producer_epoch=1, base_timestamp=11_000, transactional=True)]
+    control = []
+    for offset, producer_id, ms in markers:
+        known = {"producer_id": producer_id, "producer_epoch": 1}
+        batches.append(batch(tp, 1, offset, **known, base_timestamp=ms, transactional=True, control=True))
+        control.append(at(tp, 1, offset=offset, timestamp=ms, name="ABORT", **known))
+    batches.sort(key=lambda row: int(row["base"]))
+    rows = {"partitions": [whole(tp, 1)], "batches": batches, "control": control}
+    evidence.write(run.evidence, logs(rows, [1]))
+    found = check_run(run, without_spark=True).anomalies
+    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)

@@ -1,5 +1,6 @@
 """KAFKA-20734: the label needs the line of the coordinator's log, of the right time and partitions."""
 
+from collections.abc import Set
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,9 +33,9 @@ def line(at_s: float, *partitions: str, transactional_id: str = ID) -> str:
     )
 
 
-def torn(outcome: Outcome, visible: set[int], *, next_at_s: int = 60) -> Built:
+def torn(outcome: Outcome, visible: Set[int], *, next_at_s: int = 60, gone: Set[int] = frozenset()) -> Built:
     """A transaction from 10 s to 14 s with a record in each of x, y, z; consumers see those in `visible`. The
-    next one of the same id commits at `next_at_s`."""
+    others are hidden; the log has not those in `gone`. The next one of the same id commits at `next_at_s`."""
     built = Built(tps=["x", "y", "z"])
     built.processes[1] = Process(txn_id=0)
     op = Op(process=1, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=outcome)
@@ -46,7 +47,7 @@ def torn(outcome: Outcome, visible: set[int], *, next_at_s: int = 60) -> Built:
         built.processes[process] = Process(isolation=level, acks=-2, slot=process)
         final = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
         for tp in range(3):
-            if tp in visible or level == Isolation.READ_UNCOMMITTED:
+            if tp not in gone and (tp in visible or level == Isolation.READ_UNCOMMITTED):
                 final.mops.append(Read(tp=tp, offset=0, value=value_of(1, tp)))
             built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
         built.ops.append(final)
@@ -62,6 +63,31 @@ def judged(folder: Path, built: Built, *lines: str) -> Verdict:
 
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+def beside(built: Built, *, visible: bool = True) -> Built:
+    """The transaction has a second record in z."""
+    (mine, *_) = built.ops
+    value = value_of(1, 9)
+    mine.mops.append(Send(tp=2, value=value, offset=1, ns=(10 * S, 11 * S)))
+    for op in built.ops:
+        if op.f == "final" and (
+            visible or built.processes[op.process].isolation == Isolation.READ_UNCOMMITTED
+        ):
+            op.mops.append(Read(tp=2, offset=1, value=value))
+    return built
+
+
+def followed(built: Built) -> Built:
+    """The next transaction of the same id is aborted; its record in x was acknowledged at 31 s."""
+    after = Op(process=1, f="txn", invoke=30 * S, complete=32 * S, txn=True, outcome=FAIL, deliberate=True)
+    after.mops = [Send(tp=0, value=value_of(1, 20), offset=7, ns=(30 * S, 31 * S))]
+    built.ops.append(after)
+    for op in built.ops:
+        if op.f == "final" and built.processes[op.process].isolation == Isolation.READ_UNCOMMITTED:
+            last = max(at for at, mop in enumerate(op.mops) if isinstance(mop, Read) and mop.tp == 0)
+            op.mops.insert(last + 1, Read(tp=0, offset=7, value=value_of(1, 20)))
+    return built
 
 
 @pytest.mark.parametrize(
@@ -82,6 +108,20 @@ OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
         (torn(OK, {0}), [line(12, "z-0")], False),  # y got its marker, and is not visible
         (torn(FAIL, {0, 2}), [line(12, "z-0")], False),
         (torn(INFO, {0, 2}), [line(12, "z-0")], False),  # x and y got their markers, and differ
+        # answered OK, and aborted wherever it had markers
+        (torn(OK, {2}), [line(12, "z-0")], False),
+        (torn(FAIL, {0, 1}), [line(12, "z-0")], False),
+        # the log lacks a record: that of z, or one beside it
+        (torn(OK, {0, 1}, gone={2}), [line(12, "z-0")], False),
+        (torn(OK, {0}, gone={2}), [line(12, "y-0", "z-0")], False),
+        (torn(OK, {0, 1}, gone={0}), [line(12, "z-0")], False),
+        # two records in z, of which one can be read: one marker decides both
+        (beside(torn(OK, {0, 1})), [line(12, "z-0")], False),
+        (beside(torn(OK, {0, 1}), visible=False), [line(12, "z-0")], True),
+        (beside(torn(OK, {0, 1}, gone={2})), [line(12, "z-0")], False),
+        # the next one had an acknowledgement at 31 s, and is aborted: the first one is over by then
+        (followed(torn(OK, {0, 1})), [line(30.5, "z-0")], True),
+        (followed(torn(OK, {0, 1})), [line(40, "z-0")], False),
     ],
 )
 def test_only_partitions_without_a_marker_may_differ(
@@ -94,19 +134,8 @@ def test_only_partitions_without_a_marker_may_differ(
     assert set(found.values()) == ({"KAFKA-20734"} if labelled else {""})
 
 
-@pytest.mark.parametrize(
-    ("lines", "claimed", "labelled"),
-    [
-        ([line(12, "x-0")], "", True),
-        ([line(12, "x-0")], ID, False),  # its coordinator will still end it
-        ([line(12, "y-0")], "", False),
-        ([line(12, "x-0", transactional_id="another")], "", False),
-        ([], "", False),
-    ],
-)
-def test_a_partition_that_waits_for_its_marker_for_ever(
-    tmp_path: Path, lines: list[str], claimed: str, labelled: bool
-) -> None:
+def hanging(folder: Path, claimed: str, coordinator: int) -> Run:
+    """The transaction's record in x stays open; `claimed`: the id under which this node claims it."""
     built = torn(OK, {1, 2})
     for bound in built.bounds:
         if bound.tp == 0 and bound.isolation == Isolation.READ_COMMITTED:
@@ -120,12 +149,32 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
         producer_id=7,
         producer_epoch=0,
         start=0,
-        coordinator=2,
+        coordinator=coordinator,
         transactional_id=claimed,
     )
     opened = TransactionsOpen(ns=92 * S, rows=(row,))
-    run = write_run(tmp_path / "run", tables, events=(STARTED, opened, RECOVERED))
+    run = write_run(folder, tables, events=(STARTED, opened, RECOVERED))
     (run.cluster / "2").mkdir(parents=True)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("lines", "claimed", "coordinator", "labelled"),
+    [
+        ([line(12, "x-0")], "", 2, True),
+        ([line(12, "x-0")], ID, 2, False),  # its coordinator will still end it
+        ([line(12, "x-0")], "", -1, False),  # it did not answer, and may claim it
+        ([line(12, "y-0")], "", 2, False),
+        ([line(12, "x-0", transactional_id="another")], "", 2, False),
+        ([line(9, "x-0")], "", 2, False),  # of a transaction before
+        ([line(61, "x-0")], "", 2, False),  # of a later one
+        ([], "", 2, False),
+    ],
+)
+def test_a_partition_that_waits_for_its_marker_for_ever(
+    tmp_path: Path, lines: list[str], claimed: str, coordinator: int, labelled: bool
+) -> None:
+    run = hanging(tmp_path / "run", claimed, coordinator)
     (run.cluster / "2" / "server.log").write_text("".join(lines))
     verdict = check_run(run, without_spark=True)
     label = "KAFKA-20734" if labelled else ""

@@ -14,7 +14,7 @@ from history.broker_logs import broker_logs
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.checkers.test_markers_left_out import ID, line, torn
+from tests.checkers.test_markers_left_out import ID, beside, hanging, line, torn
 from tests.histories.built import Built
 from tests.histories.folders import check_run, write_run
 
@@ -79,6 +79,7 @@ def log(*records: TransactionRecord, whole: bool = True) -> CoordinatorLog:
 
 EARLIER = record(5, "CompleteCommit")
 LACKS_Z = log(EARLIER, record(10.5, "Ongoing", "x-0", "y-0"), record(13.5, "PrepareCommit", "x-0", "y-0"))
+LACKS_X = log(EARLIER, record(10.5, "Ongoing", "y-0", "z-0"), record(13.5, "PrepareCommit", "y-0", "z-0"))
 LACKS_ALL = log(EARLIER)
 ABORTS = ("x-0", "y-0", "z-0")
 COMMITTED = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13.5, "PrepareCommit", *ABORTS))
@@ -165,6 +166,16 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, "y-0")], False),
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS, transactional_id="txn-9")], False),
         (torn(OK, {1}), COMMITTED, [sent(False, 11, *ABORTS)], False),
+        (torn(OK, {1}), COMMITTED, [B, C, sent(True, 11, *ABORTS)], False),  # no abort was sent
+        # near misses: the records
+        (torn(OK, {0, 1}, gone={2}), LACKS_Z, [B, C], False),
+        (torn(OK, {0, 1}, gone={0}), LACKS_Z, [B, C], False),
+        (torn(OK, {1}, gone={2}), COMMITTED, [B, C, sent(False, 11, *ABORTS)], False),
+        (beside(torn(OK, {0, 1})), LACKS_Z, [B, C], False),  # one marker decides both records of z
+        (beside(torn(OK, {0, 1}), visible=False), LACKS_Z, [B, C], True),
+        # what came after the marker that was sent too early has the transaction's own end
+        (beside(torn(OK, {0, 1})), COMMITTED, [B, C, sent(False, 11, *ABORTS)], True),
+        (beside(torn(OK, {0, 1, 2}), visible=False), COMMITTED, [B, C, sent(False, 11, *ABORTS)], False),
     ],
 )
 def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
@@ -175,6 +186,34 @@ def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
     assert found
     assert verdict.exit_code == 1
     assert set(found.values()) == ({"uncommitted-state"} if labelled else {""})
+
+
+def test_another_partition_of_the_log_that_is_whole_says_nothing(tmp_path: Path) -> None:
+    """Of the two partitions the one of this id was not read as a whole."""
+    other = replace(EARLIER, partition=4, transactional_id="another")
+    logged = CoordinatorLog(records=(*LACKS_Z.records, other), whole=frozenset({4}))
+    found = judged(tmp_path / "run", torn(OK, {0, 1}), logged, B, C).anomalies
+    assert {each.known_bug for each in found.values() if each.disallowed} == {""}
+
+
+@pytest.mark.parametrize(
+    ("logged", "claimed", "coordinator", "labelled"),
+    [
+        (LACKS_X, "", 2, True),
+        (LACKS_X, ID, 2, False),  # its coordinator will still end it
+        (LACKS_X, "", -1, False),
+        (COMMITTED, "", 2, False),
+    ],
+)
+def test_a_partition_that_the_log_does_not_name_stays_open(
+    tmp_path: Path, logged: CoordinatorLog, claimed: str, coordinator: int, labelled: bool
+) -> None:
+    run = hanging(tmp_path / "run", claimed, coordinator)
+    (run.cluster / "2" / "server.log").write_text(B + C)
+    write_evidence(run, logged)
+    found = check_run(run, without_spark=True).anomalies
+    label = "uncommitted-state" if labelled else ""
+    assert {found[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
 
 
 def test_markers_left_out_explain_first(tmp_path: Path) -> None:

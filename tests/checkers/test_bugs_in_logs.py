@@ -1,0 +1,330 @@
+"""Labels of findings in brokers' logs: of the same transaction, at the same time, by what the bug can do.
+
+Each history is judged by the rules about logs themselves; the near misses leave nearly the same marks.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers.known_bugs import KNOWN_BUGS, VERIFICATION, labels_of_logs
+from checkers.logs import answers, decisions
+from core.op import Outcome, TopicPartition
+from history import evidence
+from history.events import Event
+from history.reader import load
+from history.tables import TABLES
+from tests.checkers.logs.made import tables
+from tests.checkers.logs.test_answers import BEGAN_MS
+from tests.checkers.logs.test_decisions import P0, P1, PRODUCER, Cluster
+from tests.checkers.test_known_bugs import late_request
+from tests.checkers.test_markers_left_out import ID, line
+from tests.checkers.test_uncommitted_state import leads
+from tests.histories.built import Built, Op, Process, Send
+from tests.histories.folders import RECOVERED, STARTED, write_run
+
+OK, FAIL = Outcome.OK, Outcome.FAIL
+MS = 1_000_000
+T1, T2, T3 = 1_000, 20_000, 40_000
+"""When the transactions of the one client begin, in ms; each takes 400 ms."""
+
+
+class Logs(Cluster):
+    """Times in ms since the run began."""
+
+    def _batch(self, tp: TopicPartition, ms: int, columns: dict[str, Any]) -> int:
+        return super()._batch(tp, BEGAN_MS + ms, columns)
+
+    def coordinator(self, state: str, ms: int, *tps: TopicPartition, epoch: int = 0, **row: Any) -> None:
+        if "start_ms" in row:
+            row["start_ms"] += BEGAN_MS
+        super().coordinator(state, ms, *tps, epoch=epoch, **row)
+        self.made["transaction_log"][-1] |= {"transactional_id": ID, "timestamp": BEGAN_MS + ms}
+
+    def marker(self, tp: TopicPartition, ms: int, name: str, epoch: int = 0, coordinator: int = 4) -> int:
+        offset = super().marker(tp, ms, name, epoch, coordinator)
+        self.made["control"][-1]["timestamp"] = BEGAN_MS + ms
+        return offset
+
+
+def labels(
+    folder: Path,
+    logs: Cluster,
+    *outcomes: Outcome,
+    lines: tuple[str, ...] = (),
+    events: tuple[Event, ...] = (),
+    settings: dict[str, Any] | None = None,
+) -> dict[str, str]:
+    """Rule -> label of what it found. outcomes: of the client's transactions, those of T1, T2 and T3."""
+    built = Built(tps=["q"], processes={0: Process(txn_id=0)})
+    for number, (begin, outcome) in enumerate(zip((T1, T2, T3), outcomes, strict=False)):
+        op = Op(process=0, f="txn", invoke=(begin - 100) * MS, complete=(begin + 300) * MS, txn=True)
+        op.outcome, op.mops = outcome, [Send(tp=0, value=number)]
+        built.ops.append(op)
+    known = {"process": 0, "producer_id": PRODUCER, "producer_epoch": 0, "epoch_cnt": 1, "ns": 1}
+    made = built.tables() | {"producers": pa.Table.from_pylist([known], TABLES["producers"])}
+    run = write_run(folder, made, settings=settings, events=(STARTED, *events, RECOVERED))
+    (run.cluster / "1").mkdir(parents=True)
+    (run.cluster / "1" / "server.log").write_text("".join(lines))
+    evidence.write(run.evidence, tables(logs.made))
+    history, kept = load(run), evidence.Evidence.load(run.evidence)
+    found = [*decisions.judge(kept).findings, *answers.judge(kept, history).findings]
+    named = labels_of_logs(history, kept, found)
+    assert all(bug in ("", *KNOWN_BUGS) for bug in named)
+    return {one.rule: bug for one, bug in zip(found, named, strict=True)}
+
+
+def left_out() -> Logs:
+    """The marker of T2 in q-1 was left out; T3 aborts, and its marker ends the record of T2 there."""
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.coordinator("Ongoing", T2, P0, P1, start_ms=T2)
+    for tp in (P0, P1):
+        logs.records(tp, T2 + 1)
+    logs.coordinator("PrepareCommit", T2 + 20, P0, P1, start_ms=T2)
+    logs.marker(P0, T2 + 30, "COMMIT")
+    logs.coordinator("CompleteCommit", T2 + 40, start_ms=T2)
+    logs.transaction(T3, P0, P1, commit=False)
+    return logs
+
+
+LEFT_OUT = {"partitions-marked", "decisions-agree"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "bug"),
+    [
+        ((line(20.03, "q-1"),), "KAFKA-20734"),
+        ((line(20.03, "q-0", "q-1"),), "KAFKA-20734"),
+        ((), ""),
+        ((line(1.003, "q-1"),), ""),  # of T1
+        ((line(20.01, "q-1"),), ""),  # before the decision
+        ((line(20.05, "q-1"),), ""),  # after its coordinator had completed it
+        ((line(40.003, "q-1"),), ""),  # of T3
+        ((line(20.03, "q-0"),), ""),
+        ((line(20.03, "q-1", transactional_id="another"),), ""),
+        # a coordinator that lost its state leaves out no marker
+        ((leads(20.01, 2, 1, 78, 77, "2,3", 0), leads(20.02, 3, 2, 77, 77, "3", 0)), ""),
+    ],
+)
+def test_a_marker_was_left_out_of_this_transaction_in_this_partition(
+    tmp_path: Path, lines: tuple[str, ...], bug: str
+) -> None:
+    found = labels(tmp_path / "run", left_out(), OK, OK, FAIL, lines=lines)
+    assert found == dict.fromkeys(LEFT_OUT, bug)
+
+
+def test_a_marker_that_was_left_out_explains_no_marker_without_a_decision(tmp_path: Path) -> None:
+    logs = left_out()
+    logs.marker(P1, T3 + 50, "COMMIT", epoch=3)
+    found = labels(tmp_path / "run", logs, OK, OK, FAIL, lines=(line(20.03, "q-1"), line(40.05, "q-1")))
+    assert found == {**dict.fromkeys(LEFT_OUT, "KAFKA-20734"), "marker-decided": ""}
+
+
+# ---- state that is not committed
+
+B, C = leads(20.001, 2, 1, 78, 77, "2,3", 0), leads(20.008, 3, 2, 77, 77, "3", 0)
+"""While T2 is open, coordinator epoch 1 loads what the one of epoch 2 has not got."""
+EARLIER = leads(0.2, 2, 1, 78, 77, "2,3", 0), leads(0.9, 3, 2, 77, 77, "3", 0)
+LATER = leads(45, 2, 1, 78, 77, "2,3", 0), leads(46, 3, 2, 77, 77, "3", 0)
+
+
+def aborted_early(coordinator: int = 1) -> Logs:
+    """A coordinator aborts T2 in q-1 by a decision that the log lacks; T2 commits."""
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.coordinator("Ongoing", T2, P0, P1, start_ms=T2)
+    for tp in (P0, P1):
+        logs.records(tp, T2 + 1)
+    logs.marker(P1, T2 + 5, "ABORT", coordinator=coordinator)
+    logs.coordinator("PrepareCommit", T2 + 20, P0, P1, start_ms=T2)
+    for tp in (P0, P1):
+        logs.marker(tp, T2 + 30, "COMMIT")
+    logs.coordinator("CompleteCommit", T2 + 40, start_ms=T2)
+    logs.transaction(T3, P0, P1)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("logs", "lines", "bug"),
+    [
+        (aborted_early(), (B, C), "uncommitted-state"),
+        (aborted_early(), (), ""),
+        (aborted_early(), EARLIER, ""),  # B14: before any transaction
+        (aborted_early(), LATER, ""),
+        (aborted_early(coordinator=4), (B, C), ""),  # another one wrote that marker
+        (aborted_early(), (B.replace("state-0", "state-3"), C.replace("state-0", "state-3")), ""),
+    ],
+)
+def test_the_coordinator_that_lost_its_state_wrote_the_marker(
+    tmp_path: Path, logs: Logs, lines: tuple[str, ...], bug: str
+) -> None:
+    found = labels(tmp_path / "run", logs, OK, OK, OK, lines=lines)
+    assert found == {"marker-decided": bug, "decisions-agree": bug}
+
+
+def unnamed() -> Logs:
+    """T2 has a record in q-1, and the log does not name that partition; T3 aborts it there."""
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.coordinator("Ongoing", T2, P0, start_ms=T2)
+    for tp in (P0, P1):
+        logs.records(tp, T2 + 1)
+    logs.coordinator("PrepareCommit", T2 + 20, P0, start_ms=T2)
+    logs.marker(P0, T2 + 30, "COMMIT")
+    logs.coordinator("CompleteCommit", T2 + 40, start_ms=T2)
+    logs.transaction(T3, P0, P1, commit=False)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("lines", "bug"),
+    [((B, C), "uncommitted-state"), ((), ""), (EARLIER, ""), (LATER, ""), ((line(20.03, "q-1"),), "")],
+)
+def test_the_log_lacks_a_partition_of_the_transaction(
+    tmp_path: Path, lines: tuple[str, ...], bug: str
+) -> None:
+    found = labels(tmp_path / "run", unnamed(), OK, OK, FAIL, lines=lines)
+    assert found == {"partitions-named": bug, "decisions-agree": bug}
+
+
+@pytest.mark.parametrize(("lines", "bug"), [((B, C), "uncommitted-state"), (EARLIER, ""), (LATER, "")])
+def test_the_log_lacks_a_decision_that_a_client_got(tmp_path: Path, lines: tuple[str, ...], bug: str) -> None:
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.transaction(T2, P0, P1, commit=False)
+    assert labels(tmp_path / "run", logs, OK, OK, lines=lines) == {"answers-decided": bug}
+
+
+# ---- KAFKA-19446
+
+
+def marked_late() -> Logs:
+    """The COMMIT marker of T1 in q-1 comes again while T2 is open, which aborts."""
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.coordinator("Ongoing", T2, P0, P1, start_ms=T2)
+    for tp in (P0, P1):
+        logs.records(tp, T2 + 1)
+    logs.marker(P1, T2 + 10, "COMMIT")
+    logs.coordinator("PrepareAbort", T2 + 20, P0, P1, start_ms=T2)
+    for tp in (P0, P1):
+        logs.marker(tp, T2 + 30, "ABORT")
+    logs.coordinator("CompleteAbort", T2 + 40, start_ms=T2)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("first", "late", "bug"),
+    [
+        (OK, {}, "KAFKA-19446"),
+        (FAIL, {}, ""),  # the transaction before asked for an abort
+        (OK, {"comes_s": 20.05}, ""),  # when it came, that marker stood there
+        (OK, {"comes_s": 19.95}, ""),
+        (OK, {"comes_s": 1.25}, ""),  # within its own transaction
+        (OK, {"caught_s": 20.005}, ""),  # a marker of T2
+        (OK, {"named": f"producer {PRODUCER}/0, q-0"}, ""),
+        (OK, {"named": f"producer {PRODUCER + 1}/0, q-1"}, ""),
+        (OK, {"named": f"producer {PRODUCER}/1, q-1"}, ""),
+    ],
+)
+def test_the_marker_was_written_when_a_late_one_came(
+    tmp_path: Path, first: Outcome, late: dict[str, Any], bug: str
+) -> None:
+    given = {"named": f"producer {PRODUCER}/0, q-1", "caught_s": 1.2, "comes_s": 20.01} | late
+    events = tuple(late_request("write_txn_markers", **given))
+    found = labels(tmp_path / "run", marked_late(), first, FAIL, events=events)
+    assert {name: found[name] for name in ("marker-decided", "decisions-agree")} == {
+        "marker-decided": bug,
+        "decisions-agree": bug,
+    }
+
+
+# ---- KAFKA-17754
+
+
+def ended_late(*, sent_ms: int = 0) -> Logs:
+    """The EndTxn of T1, a commit, comes while T2 has a record in q-0; T2 goes on in q-1, and aborts. sent_ms:
+    when it sent one more record to q-0, which stands there before (0) or after the marker."""
+    logs = Logs()
+    logs.transaction(T1, P0)
+    logs.coordinator("Ongoing", T2, P0, start_ms=T2)
+    logs.records(P0, T2 + 1)
+    logs.coordinator("PrepareCommit", T2 + 10, P0, start_ms=T2)
+    if not sent_ms:
+        logs.records(P0, T2 + 11)
+    logs.marker(P0, T2 + 12, "COMMIT")
+    logs.coordinator("CompleteCommit", T2 + 14, start_ms=T2)
+    if sent_ms:
+        logs.records(P0, sent_ms)
+    logs.coordinator("Ongoing", T2 + 20, P1, start_ms=T2 + 20)
+    logs.records(P1, T2 + 21)
+    logs.coordinator("PrepareAbort", T2 + 30, P1, start_ms=T2 + 20)
+    logs.marker(P1, T2 + 31, "ABORT")
+    logs.coordinator("CompleteAbort", T2 + 35, start_ms=T2 + 20)
+    logs.transaction(T3, P0, commit=False)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("first", "late", "bug"),
+    [
+        (OK, {}, "KAFKA-17754"),
+        (FAIL, {}, ""),  # it asked for an abort
+        (OK, {"comes_s": 20.05}, ""),  # after the decision
+        (OK, {"comes_s": 20.002}, ""),  # and answered before it
+        (OK, {"comes_s": 1.25}, ""),
+        (OK, {"comes_s": 40.05}, ""),
+        (OK, {"caught_s": 20.005}, ""),
+        (OK, {"named": "another"}, ""),
+    ],
+)
+@pytest.mark.parametrize("sent_ms", [0, T2 + 16])
+def test_what_was_decided_when_a_late_end_came(
+    tmp_path: Path, first: Outcome, late: dict[str, Any], bug: str, sent_ms: int
+) -> None:
+    given = {"named": ID, "caught_s": 1.2, "comes_s": 20.01} | late
+    events = tuple(late_request("end_txn", **given))
+    found = labels(tmp_path / "run", ended_late(sent_ms=sent_ms), first, FAIL, FAIL, events=events)
+    wanted = {"answers-decided", "partitions-named", *([] if sent_ms else ["marker-decided"])}
+    assert {name: found[name] for name in wanted} == dict.fromkeys(wanted, bug)
+
+
+# ---- KAFKA-14402
+
+UNVERIFIED = {"broker_settings": {VERIFICATION: "false"}}
+
+
+def open_records(*, made_ms: int, marked: bool = True) -> Logs:
+    """T2 aborts; a record of it stands behind its marker in q-1, and was made at this time."""
+    logs = Logs()
+    logs.transaction(T1, P1)
+    logs.coordinator("Ongoing", T2, P0, P1, start_ms=T2)
+    logs.records(P0, T2 + 1)
+    logs.coordinator("PrepareAbort", T2 + 20, P0, P1, start_ms=T2)
+    logs.marker(P0, T2 + 30, "ABORT")
+    if marked:
+        logs.marker(P1, T2 + 30, "ABORT")
+    logs.coordinator("CompleteAbort", T2 + 40, start_ms=T2)
+    logs.records(P1, made_ms)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("logs", "settings", "bug"),
+    [
+        (open_records(made_ms=T2 + 2), UNVERIFIED, "KAFKA-14402"),
+        (open_records(made_ms=T2 + 2), {"kafka": "3.5.2"}, "KAFKA-14402"),
+        (open_records(made_ms=T2 + 2), None, ""),
+        (open_records(made_ms=T2 + 50), UNVERIFIED, ""),  # it was made after the marker: by no transaction
+        (open_records(made_ms=T2 + 2, marked=False), UNVERIFIED, ""),  # the marker was left out
+    ],
+)
+def test_a_record_behind_a_marker_that_is_younger(
+    tmp_path: Path, logs: Logs, settings: dict[str, Any] | None, bug: str
+) -> None:
+    found = labels(tmp_path / "run", logs, OK, FAIL, settings=settings)
+    assert found
+    assert set(found.values()) == {bug}
