@@ -173,8 +173,8 @@ class LabelledRun:
 
     def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
         """Coordinators of this partition of the log that loaded, and lost, what was not committed: each led
-        before the transaction was over, and its successor after it began. It is over when its client has seen
-        it committed, or the next one of the id begins."""
+        before the transaction had ended, and its successor after it began. It has ended when its client has
+        seen it committed, or the next one of the id begins."""
         until_ns = op.complete_ns if op.outcome == OK else self.next_ns(op)
         return [
             old

@@ -11,14 +11,16 @@ import pytest
 
 from checkers.known_bugs import KNOWN_BUGS, VERIFICATION, labels_of_logs
 from checkers.logs import answers, decisions
+from checkers.logs.judgement import LogFinding
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.events import Event
+from history.evidence import WRITE_TXN_MARKERS
 from history.reader import load
 from history.tables import TABLES
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_answers import BEGAN_MS
-from tests.checkers.logs.test_decisions import P0, P1, PRODUCER, Cluster
+from tests.checkers.logs.test_decisions import LOG, P0, P1, PRODUCER, Cluster, Made
 from tests.checkers.test_known_bugs import late_request
 from tests.checkers.test_markers_left_out import ID, line
 from tests.checkers.test_uncommitted_state import leads
@@ -233,7 +235,7 @@ def marked_late() -> Logs:
 def test_the_marker_was_written_when_a_late_one_came(
     tmp_path: Path, first: Outcome, late: dict[str, Any], bug: str
 ) -> None:
-    given = {"named": f"producer {PRODUCER}/0, q-1", "caught_s": 1.2, "comes_s": 20.01} | late
+    given: dict[str, Any] = {"named": f"producer {PRODUCER}/0, q-1", "caught_s": 1.2, "comes_s": 20.01} | late
     events = tuple(late_request("write_txn_markers", **given))
     found = labels(tmp_path / "run", marked_late(), first, FAIL, events=events)
     assert {name: found[name] for name in ("marker-decided", "decisions-agree")} == {
@@ -285,7 +287,7 @@ def ended_late(*, sent_ms: int = 0) -> Logs:
 def test_what_was_decided_when_a_late_end_came(
     tmp_path: Path, first: Outcome, late: dict[str, Any], bug: str, sent_ms: int
 ) -> None:
-    given = {"named": ID, "caught_s": 1.2, "comes_s": 20.01} | late
+    given: dict[str, Any] = {"named": ID, "caught_s": 1.2, "comes_s": 20.01} | late
     events = tuple(late_request("end_txn", **given))
     found = labels(tmp_path / "run", ended_late(sent_ms=sent_ms), first, FAIL, FAIL, events=events)
     wanted = {"answers-decided", "partitions-named", *([] if sent_ms else ["marker-decided"])}
@@ -328,3 +330,49 @@ def test_a_record_behind_a_marker_that_is_younger(
     found = labels(tmp_path / "run", logs, OK, FAIL, settings=settings)
     assert found
     assert set(found.values()) == {bug}
+
+
+# ---- early acts
+
+
+@pytest.mark.parametrize(
+    ("rule", "sent", "bug"),
+    [
+        ("markers-committed", (T2 + 30, 2, 5), "uncommitted-state"),
+        ("ends-committed", (T2 + 40, 2, 5), "uncommitted-state"),  # and sent the markers a moment later
+        ("markers-committed", (T2 + 30, 2, 4), ""),  # it had appended the decision itself
+        ("markers-committed", (T2 + 30, 3, 5), ""),  # another node sent them
+        ("markers-committed", (T1 + 30, 2, 5), ""),  # of the transaction before
+        ("markers-committed", (T3 + 30, 2, 5), ""),  # of the next one
+    ],
+)
+def test_a_coordinator_acted_upon_what_a_leader_before_it_had_appended(
+    tmp_path: Path, rule: str, sent: tuple[int, int, int], bug: str
+) -> None:
+    """sent: when markers were sent, by which node and in which coordinator epoch; of one producer epoch."""
+    cluster = Logs()
+    for begin in (T1, T2, T3):
+        cluster.transaction(begin, P0)
+    (decision,) = (
+        row
+        for row in cluster.made["transaction_log"]
+        if row["state"] == "PrepareCommit" and row["timestamp"] == BEGAN_MS + T2 + 2
+    )
+    ms, node, epoch = sent
+    frame = {"number": 0, "ms": BEGAN_MS + ms, "client": node, "server": 1, "api": WRITE_TXN_MARKERS}
+    marker = {"number": 0, "producer_id": PRODUCER, "producer_epoch": 0, "coordinator_epoch": epoch}
+    made: Made = {**cluster.made, "frames": [frame], "frame_parts": [marker]}
+    finding = LogFinding(
+        rule=rule,
+        tp=LOG,
+        offset=decision["offset"],
+        take=-1,
+        nodes=(2,),
+        sentence="told",
+        producer_id=PRODUCER,
+        producer_epoch=0,
+        transactional_id=ID,
+        ms=BEGAN_MS + T2 + 30,
+    )
+    history = load(write_run(tmp_path / "run", Built(tps=["q"]).tables()))
+    assert labels_of_logs(history, evidence.Evidence(tables(made)), [finding]) == [bug]
