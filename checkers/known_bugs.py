@@ -18,7 +18,7 @@ from checkers.bugs_in_logs import came_after_marker, record_came_late
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
 from checkers.checks.isolation import ABORTED, PRECOMMITTED
-from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE, Duplicate
 from checkers.engine.evidence import Wanted, fetch
@@ -36,7 +36,7 @@ from checkers.marker_evidence import (
     uncommitted,
     uncommitted_wanted,
 )
-from checkers.transaction_fates import Suspicion, first_open, unclaimed
+from checkers.transaction_fates import Fates, Suspicion, first_open, unclaimed
 from core.session import UNAWAITED
 from history.evidence import Evidence
 from history.reader import History
@@ -98,7 +98,7 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
 
     Raises: HistoryError, where a file cannot be read.
     """
-    run = LabelledRun(history, evidence)
+    run = LabelledRun(history, evidence, [one for one in findings if isinstance(one, Skipped)])
     suspected = [
         (number, name, wanted)
         for number, finding in enumerate(findings)
@@ -107,8 +107,9 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
     ]
     fetched = fetch(history, (wanted for _, _, wanted in suspected))
     found = [""] * len(findings)
+    known: dict[int, Fates] = {}
     for number, name, _ in suspected:
-        suspicion = Suspicion(run, findings[number], fetched)
+        suspicion = Suspicion(run, findings[number], fetched, known)
         if not found[number] and KNOWN_BUGS[name].match(suspicion):
             found[number] = name
     return found
@@ -167,16 +168,15 @@ def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
 def _fresh_partition(suspicion: Suspicion) -> bool:
     """Nothing was acknowledged in the partition when an idempotent producer, with several requests in
     flight, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
-    one); no earlier record of that producer is there, and a later one is. No consumer ever read it."""
+    one). Neither it nor an earlier record of that producer was ever read there, and a later one was."""
     finding = suspicion.finding
     assert isinstance(finding, LostWrite)
     process = suspicion.history.processes.get(finding.process)
     if process is None or not process.idempotent or process.in_flight == 1:
         return False
     (sent, *_) = finding.records
-    # with an offset, a broker appended it there: what is lost was in the log, and so was what was read
-    inferred = sent.outcome == OK and sent.done_ns >= 0 and sent.offset < 0
-    return inferred and finding.fresh and finding.first and not finding.only(What.READ)
+    # with an offset, a broker appended it there: what is lost was in the log
+    return sent.outcome == OK and sent.offset < 0 and finding.fresh and finding.first
 
 
 def _unverified(suspicion: Suspicion) -> bool:
@@ -317,8 +317,8 @@ batch may also make the producer bump its epoch, and so double records of other 
 (librdkafka-4953).""",
         evidence="The producer is idempotent and had several requests in flight, the record was"
         " acknowledged, without an offset, nothing had been acknowledged in the partition when it was"
-        " sent, no earlier record of the same producer is in the log there, a later one is, and no consumer"
-        " ever read the record.",
+        " sent, neither the record nor an earlier one of the same producer was ever read there, and a later"
+        " one was.",
         anomalies=(LOST,),
         match=_fresh_partition,
     ),

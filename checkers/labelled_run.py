@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.engine.findings import FAIL, INFO, NEVER, OK
+from checkers.engine.findings import FAIL, INFO, NEVER, OK, Finding
 from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
 from checkers.logs.elections import elections, survivor
@@ -23,7 +23,7 @@ from core.op import TopicPartition
 from history.broker_logs import CoordinatorElected
 from history.columns import Array, numbers
 from history.evidence import Evidence
-from history.reader import History, OpRecord
+from history.reader import History, OpRecord, SendRow
 
 SLACK_MS: Final = 1
 """Times of the run in ms since 1970 are rounded down."""
@@ -35,6 +35,28 @@ class LabelledRun:
 
     history: History
     evidence: Evidence
+    skips: Sequence[Finding] = ()
+    """Findings whose records lie between two places: all are looked up at once."""
+
+    # ---- records
+
+    @cached_property
+    def _between(self) -> Mapping[int, list[SendRow]]:
+        """Partition -> sends of records between the places of skips, by place."""
+        places: dict[int, set[int]] = defaultdict(set)
+        for finding in self.skips:
+            places[finding.tp].update(_places(finding))
+        found: dict[int, list[SendRow]] = defaultdict(list)
+        for row in self.history.sends({tp: {"place": some} for tp, some in places.items() if some}):
+            if row.place in places[row.tp]:
+                found[row.tp].append(row)
+        return {tp: sorted(rows, key=lambda row: row.place) for tp, rows in found.items()}
+
+    def between(self, finding: Finding) -> list[SendRow]:
+        """What was sent between the places of one of `skips`."""
+        rows, places = self._between.get(finding.tp, []), _places(finding)
+        low, high = (bisect_left(rows, at, key=lambda row: row.place) for at in (places.start, places.stop))
+        return rows[low:high]
 
     # ---- transactions
 
@@ -144,6 +166,15 @@ class LabelledRun:
     def records_within(self, op: OpRecord) -> list[TransactionRecord] | None:
         """What its coordinator wrote down of a transaction, up to the beginning of the next one; None = that
         partition of the log is not known as a whole."""
+        if op.op not in self._within:
+            self._within[op.op] = self._found_within(op)
+        return self._within[op.op]
+
+    @cached_property
+    def _within(self) -> dict[int, list[TransactionRecord] | None]:
+        return {}
+
+    def _found_within(self, op: OpRecord) -> list[TransactionRecord] | None:
         records = self.records_of(self.transactional_id(op.process))
         if not records or records[0].partition not in self.coordinator_log.whole:
             return None
@@ -209,6 +240,11 @@ class LabelledRun:
         if at < 0 or columns["last"][at] < offset:
             return None
         return {name: column[at] for name, column in columns.items()}
+
+
+def _places(finding: Finding) -> range:
+    """The offsets between the first record of a finding and the last one."""
+    return range(finding.records[0].offset + 1, finding.records[-1].offset)
 
 
 def endings(op: OpRecord) -> set[bool]:

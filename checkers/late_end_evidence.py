@@ -13,16 +13,7 @@ from checkers.engine.findings import FAIL, OK, Finding
 from checkers.labelled_run import SLACK_MS, LabelledRun, endings
 from checkers.late_requests import LateRequest
 from checkers.logs.transactions import PREPARED
-from checkers.transaction_fates import (
-    ENDINGS,
-    Fates,
-    Suspicion,
-    Written,
-    decided_early,
-    fates,
-    in_log,
-    uniform,
-)
+from checkers.transaction_fates import ENDINGS, Fates, Suspicion, Written, decided_early, in_log, uniform
 from history.reader import OpRecord
 
 
@@ -49,7 +40,7 @@ def late_end(suspicion: Suspicion) -> bool:
     again, and the fate of this one differs by partition. Its records are all in the log."""
     run, fetched = suspicion.run, suspicion.fetched
     op = run.history.op(suspicion.finding.ops[0])
-    found = fates(fetched, op.op)
+    found = suspicion.fates(op.op)
     if not in_log(found):
         return False
     if any(_ended_by(suspicion, op, found, late) for late in into(run, op)):

@@ -32,7 +32,7 @@ def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     """What `left_out` needs: the transactions behind a finding, and those that followed."""
     if not run.history.left_out:
         return None
-    found = behind(run.history, finding)
+    found = behind(run, finding)
     later = [one.op for number in found for one in _following(run, run.history.op(number))]
     return Wanted(ops=tuple(later), written=found) if found else None
 
@@ -42,7 +42,7 @@ def left_out(suspicion: Suspicion) -> bool:
     partitions that got their markers show one end of the transaction: only those left out differ."""
     history, finding = suspicion.history, suspicion.finding
     if isinstance(finding, StuckLso | HangingTransaction):
-        found = behind(history, finding)
+        found = behind(suspicion.run, finding)
         return bool(found) and all(finding.tp in _without_marker(suspicion, history.op(op)) for op in found)
     return all_explained(suspicion, _without_marker)
 
@@ -85,7 +85,7 @@ def late_marker_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     """What `late_marker` needs."""
     if not run.any_late_markers:
         return None
-    found = behind(run.history, finding)
+    found = behind(run, finding)
     return Wanted(written=found) if found else None
 
 
@@ -133,7 +133,7 @@ def uncommitted_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     """What `uncommitted` needs."""
     if not run.coordinator_log.whole or not run.history.broker_logs.elected:
         return None
-    found = behind(run.history, finding)
+    found = behind(run, finding)
     return Wanted(written=found) if found else None
 
 
@@ -143,7 +143,7 @@ def uncommitted(suspicion: Suspicion) -> bool:
     acknowledged records that it does not name, or a decision whose markers were sent."""
     history, finding = suspicion.history, suspicion.finding
     if isinstance(finding, StuckLso | HangingTransaction):
-        found = behind(history, finding)
+        found = behind(suspicion.run, finding)
         return bool(found) and all(finding.tp in _not_in_log(suspicion, history.op(op)) for op in found)
     return all_explained(suspicion, _not_in_log)
 

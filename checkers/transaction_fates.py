@@ -7,7 +7,7 @@ one, another bug took it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from checkers.checks.atomicity import TornTransaction
@@ -15,7 +15,7 @@ from checkers.checks.isolation import PRECOMMITTED
 from checkers.checks.poll_order import Skipped
 from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import FetchedRecords
-from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, RU, Finding, What
+from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, Finding, What
 from checkers.labelled_run import LabelledRun
 from core.cluster import OpenTransaction
 from history.reader import History, OpRecord, SendRow
@@ -26,11 +26,19 @@ ENDINGS: Final[Mapping[int, tuple[bool, ...]]] = {OK: (True,), FAIL: (False,)}
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A finding that may bear a bug's signature, in its run; `fetched`: the records that `wanted` named."""
+    """A finding that may bear a bug's signature, in its run. fetched: the records that `wanted` named. known:
+    fates that were asked for, the same for all findings."""
 
     run: LabelledRun
     finding: Finding
     fetched: FetchedRecords
+    known: "dict[int, Fates]" = field(default_factory=dict)
+
+    def fates(self, op: int) -> "Fates":
+        """The fates of a transaction's records."""
+        if op not in self.known:
+            self.known[op] = fates(self.fetched, op)
+        return self.known[op]
 
     @property
     def history(self) -> History:
@@ -56,7 +64,7 @@ class Suspicion:
 class Written(NamedTuple):
     """A record that was written. place: its offset. sent_ns, acked_ns: begin of its send, and when its client
     had the acknowledgement, NEVER = it had none. visible: a consumer at read_committed got it. kept: the log
-    has it at the end, as a final read at read_uncommitted showed. offered: its client handed it over."""
+    has it at the end, as a final read showed. offered: its client handed it over."""
 
     place: int
     sent_ns: int
@@ -79,7 +87,7 @@ def fates(fetched: FetchedRecords, op: int) -> Fates:
         reads = [read for read in fetched.reads_of.get((row.tp, row.value), ()) if read.op != op]
         visible = any(read.isolation == RC for read in reads)
         if row.outcome == OK or visible:
-            kept = any(read.isolation == RU and read.phase == FINAL for read in reads)
+            kept = any(read.phase == FINAL for read in reads)
             acked = row.ack_ns if row.outcome == OK and row.ack_ns >= 0 else NEVER
             one = Written(row.place, row.invoke_ns, acked, visible, kept, row.outcome != FAIL)
             by_tp.setdefault(row.tp, []).append(one)
@@ -106,7 +114,7 @@ def decided_early(rows: Sequence[Written], ended: bool) -> bool:
 def astray_only(suspicion: Suspicion, op: OpRecord, astray: Mapping[int, Way]) -> bool:
     """Partitions that the mechanism led astray explain what is wrong with a transaction: in all others it
     ended one way; in some of them it did not, and the finding is about one of these."""
-    found, tp = fates(suspicion.fetched, op.op), suspicion.finding.tp
+    found, tp = suspicion.fates(op.op), suspicion.finding.tp
     if not astray or not in_log(found):
         return False
     for ended in ENDINGS.get(op.outcome, (True, False)):
@@ -115,9 +123,9 @@ def astray_only(suspicion: Suspicion, op: OpRecord, astray: Mapping[int, Way]) -
             for one, rows in found.items()
         )
         wrong = {one for one, rows in found.items() if any(row.visible != ended for row in rows)}
-        # in doubt: what is wrong may be what is visible elsewhere, and the finding names what is not
-        doubted = tp < 0 or op.outcome not in ENDINGS
-        here = tp in astray if suspicion.early else bool(wrong) and (doubted or tp in wrong)
+        # in doubt: what is wrong may be what is visible elsewhere, while the finding is about what is hidden
+        hidden = op.outcome not in ENDINGS and not all(row.visible for row in found.get(tp, ()))
+        here = tp in astray if suspicion.early else bool(wrong) and (tp < 0 or hidden or tp in wrong)
         if straight and here:
             return True
     return False
@@ -126,7 +134,7 @@ def astray_only(suspicion: Suspicion, op: OpRecord, astray: Mapping[int, Way]) -
 def all_explained(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], Mapping[int, Way]]) -> bool:
     """Each transaction behind a finding about records went astray, and that explains what is wrong with
     it."""
-    ops = [suspicion.history.op(number) for number in behind(suspicion.history, suspicion.finding)]
+    ops = [suspicion.history.op(number) for number in behind(suspicion.run, suspicion.finding)]
     if isinstance(suspicion.finding, Skipped):
         ops = [op for op in ops if _committed(suspicion, op)]
     return bool(ops) and all(astray_only(suspicion, op, astray(suspicion, op)) for op in ops)
@@ -134,23 +142,21 @@ def all_explained(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], 
 
 def _committed(suspicion: Suspicion, op: OpRecord) -> bool:
     """The client got its acknowledgement, or a record of the transaction is visible."""
-    rows = fates(suspicion.fetched, op.op).values()
+    rows = suspicion.fates(op.op).values()
     return op.outcome == OK or any(row.visible for some in rows for row in some)
 
 
 # ---- which transactions a finding is about
 
 
-def behind(history: History, finding: Finding) -> tuple[int, ...]:
+def behind(run: LabelledRun, finding: Finding) -> tuple[int, ...]:
     """The transactions whose records a finding is about; of a skip: those that may be committed."""
     if isinstance(finding, Skipped):
-        between = range(finding.records[0].offset + 1, finding.records[-1].offset)
-        rows = history.sends({finding.tp: {"place": between}})
-        return tuple({row.op for row in rows if row.place in between and row.op_outcome != FAIL})
+        return tuple({row.op for row in run.between(finding) if row.op_outcome != FAIL})
     if isinstance(finding, TornTransaction):
         return finding.ops[:1]
     if isinstance(finding, StuckLso | HangingTransaction):
-        return tuple({row.op for row in first_open(history, finding)})
+        return tuple({row.op for row in first_open(run.history, finding)})
     return tuple(shown.op for shown in finding.only(What.SEND))
 
 

@@ -6,18 +6,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.known_bugs import VERIFICATION
+from checkers.checks.durability import LostWrite
+from checkers.engine.evidence import FetchedRecords
+from checkers.engine.findings import INFO, OK, Shown, What
+from checkers.known_bugs import KNOWN_BUGS, VERIFICATION
+from checkers.labelled_run import LabelledRun
+from checkers.transaction_fates import Suspicion
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
 from core.session import UNAWAITED
 from core.wire import Seen
 from history import evidence
 from history.events import Event, RequestSeen, TransactionsOpen
+from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
+from tests.checkers.test_uncommitted_state import log, record, write_evidence
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
@@ -339,13 +346,29 @@ def after_abort(*visible: int) -> Built:
     return late_end(first=Outcome.FAIL, slow_s=1, visible=visible)
 
 
+def in_order(ordered: bool) -> Built:
+    """A commit after an abort: the record of y, and one of two in x, can be read; that is the later one."""
+    built = moved(after_abort(1), (20, 21.5), (20, 21.5))
+    value, place = value_of(1, 9), 6 if ordered else 4
+    built.ops[1].mops.append(Send(tp=0, value=value, offset=place, ns=(20 * S, round(21.5 * S))))
+    for op in built.ops:
+        if op.f == "final":
+            op.mops.append(Read(tp=0, offset=place, value=value))
+            op.mops.sort(key=lambda mop: (mop.tp, mop.offset) if isinstance(mop, Read) else (0, 0))
+    return built
+
+
 @pytest.mark.parametrize(
     ("built", "bug"),
     [
         (moved(after_abort(1), (20, 20.5), (21.2, 21.5)), "KAFKA-17754"),
         (moved(after_abort(1), (21.2, 21.5), (21.2, 21.5)), ""),  # it had sent nothing
         (moved(after_abort(1), (20, 20.5), (20, 20.5)), ""),  # y was in it, too
-        (moved(after_abort(), (20, 20.5), (21.2, 21.5)), ""),  # no commit was acknowledged
+        (moved(after_abort(), (20, 20.5), (21.2, 21.5)), ""),
+        (moved(after_abort(), (20, 20.5), (20, 20.5)), ""),  # the commit of what is aborted is refused
+        (moved(after_abort(1), (20, 21.5), (20, 21.5)), "KAFKA-17754"),  # which came first is not known
+        (in_order(True), "KAFKA-17754"),
+        (in_order(False), ""),  # what came after the marker is hidden, and what came before it is not
         (moved(late_end(first=Outcome.OK, slow_s=1, visible=(0, 1)), (20, 20.5), (20, 20.5)), "KAFKA-17754"),
         (moved(late_end(first=Outcome.OK, slow_s=1, visible=(0, 1)), (20, 20.5), (21.2, 21.5)), ""),
     ],
@@ -356,11 +379,53 @@ def test_a_late_end_decides_what_was_there_when_it_came(tmp_path: Path, built: B
     assert set(found.values()) == {bug}
 
 
-def test_a_late_end_that_asked_for_the_same_explains_nothing(tmp_path: Path) -> None:
-    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.5), (21.2, 21.5))
+@pytest.mark.parametrize("visible", [0, 1])
+def test_a_late_end_that_asked_for_the_same_explains_nothing(tmp_path: Path, visible: int) -> None:
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(visible,)), (20, 20.5), (21.2, 21.5))
     built.ops[1].outcome = Outcome.OK
     late = late_request("end_txn", NAMES["txn_id"][0])
     assert labels_of(tmp_path / "run", built, *late) == {"lost-write": "", "torn-txn": ""}
+
+
+def test_its_own_ending_that_came_late_is_no_late_end(tmp_path: Path) -> None:
+    """The ending of the second transaction, which is in doubt, waited; it is torn."""
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.3), (20.6, 20.8))
+    built.ops[1].outcome = Outcome.INFO
+    late = late_request("end_txn", NAMES["txn_id"][0], caught_s=20.5, comes_s=20.5)
+    found = labels_of(tmp_path / "run", built, *late)
+    assert ("torn-txn" in found, set(found.values())) == (True, {""})
+
+
+@pytest.mark.parametrize(
+    ("decided", "bug"),
+    [
+        ((21, "PrepareAbort", ("x-0",)), "KAFKA-17754"),
+        ((21, "PrepareCommit", ("x-0",)), ""),
+        ((21, "PrepareAbort", ("y-0",)), ""),  # of another partition
+        ((19, "PrepareAbort", ("x-0",)), ""),  # of the transaction before
+        ((25, "PrepareAbort", ("x-0",)), ""),  # when it was committed
+        (None, ""),
+    ],
+)
+@pytest.mark.parametrize("held", [False, True])
+def test_the_log_has_the_decision_that_the_late_request_caused(
+    tmp_path: Path, decided: tuple[float, str, tuple[str, ...]] | None, bug: str, held: bool
+) -> None:
+    built = late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,))
+    moved(built, (20, 20.5), (21.2, 21.5))
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
+    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
+    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    written = [record(9, "CompleteAbort"), record(20.1, "Ongoing", "x-0")]
+    if decided is not None:
+        at_s, state, names = decided
+        written.append(record(at_s, state, *names))
+    written.append(record(21.8, "PrepareCommit", "y-0"))
+    write_evidence(run, log(*written))
+    found = check_run(run, without_spark=True).anomalies
+    clients = {name: found[name].known_bug for name in ("lost-write", "torn-txn")}
+    assert clients == {"lost-write": bug, "torn-txn": bug}
 
 
 @pytest.mark.parametrize("what", ["answered", "lost"])
@@ -589,26 +654,18 @@ def test_the_first_records_of_a_fresh_partition(tmp_path: Path, built: Built, bu
     assert (lost.known_bug, lost.allowed, verdict.exit_code) == (bug, False, 1)
 
 
-def test_without_an_acknowledgement_none_was_inferred(tmp_path: Path) -> None:
-    """The record of a transaction in doubt, which took effect elsewhere."""
-    built = fresh((0, None), (1, 1))
-    built.tps.append("y")
-    built.processes[1].txn_id = 0
-    op = built.ops[1]
-    op.txn, op.outcome = True, Outcome.INFO
-    op.mops = [
-        Send(tp=0, value=value_of(1, 0), outcome=Outcome.INFO),
-        Send(tp=0, value=value_of(1, 1), offset=1),
-        Send(tp=1, value=value_of(1, 2), offset=0),
-    ]
-    for final in built.ops:
-        if final.f == "final":
-            final.mops.append(Read(tp=1, offset=0, value=value_of(1, 2)))
-            level = built.processes[final.process].isolation
-            built.bounds.append(Bound(tp=1, isolation=level, end=20, read_to=20))
-    found = labels_of(tmp_path / "run", built)
-    assert found
-    assert set(found.values()) == {""}
+@pytest.mark.parametrize(("outcome", "offset", "bug"), [(OK, -1, True), (OK, 0, False), (INFO, -1, False)])
+def test_without_an_acknowledgement_none_was_inferred(
+    tmp_path: Path, outcome: int, offset: int, bug: bool
+) -> None:
+    """Also of a transaction in doubt that took effect elsewhere, where a recording has no final reads."""
+    history = load(write_run(tmp_path / "run", fresh((0, None), (1, 1)).tables()))
+    sent = Shown(0, What.SEND, 0, value_of(1, 0), offset, process=1, outcome=outcome)
+    lost = LostWrite(
+        key=(0, sent.value), process=1, records=(sent,), log_end=2, fresh=True, first=True, withheld=False
+    )
+    run = LabelledRun(history, evidence.Evidence({}))
+    assert KNOWN_BUGS["KAFKA-15591"].match(Suspicion(run, lost, FetchedRecords())) is bug
 
 
 @pytest.mark.parametrize(("polled", "bug"), [(False, "KAFKA-15591"), (True, "")])

@@ -239,3 +239,32 @@ def test_a_record_in_doubt_proves_that_its_transaction_took_effect(
             op.mops = [mop for mop in op.mops if isinstance(mop, Read) and mop.tp != 1]
     skip = judged(tmp_path / "run", built, line(12, left_out)).anomalies["int-poll-skip"]
     assert (skip.allowed, skip.known_bug) == (False, "KAFKA-20734" if labelled else "")
+
+
+def test_a_record_that_was_seen_once_and_is_gone_is_not_in_the_log(tmp_path: Path) -> None:
+    """A consumer at read_uncommitted had it; the final reads have not."""
+    built = torn(OK, {0, 1}, gone={2})
+    built.processes[5] = Process(isolation=Isolation.READ_UNCOMMITTED, slot=5, acks=-2)
+    poll = Op(process=5, f="poll", invoke=30 * S, complete=31 * S)
+    poll.mops = [Read(tp=2, offset=0, value=value_of(1, 2))]
+    built.ops.append(poll)
+    found = judged(tmp_path / "run", built, line(12, "z-0")).anomalies
+    assert {each.known_bug for each in found.values() if each.disallowed} == {""}
+
+
+@pytest.mark.parametrize("outcome", [OK, INFO])
+@pytest.mark.parametrize("hidden", [{2}, set[int]()])
+def test_a_skip_of_what_others_can_read_is_another_bug(
+    tmp_path: Path, outcome: Outcome, hidden: set[int]
+) -> None:
+    """The consumer skips the record in x, which everybody else gets, also where that of z is hidden."""
+    built = skipping()
+    built.ops[0].outcome = outcome
+    shown = Read(tp=0, offset=1, value=value_of(1, 0))
+    for op in built.ops:
+        if op.f == "final" and built.processes[op.process].isolation == Isolation.READ_COMMITTED:
+            op.mops = [mop for mop in op.mops if isinstance(mop, Read) and mop.tp not in hidden]
+            op.mops.insert(1, shown)
+    lines = [line(12, "x-0"), line(12, "z-0")] if not hidden else [line(12, "z-0")]
+    skip = judged(tmp_path / "run", built, *lines).anomalies["int-poll-skip"]
+    assert (skip.allowed, skip.known_bug) == (False, "")
