@@ -81,11 +81,12 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
         return "its program, which is the project's own, failed" if self.own_program else ""
 
     def __str__(self) -> str:
-        """The node, how it ended, and its last line."""
+        """The node, how it ended, and its last line where that may say why."""
         alone = "" if self.outside else " on its own"
         told = f"node {self.node} ended{alone} with exit code {self.exit_code}"
         told += f": {self.outside}" if self.outside else ""
-        return f"{told}; its last line: {self.log[-1]}" if self.log else told
+        sent = self.oom_killed or self.signal in SENT
+        return f"{told}; its last line: {self.log[-1]}" if self.log and not sent else told
 
 
 @dataclass(frozen=True, slots=True)

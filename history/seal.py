@@ -134,7 +134,8 @@ def recorded(folder: Path) -> Run:
     if not storage.is_there(found.config):
         raise UsageError(f"{folder} is not a run folder (no config.json)")
     refuse_special(folder)
-    if being_written(found.events):  # journals that still grow do not fit together
+    # Journals that still grow do not fit together; a client may outlive its run (it stands still, say).
+    if being_written(found.events) or any(map(being_written, journals(found))):
         raise UsageError(f"{folder} is still being recorded")
     return found
 

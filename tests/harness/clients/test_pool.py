@@ -187,6 +187,39 @@ def test_a_client_that_died_by_itself_is_lost_and_stays_down(clients: ClientPool
     assert clients.handles[1].ended is None
 
 
+def test_a_client_that_ends_in_order_before_it_was_asked_to_is_lost(clients: ClientPool) -> None:
+    pipe = process(clients, 0)._process.stdin
+    assert pipe is not None
+    pipe.close()  # the end of its input ends it, with status 0
+    until(lambda: clients.handles[0].ended is not None, "its end")
+    assert [(loss.slot, loss.status) for loss in clients.losses()] == [(0, 0)]
+    clients.enter(Phase.QUIESCE)
+    other = process(clients, 1)._process.stdin
+    assert other is not None
+    other.close()
+    until(lambda: clients.handles[1].ended is not None, "the end of the other one")
+    assert clients.losses() == []
+
+
+def test_a_client_that_does_not_stop_in_time_is_lost_and_the_run_goes_on(clients: ClientPool) -> None:
+    os.kill(process(clients, 0).pid, signal.SIGSTOP)
+    clients.enter(Phase.QUIESCE)
+    late = run_blocking(clients.quiesce(0.2))
+    assert [(loss.slot, loss.status) for loss in late] == [(0, None), (1, None)]
+    clients.enter(Phase.FINAL)  # its pipe is closed
+    assert clients.losses() == []
+
+
+def test_a_client_that_stands_still_is_known_by_its_silence(clients: ClientPool) -> None:
+    until(lambda: clients.progress().ok == 6, "both reports")
+    now = time.monotonic_ns()
+    assert clients.silent(now) == [0, 1]  # the programs of this test report once
+    assert clients.silent(0) == []
+    os.kill(process(clients, 0).pid, signal.SIGKILL)
+    until(lambda: clients.handles[0].ended is not None, "its end")
+    assert clients.silent(now) == [1]
+
+
 def test_a_client_that_fails_instead_of_dying_is_lost(clients: ClientPool) -> None:
     run_blocking(clients.crash([0], CrashPoint.BEFORE_COMMIT))
     assert clients.handles[0].ended == 70

@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.client_settings import SessionSpec
+from core.client_settings import ClientSettings, SessionSpec
 from core.cluster import CrashPoint, Endpoint
 from core.config import RunConfig
 from core.errors import ExitCode, UsageError
@@ -26,8 +28,9 @@ from harness.processes.real_time import RealRuntime, RealSignal
 from harness.simulation.worker_task import Lines
 from history import journal as j
 from history.events import Recorder
+from history.journal import JournalHeader
 from history.jsonl import being_written
-from history.run_folder import Run
+from history.run_folder import FORMAT, Run
 from history.seal import sealed
 from tests.histories.script import Script
 from workloads.registry import WORKLOADS
@@ -83,6 +86,43 @@ def test_a_run_folder_tells_that_it_is_being_recorded(run: Run) -> None:
     assert not being_written(run.events)
     sealed(run.folder)
     assert run.history.exists()
+
+
+def test_a_client_that_outlives_its_run_still_records(run: Run) -> None:
+    Recorder(run.events).close()
+    spec, client = SessionSpec(slot=0, process=0), ClientSettings()
+    header = JournalHeader(format=FORMAT, run=run.name, process=0, slot=0, ns=1, spec=spec, client=client)
+    journal = j.Journal(run.journal / "0.jsonl", header)
+    with pytest.raises(UsageError, match="still being recorded"):
+        sealed(run.folder)
+    journal.close()
+    sealed(run.folder)
+    assert run.history.exists()
+
+
+FULL = """
+import os, sys
+from harness.clients import worker_main
+def serve(run, slot):
+    raise {error}
+worker_main.serve = serve
+sys.argv = ["worker", "nowhere", "0"]
+worker_main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("OSError(28, os.strerror(28))", os.EX_IOERR),
+        ("ValueError('a fault of the harness')", os.EX_SOFTWARE),
+        ("worker_main.ConfigError('no such setting')", os.EX_CONFIG),
+    ],
+)
+def test_a_worker_reaches_its_exit_status_where_its_log_is_full_as_well(error: str, status: int) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-c", FULL.format(error=error)], stderr=full, check=False)
+    assert ended.returncode == status
 
 
 def test_a_closed_output_is_no_verdict() -> None:
