@@ -28,6 +28,8 @@ liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.
 marker_evidence  Evidence for transactions that ended differently by partition: markers left
             out, markers that came late, decisions not in the log.
+mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
+            is this cluster's doing.
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
 served      How much of a time lies within a second after an acknowledgement.

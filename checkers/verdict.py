@@ -23,6 +23,7 @@ from checkers.incidents import ALL
 from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
+from checkers.mixed_clusters import mixed
 from checkers.repeat import repro
 from checkers.subjects import SUBJECTS, Held
 from checkers.witness import EXAMPLES, RunFaults, example
@@ -30,10 +31,10 @@ from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
 from core.secrets import masked
 from history.columns import numbers
-from history.events import FaultFailed, Interrupted, Recovered, incomplete
+from history.events import FaultFailed, Interrupted, Recovered, WrongCluster, incomplete
 from history.reader import History, planned_faults
 from history.tables import OPEN
-from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Incident, Liveness, Verdict
+from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Incident, Liveness, Logs, Verdict
 
 LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
@@ -77,6 +78,11 @@ class JudgedRun:
         return incidents.incidents(self.history.events, self.config)
 
     @cached_property
+    def mixed(self) -> str:
+        """What it holds of another cluster or run, "" = nothing; then nothing is this cluster's doing."""
+        return mixed(self.history)
+
+    @cached_property
     def faults(self) -> RunFaults:
         """The faults that were in force."""
         return RunFaults(self.history)
@@ -109,7 +115,7 @@ def judge(run: JudgedRun) -> Verdict:
     history, tally = run.history, run.tally
     here = ground(run.config, run.faults.faults, history.processes.values())
     here = replace(here, rebalances=run.on_record.positions)
-    logs = section(run.logs, history, here)
+    logs = Logs(why=run.mixed) if run.mixed else section(run.logs, history, here)
     anomalies = _anomalies(run, here)
     served, faults = _served(run)
     unknown = _undecided(run)
@@ -121,7 +127,7 @@ def judge(run: JudgedRun) -> Verdict:
     reasons += undecided(logs)
     interrupted = any(isinstance(event, Interrupted) for event in history.events)
     found = {name for name, _ in tally.reported}
-    expect = {name: name in found for name in run.config.expect}
+    expect = {name: name in found for name in run.config.expect if not run.mixed}
     valid: bool | Literal["unknown"] = not forbidden
     if valid and reasons:
         valid = "unknown"
@@ -166,6 +172,8 @@ def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
 
 
 def _answer(run: JudgedRun, here: Ground, name: str, variant: Variant) -> Answer:
+    if run.mixed:
+        return True, run.mixed
     if ANOMALIES[name].absence and run.config.imported and any(map(incomplete, run.history.events)):
         return (
             True,
@@ -237,7 +245,9 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     """Check -> what kept it from deciding. An empty run decides nothing, and where all faults failed
     nothing was decided about a cluster under faults. Causes come before what follows from them."""
     history, tally = run.history, run.tally
-    causes = [f"the recording is not whole: {why}" for event in history.events if (why := incomplete(event))]
+    causes = [f"not only this run's own: {run.mixed}"] if run.mixed else []
+    events = [event for event in history.events if not isinstance(event, WrongCluster)]
+    causes += [f"the recording is not whole: {why}" for event in events if (why := incomplete(event))]
     causes += [_unmade(run)] * bool(_unmade(run))
     reasons = {name: list(causes) for name in CHECKS} if causes else {}
     for name in CHECKS:

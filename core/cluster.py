@@ -157,6 +157,8 @@ class Roles:
         Metadata is a random live broker in KRaft and never used.
     answering: brokers that answered.
     agreed: every broker of the cluster answered, and all name the same leaders.
+    strangers: by node, the id of another cluster whose broker answered at the node's address, at any time so
+        far. Its answers count for nothing.
     """
 
     ns: int
@@ -167,6 +169,7 @@ class Roles:
     controller: int = -1
     answering: tuple[int, ...] = ()
     agreed: bool = False
+    strangers: Mapping[int, str] = field(default_factory=dict)
 
     def coordinator(self, topic: str, name: str) -> int:
         """Node that coordinates a transactional id (TRANSACTION_TOPIC) or group (GROUP_TOPIC)."""

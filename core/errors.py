@@ -4,6 +4,7 @@
     ├── UsageError        64  the command line names something that cannot be used
     │   ├── ConfigError   64  a setting is unknown, makes no sense, or is one that the system cannot honour
     │   └── HistoryError  64  a recorded file is missing, damaged, or written by a newer version
+    ├── WrongCluster      70  a broker of another cluster answered where one of this run's listens
     ├── ClusterError      70  the system under test cannot be set up, reached or read
     │   ├── NotYet        70  something that was waited for did not come about in time
     │   └── Unanswered    70  what runs the system did not answer a call in time
@@ -70,6 +71,11 @@ class HistoryError(UsageError):
 
     Where the command itself recorded the file, the fault is the harness's (`HARNESS`).
     """
+
+
+class WrongCluster(InquestError):
+    """A broker of another cluster answered where one of this run's listens. The message says where, and what
+    proves it."""
 
 
 class ClusterError(InquestError):

@@ -184,6 +184,18 @@ class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", t
     status: int | None = None
 
 
+class WrongCluster(msgspec.Struct, frozen=True, kw_only=True, tag="wrong-cluster", tag_field="event"):
+    """A broker of another cluster answered at an address of this run's, as the id of its cluster proves: what
+    the recording shows need not be this cluster's doing. `text`: who noticed it, where, and both ids.
+
+    slot: of the client that noticed it, -1 = the harness's own question. The run ends there.
+    """
+
+    ns: int
+    text: str
+    slot: int = -1
+
+
 class Interrupted(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"):
     """The user ended the run before its time: the recording is not whole, and the verdict says so (130).
 
@@ -221,6 +233,7 @@ Event = (
     | BoundsListed
     | EvidenceMissing
     | WorkerLost
+    | WrongCluster
     | Interrupted
     | Note
 )
@@ -231,6 +244,8 @@ def incomplete(event: Event) -> str:
     match event:
         case Interrupted():
             return "interrupted"
+        case WrongCluster():
+            return event.text
         case HealFailed(fault=-1):
             return f"not everything could be healed: {event.why}"
         case Note(incomplete=True):

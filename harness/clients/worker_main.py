@@ -5,8 +5,9 @@ The run program starts it in a session of its own, with a pipe on stdin and one 
 the cluster is, then commands. Lines out: `ClientProgress` every 250 ms. The end of stdin ends the worker at
 once: its journal is whole up to the last line.
 
-Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_IOERR where the
-journal cannot be written; EX_SOFTWARE for any other fault of the harness.
+Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_PROTOCOL
+where a broker of another cluster answered; EX_IOERR where the journal cannot be written; EX_SOFTWARE for any
+other fault of the harness.
 """
 
 import importlib
@@ -25,7 +26,7 @@ import msgspec
 from core.client_settings import SessionSpec
 from core.cluster import Endpoint
 from core.config import RunConfig
-from core.errors import ConfigError
+from core.errors import ConfigError, WrongCluster
 from core.runtime import run_blocking
 from core.session import Session
 from harness.clients.worker import Worker
@@ -105,6 +106,8 @@ def main() -> None:
         serve(Run(Path(sys.argv[1])), int(sys.argv[2]))
     except ConfigError as error:
         _end(os.EX_CONFIG, str(error))
+    except WrongCluster as error:
+        _end(os.EX_PROTOCOL, str(error))
     except OSError as error:
         _end(os.EX_IOERR, f"journal: {error}")  # the run program knows it as a full disk
     except Exception:  # noqa: BLE001 - a client thread that does not end must not hide the failure

@@ -28,6 +28,7 @@ from harness.kafka.admin.protocol import view
 from harness.kafka.asked import AskedBrokers
 from harness.kafka.between import Between
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
+from harness.kafka.client.settings import CLUSTER_ID
 from harness.kafka.containers import claims, data, engine, firewall
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
@@ -73,7 +74,9 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
-        self.admin = Brokers({n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers})
+        self._cluster = broker_config.cluster_id(self.run)
+        listeners = {n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
+        self.admin = Brokers(listeners, cluster=self._cluster)
         self._image = ""
         self._client: DockerClient | None = None
         self._watcher: DockerClient | None = None
@@ -112,7 +115,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
     def endpoint(self) -> Endpoint:
         """The client listeners of all brokers, on the loopback."""
         listeners = [Address(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]
-        return endpoint(listeners, Security())
+        return endpoint(listeners, Security(), self._cluster)
 
     async def start(self) -> None:
         """Engine, image, network, nodes; returns when every broker sees all of them and the metadata quorum
@@ -340,7 +343,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return ensure_image(client, self._config.kafka.version)
 
     def _environment(self, node: int) -> dict[str, str]:
-        return {"CLUSTER_ID": broker_config.cluster_id(self.run), **environment(self._config, node)}
+        return {"CLUSTER_ID": self._cluster, **environment(self._config, node)}
 
     def _properties(self, node: int) -> str:
         return broker_config.server_properties(
@@ -451,9 +454,10 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return [node for node in self._made(self.brokers) if node.number not in seeing]
 
 
-def endpoint(listeners: Sequence[Address], security: Security) -> Endpoint:
-    """How clients reach brokers at these addresses."""
-    args = {"bootstrap.servers": ",".join(map(str, listeners)), **security.client_settings()}
+def endpoint(listeners: Sequence[Address], security: Security, cluster: str) -> Endpoint:
+    """How clients reach brokers at these addresses. cluster: the id that these have to name."""
+    servers = ",".join(map(str, listeners))
+    args = {"bootstrap.servers": servers, CLUSTER_ID: cluster, **security.client_settings()}
     return Endpoint(factory=f"{__package__}.client.session:connect", args=args)
 
 

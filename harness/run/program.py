@@ -82,6 +82,8 @@ class RunProgram:
     """Why the recording is not whole ("" = it is)."""
     _healed: int = 0
     """How many nodes had ended unasked when healing started those that were down again."""
+    _met: set[str] = field(default_factory=set)
+    """Brokers of other clusters, in words."""
     _unhealed: str = ""
     """Which faults the harness could not take back ("" = none)."""
     _said: int = 0
@@ -347,14 +349,18 @@ class RunProgram:
         self.display.say(why)
 
     def _supervise(self) -> None:
-        """Record lost clients, and say which nodes ended. Raises: ConfigError, where a client refuses its
-        settings."""
+        """Record lost clients and brokers of another cluster, and say which nodes ended. Raises: ConfigError,
+        where a client refuses its settings."""
         self._say_ends()
+        for node, cluster in self._monitor.roles.strangers.items():
+            self._meet(f"a broker of cluster {cluster} answers at the address of node {node}")
         for loss in self.clients.losses():
             if loss.status == os.EX_CONFIG and self.phase <= Phase.WARMUP:
                 raise ConfigError(loss.words)
             self._lose([loss])
-            if loss.status == os.EX_IOERR:
+            if loss.status == os.EX_PROTOCOL:
+                self._meet(f"client {loss.slot}: {loss.words}", loss.slot)
+            elif loss.status == os.EX_IOERR:
                 self._break(f"the journal of client {loss.slot} could not be written: {loss.why}")
             elif loss.status and loss.status not in SENT_TO_CLIENTS:
                 self._break(f"client {loss.slot} of the harness failed: {loss.why}")
@@ -372,6 +378,14 @@ class RunProgram:
                 if end.outside:
                     self._break(f"after all was healed, {end}: whether the cluster recovers cannot be said")
                     return
+
+    def _meet(self, text: str, slot: int = -1) -> None:
+        """Another cluster answered. The run ends: its clients may work on that one."""
+        if text not in self._met:
+            self._met.add(text)
+            self._broken = self._broken or text
+            self._write(ev.WrongCluster(ns=self._now(), slot=slot, text=text))
+            self.display.say(text)
 
     def _lose(self, losses: list[Loss]) -> None:
         for loss in losses:

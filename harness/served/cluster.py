@@ -21,6 +21,7 @@ from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
 from harness.kafka.asked import AskedBrokers
+from harness.kafka.broker_config import cluster_id
 from harness.kafka.cluster import endpoint
 from harness.kafka.node_ends import NodeEnds
 from harness.kafka.proxied import ProxiedBrokers
@@ -104,11 +105,12 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         self._era = config.model.era
         self._settings = settings_of_run(config, config.model.era, config.model.mutant)
         self._folder = Run(run_dir).copies
-        self._cluster = Run(run_dir).name
+        self._cluster = cluster_id(Run(run_dir).name)
         self._numbers = tuple(range(1, config.brokers + config.controllers + 1))
         self._plan = reserve()
         self.stand(self._plan)
-        self.admin = Brokers({n: ListenerAddress(LOOPBACK, self._plan.harness(n)) for n in self.brokers})
+        listeners = {n: ListenerAddress(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
+        self.admin = Brokers(listeners, cluster=self._cluster)
         self._processes: dict[int, NodeProcess] = {}
         self._ends = NodeEnds(self._down, lambda node: self._made(node).end())
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
@@ -136,7 +138,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     def endpoint(self) -> Endpoint:
         """The client listeners of all brokers, on the loopback."""
         listeners = [ListenerAddress(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]
-        return endpoint(listeners, Security())
+        return endpoint(listeners, Security(), self._cluster)
 
     async def start(self) -> None:
         """Returns when every broker sees all of them. Raises: ClusterError."""

@@ -148,7 +148,7 @@ class ModelContainers(KafkaCluster):
         if self._between is not None and node in self.brokers:  # a proxy has the port that others dial
             addresses[node] = msgspec.structs.replace(addresses[node], nodes=BEHIND_PORT)
         settings = node_settings(
-            self._config, node, addresses, self.run, DATA, self._wall_ms, bind=EVERYWHERE
+            self._config, node, addresses, self._cluster, DATA, self._wall_ms, bind=EVERYWHERE
         )
         return msgspec.json.encode(settings).decode()
 

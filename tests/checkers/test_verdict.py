@@ -25,11 +25,12 @@ from history.events import (
     Note,
     Recovered,
     TransactionsOpen,
+    WrongCluster,
 )
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Example, Liveness, Verdict
-from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.notation import stories
 from tests.histories.planted import random_history
@@ -576,3 +577,53 @@ def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
     verdict = judged(tmp_path / "run", final(built, *reads).tables())
     order = verdict.anomalies["nonmonotonic-send"]
     assert (order.allowed, verdict.exit_code) == (allowed, code)
+
+
+WRONG = WrongCluster(
+    ns=5 * S, slot=2, text="client 2: 127.0.0.1:20002/2 is a broker of cluster B, and not of A"
+)
+
+
+@pytest.mark.parametrize("expect", [[], ["lost-write"], ["duplicate"]])
+def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, expect: list[str]) -> None:
+    tables = history(read=3, end=3).tables()
+    lost = judged(tmp_path / "alone", tables, {"expect": expect})
+    assert lost.anomalies["lost-write"].disallowed == 1
+    mixed = judged(tmp_path / "mixed", tables, {"expect": expect}, STARTED, WRONG, RECOVERED)
+    assert (mixed.valid, mixed.exit_code) == ("unknown", 2)
+    assert mixed.anomalies["lost-write"].count == 1
+    assert mixed.anomalies["lost-write"].allowed
+    assert {one.why for one in mixed.anomalies["lost-write"].examples} == {WRONG.text}
+    first = f"durability: not only this run's own: {WRONG.text}"
+    assert mixed.summary.startswith(
+        f"nothing forbidden was found, but not everything was decided: {first} (and "
+    )
+    assert {check.status for check in mixed.checks.values()} <= {"unknown", "unasked"}
+    assert mixed.logs is not None
+    assert mixed.logs.why == WRONG.text
+
+
+def test_a_clean_run_that_another_cluster_answered_in_is_unknown(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", history().tables(), None, STARTED, WRONG, RECOVERED)
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "name"),
+    [
+        ("other-run", 2, "phantom-read"),
+        ("misdirected", 1, "misdirected-record"),
+        ("corrupt", 1, "corrupt-record"),
+    ],
+)
+def test_records_of_another_run_make_a_run_unknown_and_other_foreign_ones_do_not(
+    reason: str, code: int, name: str, tmp_path: Path
+) -> None:
+    built = history()
+    built.ops[-1].mops.append(Foreign(tp=0, offset=4, reason=reason, payload=b"?"))
+    verdict = judged(tmp_path / "run", built.tables())
+    assert verdict.exit_code == code
+    assert verdict.anomalies[name].count == 1
+    if code == 2:
+        told = "1 records of another run were read, the first of them in orders-0"
+        assert f"not only this run's own: {told}" in verdict.unknown[0]

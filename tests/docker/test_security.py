@@ -83,7 +83,7 @@ def test_admin_calls_and_clients_authenticate_over_tls(
 
     host, _, port = cluster.endpoint().args["bootstrap.servers"].partition(":")
     listener = Address(host, int(port))
-    brokers = Brokers({1: listener}, security(PASSWORD))
+    brokers = Brokers({1: listener}, security(PASSWORD), cluster=cluster.admin.cluster)
     broker_views.create_topic(brokers, "secret", 1, 1, {}, 30)
     roles = broker_views.roles(brokers)
     assert (roles.agreed, roles.controller) == (True, 1)
@@ -95,7 +95,7 @@ def test_admin_calls_and_clients_authenticate_over_tls(
         broker_views.create_topic(wrong, "other", 1, 1, {}, 30)
     assert broker_views.ask_all(Brokers({1: listener}), protocol.view) == {}  # plaintext gets no answer
 
-    reached = endpoint([listener], security(PASSWORD))
+    reached = endpoint([listener], security(PASSWORD), cluster.admin.cluster)
     session = connect(reached.args, SessionSpec(slot=0, process=0, acks=-1, deadline_s=10))
     try:
         record = Record(TopicPartition("secret", 0), 1, b"value")

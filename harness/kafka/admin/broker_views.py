@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -104,7 +105,7 @@ def roles(brokers: Brokers) -> Roles:
     answers = ask(brokers, questions, lambda so_far: _two_majorities(so_far, count))
     reported = {node: one for (_, node), one in answers.items() if isinstance(one, View)}
     quorums = {node: one for (_, node), one in answers.items() if isinstance(one, QuorumView)}
-    return agree(ns, brokers.nodes, reported, quorums)
+    return replace(agree(ns, brokers.nodes, reported, quorums), strangers=dict(brokers.strangers))
 
 
 def _two_majorities(answers: Mapping[tuple[str, int], object], nodes: int) -> bool:

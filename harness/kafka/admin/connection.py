@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.metadata.v9.response import MetadataResponse
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
@@ -29,6 +31,14 @@ from harness.wire.frames import FrameError, Splitter
 from harness.wire.payloads import decode_response, encode_request
 
 R = TypeVar("R", bound=ResponsePayload)
+
+CLUSTER: Final = MetadataRequest(
+    topics=(),
+    allow_auto_topic_creation=False,
+    include_cluster_authorized_operations=False,
+    include_topic_authorized_operations=False,
+)
+"""Asks for the cluster's id, and for no topic."""
 
 RECEIVE: Final = 1 << 16
 """Bytes that one read from a socket takes at most."""
@@ -63,11 +73,20 @@ def check(what: str, code: ErrorCode, message: str | None = "") -> None:
 
 
 class Brokers:
-    """The brokers of one cluster, as the harness asks them: by node, at addresses of their own."""
+    """The brokers of one cluster, as the harness asks them: by node, at addresses of their own.
 
-    def __init__(self, addresses: Mapping[int, Address], security: Security | None = None) -> None:
+    cluster: id of the cluster, which each connection proves before anything else is asked on it: another
+    program may have taken the port of a broker that is down. "" = the brokers of any cluster. strangers: the
+    id of another cluster, by the node at whose address its broker answered.
+    """
+
+    def __init__(
+        self, addresses: Mapping[int, Address], security: Security | None = None, *, cluster: str = ""
+    ) -> None:
         """Raises: ConfigError, for security settings that these connections cannot honour."""
         self.addresses = addresses
+        self.cluster = cluster
+        self.strangers: dict[int, str] = {}
         security = security or Security()
         self._tls = tls_context(security)
         self._sasl = sasl_plain(security)
@@ -93,7 +112,16 @@ class Brokers:
                 raise AdminError(f"{address}: {error}") from error
             if self._sasl is not None:
                 made.authenticate(self._sasl)
+            if self.cluster:
+                self._prove(node, made)
             yield made
+
+    def _prove(self, node: int, made: "BrokerConnection") -> None:
+        """Raises: AdminError, where the broker is one of another cluster, or does not answer."""
+        found = made.call(CLUSTER, MetadataResponse).cluster_id
+        if found != self.cluster:
+            self.strangers[node] = str(found)
+            raise AdminError(f"{self.addresses[node]}: a broker of another cluster answered ({found})")
 
 
 class BrokerConnection:

@@ -127,8 +127,7 @@ class SessionConsumer(ClientPart):
         if settings["enable.auto.commit"]:
             self._commits = AutoCommits(events)
             hooks["on_commit"] = self._commits.answered
-        # Offset resets show in warnings only (`ClientEvents.log`).
-        self._client = Consumer({**settings, **hooks, "log_level": 4})
+        self._client = Consumer({**settings, **hooks})
 
     def poll(self, max_records: int, seconds: float) -> list[Fetched]:
         """The messages that have arrived; waits for the first message or event only.

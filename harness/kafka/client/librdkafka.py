@@ -7,11 +7,13 @@ must not be used or closed before it has ended.
 import re
 import threading
 from collections.abc import Callable
+from logging import WARNING
 from time import monotonic_ns
 from typing import Any, Final, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from core.errors import WrongCluster
 from core.op import AssignmentKind, TopicPartition
 from core.session import AssignmentEvent, ClientError, Indefinite, SessionEvent
 from harness.kafka.client.error_table import EXPIRED, Failure, Verb, outcome
@@ -22,6 +24,7 @@ T = TypeVar("T")
 QUIET_NS: Final = 1_000_000_000
 """The same error is an event at most once in this time: a dead broker causes 50 a second."""
 
+_CLUSTER: Final = re.compile(r'(?:\[thrd:[^\]]*\]: )?(\S+): ClusterId update "[^"]*" -> "([^"]*)"')
 _RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
 
 
@@ -80,10 +83,12 @@ def failure_of(error: BaseException) -> Failure:
 class ClientEvents:
     """What a client reports outside of any verb's result, until a session hands it out.
 
-    Appending is safe from any thread.
+    cluster: the id that its brokers have to name, "" = any. Appending is safe from any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str = "") -> None:
+        self._cluster = cluster
+        self._stranger = ""
         self._events: list[SessionEvent] = []
         self._noted_ns: dict[str, int] = {}
 
@@ -95,19 +100,32 @@ class ClientEvents:
         """librdkafka's error callback."""
         self.note(error.name(), error.str())
 
-    def log(self, _level: int, _format: str, facility: str, _client: str, text: str) -> None:
+    def log(self, level: int, _format: str, facility: str, _client: str, text: str) -> None:
         """librdkafka's log, as confluent-kafka passes it to a Python logger.
 
         Only a warning shows an offset reset after an error (offset out of range, truncation):
-        rdkafka_offset.c, rd_kafka_offset_reset. All other lines are dropped.
+        rdkafka_offset.c, rd_kafka_offset_reset. Only a debug line shows the cluster's id, the first one and
+        each other one (rdkafka_metadata.c): librdkafka asks each broker for metadata as it connects, and so
+        after each time that the broker was down. All other lines are dropped.
         """
-        found = _RESET.match(text) if facility == "OFFSET" else None
+        if facility == "CLUSTERID" and (named := _CLUSTER.match(text)):
+            self._prove(*named.groups())
+        found = _RESET.match(text) if facility == "OFFSET" and level >= WARNING else None
         if found is None:
             return
         tps = (TopicPartition(found[1], int(found[2])),)
         now = monotonic_ns()
         self.add(AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now))
         self.note("_AUTO_OFFSET_RESET", text)
+
+    def _prove(self, broker: str, cluster: str) -> None:
+        if self._cluster and cluster != self._cluster and not self._stranger:
+            self._stranger = f"{broker} is a broker of cluster {cluster}, and not of {self._cluster}"
+
+    def must_be_own(self) -> None:
+        """Raises: WrongCluster, where a broker of another cluster has answered."""
+        if self._stranger:
+            raise WrongCluster(self._stranger)
 
     def note(self, code: str, message: str) -> None:
         """Append a ClientError, unless one of the same code came within `QUIET_NS`."""
@@ -126,7 +144,7 @@ class ClientEvents:
     def hooks(self) -> dict[str, Any]:
         """What every client is given to report here. (Without a logger, fatal errors go to stderr at any
         log level.)"""
-        return {"error_cb": self.error, "logger": self}
+        return {"error_cb": self.error, "logger": self, "log_level": 7, "debug": "generic"}
 
 
 class ClientPart:

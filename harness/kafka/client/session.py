@@ -23,7 +23,7 @@ from harness.kafka.client.consumer import SessionConsumer
 from harness.kafka.client.error_table import Failure, Verb, outcome
 from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded
 from harness.kafka.client.producer import SessionProducer
-from harness.kafka.client.settings import LIBRDKAFKA
+from harness.kafka.client.settings import CLUSTER_ID, LIBRDKAFKA
 from harness.kafka.client.trial import REFUSALS, refused
 
 
@@ -31,7 +31,7 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     """Open a session. Nothing waits for the cluster here: the first verb does.
 
     args: the settings of librdkafka that reaching the cluster takes (`bootstrap.servers`,
-        `security.protocol`, …).
+        `security.protocol`, …), and the id that its brokers have to name (`CLUSTER_ID`).
 
     Raises: ConfigError, where librdkafka refuses a setting.
     """
@@ -42,13 +42,15 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
 
 
 class KafkaSession:
-    """See `core.session.Session`."""
+    """See `core.session.Session`. Verbs and `events` raise `WrongCluster`, once a broker of another cluster
+    has answered: that is the end of the session, and of the run."""
 
     def __init__(self, args: Mapping[str, str], spec: SessionSpec) -> None:
         self.client = effective(spec, LIBRDKAFKA)
+        args = dict(args)
+        self._events = ClientEvents(args.pop(CLUSTER_ID, ""))
         self._args = args
         self._spec = spec
-        self._events = ClientEvents()
         self._in: SessionConsumer | None = None
         self._out: SessionProducer | None = None
         if spec.acks is not None:
@@ -122,6 +124,7 @@ class KafkaSession:
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; returns when the controller has (brokers may not know it yet)."""
+        self._events.must_be_own()
         if self._topics is None:
             properties = {**self._args, **properties_of_admin(self._spec, LIBRDKAFKA)}
             self._topics = SessionTopics(properties, self._events)
@@ -141,14 +144,17 @@ class KafkaSession:
 
     def events(self) -> list[SessionEvent]:
         """What happened outside of verbs since the last call, oldest first."""
+        self._events.must_be_own()
         return self._events.take()
 
     def _producer(self) -> SessionProducer:
+        self._events.must_be_own()
         if self._out is None:
             raise RuntimeError(f"session of process {self._spec.process}: closed, or no producer")
         return self._out
 
     def _consumer(self) -> SessionConsumer:
+        self._events.must_be_own()
         if self._in is None:
             raise RuntimeError(f"session of process {self._spec.process}: closed, or no consumer")
         return self._in
@@ -189,3 +195,5 @@ class SessionTopics(ClientPart):
         except ValueError as error:  # confluent-kafka's own checks of the arguments
             refused = Failure(code="_INVALID_ARG", message=str(error))
             raise outcome(Verb.CREATE_TOPIC, refused) from None
+        finally:
+            self._client.poll(0)  # nothing else takes what it logs off its queue

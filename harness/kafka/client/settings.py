@@ -120,6 +120,9 @@ def _tried(client: str, properties: tuple[tuple[str, Value], ...]) -> None:
 
 NAMES: Final = ("transactional.id", "group.id", "client.id")
 
+CLUSTER_ID: Final = "cluster.id"
+"""Beside the settings of librdkafka that reaching a cluster takes: the id that its brokers have to name."""
+
 LIBRDKAFKA: Final = ClientLibrary(
     name="librdkafka",
     honoured=ALLOWED,

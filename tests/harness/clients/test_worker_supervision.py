@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from core.client_settings import ClientSettings, SessionSpec
 from core.cluster import CrashPoint, Endpoint
@@ -234,3 +235,26 @@ def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
     finally:
         refused.strike()
         refused.close()
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    """A mock cluster of one broker."""
+    mock = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = mock.list_topics(timeout=60).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    del mock
+
+
+def test_a_worker_that_meets_a_broker_of_another_cluster_ends_and_names_it(run: Run, bootstrap: str) -> None:
+    args = {"bootstrap.servers": bootstrap, "cluster.id": "own"}
+    endpoint = Endpoint(factory="harness.kafka.client.session:connect", args=args)
+    misled = WorkerProcess(run, 0, endpoint)
+    try:
+        misled.tell(Enter(Phase.WARMUP))
+        assert ended(misled, 60)
+        assert misled.ended == os.EX_PROTOCOL
+        assert misled.last_words().endswith(", and not of own")
+    finally:
+        misled.strike()
+        misled.close()

@@ -40,6 +40,7 @@ class Scripted:
     password: str = ""
     mechanisms: tuple[str, ...] = ("PLAIN",)
     tls: ssl.SSLContext | None = None
+    cluster: str | None = None
     address: Address = field(default_factory=lambda: Address("localhost", 0))
 
     def serve(self, plain: socket.socket) -> None:
@@ -98,7 +99,7 @@ class Scripted:
             throttle_time=i32Timedelta.parse(timedelta()),
             controller_id=BrokerId(NODE),
             brokers=(broker,),
-            cluster_id=None,
+            cluster_id=self.cluster,
             topics=(),
         )
 
@@ -266,3 +267,31 @@ def test_a_password_is_never_shown() -> None:
 def test_addresses_as_text() -> None:
     assert str(Address("10.0.0.1", 9092)) == "10.0.0.1:9092"
     assert str(Address("::1", 9092)) == "[::1]:9092"
+
+
+def test_a_broker_of_the_cluster_is_asked() -> None:
+    with running(Scripted(cluster="A")) as address:
+        brokers = Brokers({1: address}, cluster="A")
+        assert broker_views.ask_all(brokers, protocol.view)[1].brokers == {NODE}
+        assert brokers.strangers == {}
+
+
+@pytest.mark.parametrize("named", ["B", None])
+def test_a_broker_of_another_cluster_is_no_answer_and_is_remembered(named: str | None) -> None:
+    with running(Scripted(cluster="A")) as own, running(Scripted(cluster=named)) as other:
+        brokers = Brokers({1: own, 2: other}, cluster="A")
+        assert broker_views.ask_all(brokers, protocol.view).keys() == {1}
+        with (
+            pytest.raises(AdminError, match=f"{other}: a broker of another cluster answered"),
+            brokers.connect(2, 5),
+        ):
+            pass
+    brokers.addresses = {}
+    assert broker_views.roles(brokers).strangers == {2: str(named)}  # once is enough
+
+
+def test_where_no_cluster_is_known_any_broker_is_asked() -> None:
+    with running(Scripted(cluster="B")) as address:
+        brokers = Brokers({1: address})
+        assert broker_views.ask_all(brokers, protocol.view)[1].brokers == {NODE}
+        assert brokers.strangers == {}

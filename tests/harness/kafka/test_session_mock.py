@@ -4,13 +4,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from core.client_settings import SessionSpec, properties_of_consumer, properties_of_producer
-from core.errors import ConfigError
+from core.errors import ConfigError, WrongCluster
 from core.op import AssignmentKind, Isolation, TopicPartition
 from core.payload import encode
 from core.runtime import run_blocking
@@ -33,7 +34,7 @@ from harness.kafka.client.consumer import generation_of
 from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded
 from harness.kafka.client.producer import SessionProducer, _Reports
 from harness.kafka.client.session import KafkaSession, connect
-from harness.kafka.client.settings import LIBRDKAFKA
+from harness.kafka.client.settings import CLUSTER_ID, LIBRDKAFKA
 
 PATIENCE_S = 60.0
 LATE_S = 20.0
@@ -64,7 +65,8 @@ def opened() -> Iterator[Connect]:
 
     def connect_(bootstrap: str, **spec: Any) -> Session:
         defaults: dict[str, Any] = {"slot": 0, "process": 7, "deadline_s": PATIENCE_S}
-        session = connect({"bootstrap.servers": bootstrap}, SessionSpec(**{**defaults, **spec}))
+        args = {"bootstrap.servers": bootstrap, CLUSTER_ID: spec.pop("cluster", "")}
+        session = connect(args, SessionSpec(**{**defaults, **spec}))
         sessions.append(session)
         return session
 
@@ -465,6 +467,74 @@ def test_a_closed_session_or_a_missing_half_is_a_fault_of_the_caller(bootstrap: 
     run_blocking(session.close())
     with pytest.raises(RuntimeError, match="no producer"):
         run_blocking(session.send([]))
+
+
+SPECS: dict[str, dict[str, Any]] = {
+    "producer": {"acks": -1},
+    "consumer": {"isolation": Isolation.READ_COMMITTED},
+    "member": {"isolation": Isolation.READ_COMMITTED, "group": "g"},
+    "admin": {"deadline_s": 2},  # the mock cluster creates no topics
+}
+
+
+def use(session: Session, kind: str, topic: str) -> None:
+    """One op, then what happened outside of it."""
+    with suppress(Definite, Indefinite):
+        if kind == "producer":
+            run_blocking(session.send(records(topic, 1)))
+        elif kind == "admin":
+            run_blocking(session.create_topic(topic, 1, 1, {}))
+        else:
+            run_blocking(session.poll(10, 100))
+    session.events()
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_session_ends_where_the_first_broker_is_one_of_another_cluster(
+    kind: str, bootstrap: str, opened: Connect, topic: str
+) -> None:
+    session = opened(bootstrap, cluster="own", **SPECS[kind])
+    if kind == "consumer":
+        run_blocking(session.assign({TopicPartition(topic, 0): -2}))
+    elif kind == "member":
+        run_blocking(session.subscribe([topic]))
+
+    def use_for_ever() -> None:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            use(session, kind, topic)
+
+    with pytest.raises(WrongCluster, match=r"is a broker of cluster mockCluster\w+, and not of own"):
+        use_for_ever()
+    with pytest.raises(WrongCluster):
+        use(session, kind, topic)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_session_works_where_the_brokers_are_those_of_the_cluster(
+    kind: str, bootstrap: str, opened: Connect, topic: str
+) -> None:
+    probe = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    own = probe.list_topics(timeout=PATIENCE_S).cluster_id
+    session = opened(bootstrap, cluster=own, **SPECS[kind])
+    if kind == "consumer":
+        run_blocking(session.assign({TopicPartition(topic, 0): -2}))
+    elif kind == "member":
+        run_blocking(session.subscribe([topic]))
+    for _ in range(5):
+        use(session, kind, topic)
+
+
+def test_the_lines_that_name_a_cluster_are_those_of_librdkafka() -> None:
+    events = ClientEvents("own")
+    line = '[thrd:main]: 127.0.0.1:20002/2: ClusterId update "{}" -> "{}"'
+    events.log(10, "", "CLUSTERID", "", line.format("", "own"))
+    events.log(10, "", "BROADCAST", "", line.format("own", "other"))
+    events.must_be_own()
+    events.log(10, "", "CLUSTERID", "", line.format("own", "other"))
+    events.log(10, "", "CLUSTERID", "", line.format("other", "own"))
+    with pytest.raises(WrongCluster, match=r"127.0.0.1:20002/2 is a broker of cluster other, and not of own"):
+        events.must_be_own()
 
 
 def test_a_wrong_setting_is_named() -> None:

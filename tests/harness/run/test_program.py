@@ -1,14 +1,17 @@
 """The phases of a run: the same promises in real and in virtual time."""
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.cluster import NodeEnd, OpenTransaction
+from core.cluster import NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError, ConfigError
 from core.op import Isolation, Phase, TopicPartition
+from harness.clients.pool import Loss
 from history import events as ev
 from history import journal as j
 from tests.harness.run.worlds import RealWorld, VirtualWorld
@@ -410,3 +413,43 @@ def test_a_harness_task_that_fails_ends_the_run(world: World) -> None:
     cluster.offsets = offsets
     with pytest.raises(ConfigError, match="a bug"):
         world.run()
+
+
+@pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER])
+def test_a_run_ends_once_a_broker_of_another_cluster_answers_the_harness(world: World, phase: Phase) -> None:
+    cluster: Any = world.begin(duration_s=60).cluster
+    roles = cluster.roles
+    strangers: dict[int, str] = {}
+
+    async def mixed_up() -> Roles:
+        now: Roles = await roles()
+        return replace(now, strangers=dict(strangers))
+
+    cluster.roles = mixed_up
+    world.on = when(phase, lambda: strangers.update({2: "another"}))
+    if phase is Phase.RECOVER:
+        world.ended_early = lambda: "enough"
+    events = world.run()
+    (wrong,) = of(events, ev.WrongCluster)
+    assert (wrong.slot, wrong.text) == (-1, "a broker of cluster another answers at the address of node 2")
+    assert ev.incomplete(wrong) == wrong.text
+    assert phases(events)[-1] is Phase.COLLECT
+    assert not of(events, ev.BoundsListed)
+
+
+def test_a_run_ends_once_a_broker_of_another_cluster_answers_a_client(world: World) -> None:
+    world.begin(duration_s=60)
+    clients: Any = world.clients
+    losses = clients.losses
+    met = [Loss(1, os.EX_PROTOCOL, "ended with status 76", "b is a broker of cluster B, and not of A")]
+
+    def found() -> list[Loss]:
+        own: list[Loss] = losses()
+        return own + ([met.pop()] if met and world.recorder.phases[-1] is Phase.FAULTS else [])
+
+    clients.losses = found
+    events = world.run()
+    (wrong,) = of(events, ev.WrongCluster)
+    assert (wrong.slot, wrong.text) == (1, "client 1: b is a broker of cluster B, and not of A")
+    assert not of(events, ev.BoundsListed)
+    assert not [note for note in of(events, ev.Note) if note.incomplete]
