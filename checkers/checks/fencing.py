@@ -68,8 +68,8 @@ class ZombieCommit(OfTransaction):
         return (
             f"{history.client(self.process)} committed the transaction op {self.ops[0]}"
             f" {at(history, self.at_ns)}, and had written a part of it after"
-            f" {history.client(self.heir)} had taken its transactional id over: a record of that one was"
-            f" acknowledged, or a transaction complete, {at(history, self.fenced_ns)}."
+            f" {history.client(self.heir)} had taken its transactional id over, {at(history, self.fenced_ns)}"
+            " at the latest."
         )
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from history.columns import Array, Columns, columns
 from history.reader import History
 
 AGAIN = "group-duplicate"
+DOUBLE = "double-assignment"
 NEVER_GIVEN = "group-skip"
 
 BLOCK: Final = 256
@@ -90,6 +92,19 @@ class NeverGiven(Finding):
             f" {history.group(self.key[1])}, which committed offset {commit.offset} there"
             f" {at(history, self.at_ns)} (op {commit.op} of {history.client(self.process)});"
             f" op {read.op} read it."
+        )
+
+
+class TwoOwners(Finding):
+    """A partition that two members of a group were given in one generation; its process is the later one."""
+
+    def sentence(self, history: History) -> str:
+        """The partition, the group and its generation, and both members."""
+        tp, group, generation = self.key
+        return (
+            f"Group {history.group(group)} gave {history.tp(tp)} to two members in its generation"
+            f" {generation}, in ops {self.ops[0]} and {self.ops[1]}; the second one is"
+            f" {history.client(self.process)}, {at(history, self.at_ns)}."
         )
 
 
@@ -157,7 +172,7 @@ def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
             maybe = np.flatnonzero(mine & written(commits))
             rows = np.arange(spans.start[span], spans.end[span])
             rows = rows[live[rows] < NEVER]
-            pair = _first_again(p, commits, rows, np.flatnonzero(before), maybe)
+            pair = _first_of_any(p, commits, rows, np.flatnonzero(before), maybe)
             if pair is not None:
                 order = int(p.reads["op"][pair[1]]), int(p.reads["pos"][pair[1]])
                 whose = int(spans.process[span]), int(spans.assignment[span])
@@ -179,6 +194,20 @@ def _given_ns(p: KernelView, spans: _Spans) -> Array:
         found = keys[at] == wanted
         given[found] = changes["ns"][assigned[first[at[found]]]]
     return given
+
+
+def _first_of_any(
+    p: KernelView, commits: Columns, rows: Array, before: Array, maybe: Array
+) -> tuple[int, int] | None:
+    """`_first_again`, where commits of older generations that come late do not excuse: those of each
+    generation have excuses of their own."""
+    sync = (commits["kind"][maybe] == CommitKind.SYNC) & (commits["generation"][maybe] >= 0)
+    pairs = []
+    for generation in distinct(commits["generation"][before]).tolist() if sync.any() else (-1,):
+        refused = sync & (commits["generation"][maybe] < generation)
+        mine = before[commits["generation"][before] == generation] if sync.any() else before
+        pairs.append(_first_again(p, commits, rows, mine, maybe[~refused]))
+    return min((pair for pair in pairs if pair is not None), key=itemgetter(1), default=None)
 
 
 def _first_again(
@@ -307,7 +336,36 @@ def _join(run: WholeRun, tally: Tally) -> None:
         findings = [found[whose].finding for whose in sorted(found)]
         tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__)
     if run.known.on_record.commits:
+        tally.add(DOUBLE, _two_owners(run))
         doubt_silent(NAME, run, tally)
+
+
+def _two_owners(run: WholeRun) -> list[Finding]:
+    """Of each partition and generation of a group: the first two different members that were given it."""
+    rows = columns(run.tables["assignments"])
+    group = run.known.group[run.known.positions(rows["process"])]
+    given = np.flatnonzero(
+        (rows["kind"] == AssignmentKind.ASSIGNED) & (rows["generation"] >= 0) & (group >= 0)
+    )
+    order = given[np.lexsort((rows["ns"][given], rows["generation"][given], group[given], rows["tp"][given]))]
+    of = np.stack((rows["tp"][order], group[order], rows["generation"][order]))
+    new = np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))[: len(order)]
+    first = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
+    others = np.flatnonzero(rows["process"][order] != rows["process"][first])
+    found: dict[tuple[int, ...], Finding] = {}
+    for n in others.tolist():
+        key = tuple(map(int, of[:, n]))
+        one, other = int(first[n]), int(order[n])
+        found.setdefault(
+            key,
+            TwoOwners(
+                key=key,
+                process=int(rows["process"][other]),
+                ops=(int(rows["op"][one]), int(rows["op"][other])),
+                at_ns=int(rows["ns"][other]),
+            ),
+        )
+    return list(found.values())
 
 
 def doubt_silent(check: str, run: WholeRun, tally: Tally, among: Collection[int] | None = None) -> None:
@@ -334,8 +392,8 @@ def passed(ground: Ground, variant: str) -> Answer:
 
 NAME = "group-delivery"
 CHECK = Check(
-    claim="A group is given every record that it commits an offset behind, and after a rebalance nothing"
-    " below its committed offset.",
+    claim="A group is given every record that it commits an offset behind, after a rebalance nothing below"
+    " its committed offset, and each partition belongs to one member.",
     anomalies={
         AGAIN: AnomalyClass(
             title="Record given to a group again",
@@ -344,6 +402,12 @@ CHECK = Check(
             " member was assigned the partition.",
             literature="redelivery below the committed offset",
             rule=unless_truncated("a member starts where its group has committed"),
+        ),
+        DOUBLE: AnomalyClass(
+            title="Partition given to two members",
+            meaning="In one generation of a group two of its members were given the same partition.",
+            literature="split brain of a group",
+            rule=unless_truncated("a generation gives each partition to one member"),
         ),
         NEVER_GIVEN: AnomalyClass(
             title="Record never given to a group",

@@ -86,6 +86,7 @@ OFFSETS = {
     "inconsistent-offsets": (2,),
     "offset-reuse": (2,),
     "offset-commit-regression": (4,),
+    "phantom-commit": (4,),
     "eos-duplicate": (4,),
     "eos-loss": (3,),
     "group-skip": (3,),

@@ -57,6 +57,7 @@ class Assign:
     kind: AssignmentKind = AssignmentKind.ASSIGNED
     kept: bool = False
     ns: int | None = None
+    generation: int = -1
 
 
 @dataclass(kw_only=True)
@@ -256,7 +257,7 @@ def _op_rows(
                     {
                         **own,
                         "tp": mop.tp,
-                        "generation": -1,
+                        "generation": mop.generation,
                         "assignment": assignment[key],
                         "kind": mop.kind,
                         "ns": op.invoke if mop.ns is None else mop.ns,

@@ -21,6 +21,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     x[1@0,2@1]     a poll returned value 1 at offset 0 and value 2 at offset 1 of x
     x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset; kept =
                    manual, but the process had it before)
+    x/assignedg2   the same, in a generation
     x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of history.tables)
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
                    group; with an outcome, and a generation
@@ -62,7 +63,7 @@ FINDING: Final = re.compile(r"= (\S+) ?([^()]*?)(?: \((\w*)\))?")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
 SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?(?:<(\w+)@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")
-CHANGE: Final = re.compile(r"(\w+)/([a-z-]+)(?:@(\d+))?")
+CHANGE: Final = re.compile(r"(\w+)/([a-z-]+?)(?:g(\d+)|@(\d+))?")
 COMMIT: Final = re.compile(r"(\w+)(>+|<)(\d+)([!?]?)(?:g(\d+))?")
 
 
@@ -184,11 +185,11 @@ def _mops(built: Built, word: str) -> Iterator[Mop]:
         yield Commit(tp=tp, offset=offset, kind=kind, outcome=outcome, generation=generation)
     elif found := CHANGE.fullmatch(word):
         tp, what = _tp(built, found[1]), found[2]
-        if found[3]:
-            yield Foreign(tp=tp, offset=int(found[3]), reason=what)
+        if found[4]:
+            yield Foreign(tp=tp, offset=int(found[4]), reason=what)
         else:
             change = AssignmentKind["MANUAL" if what == "kept" else what.upper()]
-            yield Assign(tp=tp, kind=change, kept=what == "kept")
+            yield Assign(tp=tp, kind=change, kept=what == "kept", generation=int(found[3] or -1))
     else:
         raise ValueError(f"what is {word!r}?")
 

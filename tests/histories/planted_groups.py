@@ -9,7 +9,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from core.cluster import NodeEnd, OpenTransaction
-from core.op import AssignmentKind, End, Outcome, Phase, value_of
+from core.op import AssignmentKind, CommitKind, End, Outcome, Phase, value_of
 from history.events import BoundsListed, Event, NodeEnded, PhaseStarted, Recovered, TransactionsOpen
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send
 
@@ -172,6 +172,34 @@ def end_otherwise(rng: Random, built: Built) -> None:
         settings = built.processes[process]
         settings.end, settings.auto_commit = rng.choice(list(End)), rng.random() < 0.5
         settings.group = rng.choice((settings.group, 1, 2, -1))
+
+
+def assign_twice(rng: Random, built: Built) -> None:
+    """Two members of a group, or of two, are given one partition; in most histories in one generation."""
+    members = [op for op in built.ops if _grouped(built, op) >= 0]
+    for op in pick(rng, members):
+        for other in pick(rng, members):
+            tp, generation = rng.randrange(len(built.tps)), rng.randint(-1, 4)
+            for owner in (op, other):
+                row = Assign(tp=tp, kind=rng.choice(list(AssignmentKind)[:2]))
+                row.generation = generation + (rng.random() < 0.2)
+                owner.mops.append(row)
+
+
+def tell_aborted_offset(rng: Random, built: Built) -> None:
+    """A group tells the offset of a transaction, which was aborted or not."""
+    taken = [
+        (op, mop)
+        for op in built.ops
+        for mop in op.mops
+        if isinstance(mop, Commit) and mop.kind == CommitKind.TXN
+    ]
+    for op, mop in pick(rng, taken):
+        if rng.random() < 0.7:
+            op.outcome, mop.offset = Outcome.FAIL, rng.randint(0, 30)
+        later = [o for o in built.ops if _grouped(built, o) == _grouped(built, op) and o is not op]
+        for told in pick(rng, later):
+            told.mops.append(Commit(tp=mop.tp, offset=mop.offset, kind=CommitKind.FETCHED))
 
 
 GROUP_DAMAGE: Final = named(

@@ -56,7 +56,8 @@ def _catch_up(world: World, group: Group, member: _Member, op: Op) -> None:
     member.positions, member.generation = {}, group.generation
     for tp in own:
         now = world.tick()
-        op.mops.append(Assign(tp=tp, kind=AssignmentKind.ASSIGNED, ns=now))
+        given = Assign(tp=tp, kind=AssignmentKind.ASSIGNED, ns=now, generation=group.generation)
+        op.mops.append(given)
         member.positions[tp] = group.committed.get(tp, 0)
         if tp in group.committed:
             fetched = Commit(tp=tp, offset=group.committed[tp], kind=CommitKind.FETCHED)

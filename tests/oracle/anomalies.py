@@ -21,12 +21,14 @@ import pyarrow as pa
 from core.op import AssignmentKind, CommitKind, End, Phase, process_of
 from history.events import Event, PhaseStarted
 from tests.oracle.groups import (
+    double_assignment,
     eos_duplicate,
     eos_loss,
     eos_loss_undecided,
     group_duplicate,
     group_skip,
     hanging_txn,
+    phantom_commit,
     silent_groups,
     zombie_write,
 )
@@ -319,6 +321,8 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     cycles,
     future_read,
     offset_commit_regression,
+    phantom_commit,
+    double_assignment,
     stuck_lso,
     hanging_txn,
     eos_duplicate,
@@ -356,6 +360,8 @@ CLASSES: Final = (
     "G0-realtime",
     "G1c-realtime",
     "offset-commit-regression",
+    "phantom-commit",
+    "double-assignment",
     "stuck-lso",
     "hanging-txn",
     "eos-duplicate",

@@ -9,10 +9,11 @@ that hang. Not here: committed offsets that go back (`tests.oracle.ops`).
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.cluster import OpenTransaction
-from core.op import AssignmentKind, CommitKind, Phase
+from core.op import AssignmentKind, CommitKind, End, Phase
 from history.events import Event, TransactionsOpen
-from tests.oracle.ops import NEVER, STORING, commit_complete, sees_transactions, stored
-from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
+from history.tables import OPEN
+from tests.oracle.ops import NEVER, STORING, commit_complete, may_follow, sees_transactions, stored
+from tests.oracle.words import FAIL, OK, RC, RU, History, Key, Partition, Row
 
 # Words ------------------------------------------------------------------------------------------
 
@@ -103,6 +104,59 @@ def eos_loss_undecided(history: History) -> bool:
     return any(in_doubt for _, in_doubt in _uncopied(history))
 
 
+# What groups know and own -----------------------------------------------------------------------
+
+
+def phantom_commit(history: History) -> Iterator[Key]:
+    """Committed offsets that nobody can have committed."""
+    for c in history.commits if history.recorded else ():
+        if c["group"] < 0 or c["outcome"] != OK:
+            continue
+        (p,) = (p for p in history.partitions if p.tp == c["tp"])
+        listed = p.bounds.get(RU)
+        beyond = listed is not None and listed.end >= 0 and c["offset"] > max(listed.end, listed.read_to)
+        if beyond or _only_aborted(history, c):
+            yield "phantom-commit", c["tp"], c["group"], c["op"], c["offset"]
+
+
+def _only_aborted(history: History, f: Row) -> bool:
+    same = [
+        c
+        for c in history.commits
+        if (c["group"], c["tp"], c["offset"]) == (f["group"], f["tp"], f["offset"])
+        and c["kind"] in STORING
+        and c["invoke_ns"] < f["complete_ns"]
+    ]
+    aborted = any(c["kind"] == CommitKind.TXN and c["outcome"] == FAIL for c in same)
+    stands = any(c["outcome"] != FAIL for c in same)
+    unseen = any(
+        process["group"] == f["group"] and _may_commit_unseen(history, process, f)
+        for process in history.processes.values()
+    )
+    return bool(f["kind"] == CommitKind.FETCHED and aborted and not stands and not unseen)
+
+
+def _may_commit_unseen(history: History, process: Row, f: Row) -> bool:
+    left = any(
+        op["process"] == process["process"]
+        and not op["txn"]
+        and op["complete_ns"] == OPEN
+        and op["invoke_ns"] < f["complete_ns"]
+        for op in history.ops.values()
+    )
+    return left or bool(process["auto_commit"] and process["end"] != End.CLOSED)
+
+
+def double_assignment(history: History) -> Iterator[Key]:
+    """Partitions that two members of a group were given in one generation."""
+    given = [a for a in history.assignments if a["kind"] == AssignmentKind.ASSIGNED and a["generation"] >= 0]
+    for a in given if history.recorded else ():
+        key = a["tp"], _group(history, a), a["generation"]
+        owners = {b["process"] for b in given if (b["tp"], _group(history, b), b["generation"]) == key}
+        if key[1] >= 0 and len(owners) > 1:
+            yield "double-assignment", *key
+
+
 # Delivery to groups -----------------------------------------------------------------------------
 
 
@@ -134,11 +188,9 @@ def _given_again(history: History, group: int, a: Row, read: Row) -> bool:
         and c["offset"] > read["offset"]
         and (c["kind"] != CommitKind.TXN or sees_transactions(history, a))
         and not any(
-            e["kind"] in STORING
-            and e["outcome"] != FAIL
+            may_follow(history, e, c)
             and e["offset"] <= read["offset"]
             and e["invoke_ns"] < read["complete_ns"]
-            and commit_complete(history, e) >= c["invoke_ns"]
             for e in same
         )
         for c in same

@@ -164,6 +164,13 @@ def commit_complete(history: History, c: Row) -> int:
     return NEVER if c["outcome"] == INFO else int(c["complete_ns"])
 
 
+def may_follow(history: History, e: Row, c: Row) -> bool:
+    """The group may have stored e after c, both of one partition."""
+    refused = e["kind"] == CommitKind.SYNC and 0 <= e["generation"] < c["generation"]
+    written = e["kind"] in STORING and e["outcome"] in (OK, INFO)
+    return bool(written and not refused and commit_complete(history, e) >= c["invoke_ns"])
+
+
 def sees_transactions(history: History, c: Row) -> bool:
     """The offsets that this process is told wait for the markers of transactions."""
     return bool(history.processes[c["process"]]["isolation"] == RC)
@@ -177,11 +184,7 @@ def _served_too_low(history: History, same: list[Row], before: list[Row], f: Row
         c["offset"] > f["offset"]
         and (c["kind"] != CommitKind.TXN or sees_transactions(history, f))
         and not any(
-            e["kind"] in STORING
-            and e["outcome"] in (OK, INFO)
-            and e["offset"] == f["offset"]
-            and e["invoke_ns"] < f["complete_ns"]
-            and commit_complete(history, e) >= c["invoke_ns"]
+            may_follow(history, e, c) and e["offset"] == f["offset"] and e["invoke_ns"] < f["complete_ns"]
             for e in same
         )
         for c in before
@@ -222,12 +225,10 @@ def _undercut(history: History, same: list[Row], before: list[Row], d: Row) -> b
         and 0 <= c["generation"] < d["generation"]
         and d["offset"] < c["offset"]
         and not any(
-            e["kind"] in STORING
-            and e["outcome"] in (OK, INFO)
+            may_follow(history, e, c)
             and e["generation"] < d["generation"]
             and e["offset"] <= d["offset"]
             and e["invoke_ns"] < d["invoke_ns"]
-            and commit_complete(history, e) >= c["invoke_ns"]
             for e in same
         )
         for c in before
