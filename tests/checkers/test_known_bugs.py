@@ -542,9 +542,19 @@ def test_a_late_marker_decides_all_records_before_it_and_none_behind(
     assert found == {"lost-write": bug, "torn-txn": bug}
 
 
-@pytest.mark.parametrize(("comes_s", "bug"), [(20.5, "KAFKA-19446"), (21.5, "")])
-def test_a_late_marker_came_before_what_was_read_too_early(tmp_path: Path, comes_s: float, bug: str) -> None:
-    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.3), (20, 20.3))
+@pytest.mark.parametrize(
+    ("first", "comes_s", "sent_s", "bug"),
+    [
+        (Outcome.OK, 20.5, 20, "KAFKA-19446"),
+        (Outcome.OK, 21.5, 20, ""),
+        (Outcome.FAIL, 20.5, 20, ""),  # a marker that aborts shows nothing
+        (Outcome.OK, 20.5, 20.7, ""),  # the record was sent after it came
+    ],
+)
+def test_a_late_marker_came_before_what_was_read_too_early(
+    tmp_path: Path, first: Outcome, comes_s: float, sent_s: float, bug: str
+) -> None:
+    built = moved(late_end(first=first, slow_s=1, visible=(0,)), (sent_s, 20.9), (20, 20.3))
     built.ops[1].mops.append(Read(tp=0, offset=5, value=value_of(1, 1), ns=(21 * S - 1, 21 * S)))
     late = late_request("write_txn_markers", "producer 7/0, x-0", comes_s=comes_s)
     assert labels_of(tmp_path / "run", built, *late, producers=epochs((1, 2)))["precommitted-read"] == bug

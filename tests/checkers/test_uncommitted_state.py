@@ -162,6 +162,12 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
         ),
         # near misses: the decision
         (torn(OK, {1}), COMMITTED, [B, C, sent(True, 13.5, *ABORTS)], False),  # it is in the log
+        (
+            torn(OK, {1}),
+            log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13, "PrepareAbort", *ABORTS)),
+            [B, C, sent(False, 13, *ABORTS)],
+            False,
+        ),
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 8, *ABORTS)], False),  # of the transaction before
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, "y-0")], False),
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS, transactional_id="txn-9")], False),
