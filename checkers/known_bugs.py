@@ -380,26 +380,27 @@ isolated controller and 12 producers, `transactions` under `restart:replicas` sh
         versions="brokers 2.4 to 4.4",
         doc="""\
 A coordinator loads its log to the end, and acts upon records there that are not committed: it tells a
-producer that a partition is in its transaction, or sends markers. Its successor was in sync, and does not
-have those records. So an acknowledged record of an acknowledged commit is hidden or lost, an aborted one
-becomes visible, or one half of a transaction is aborted.
+producer that a partition is in its transaction, or sends markers. Its successor was in sync, or eligible
+(KIP-966: too few replicas were in sync for anything to be committed), and does not have those records. So
+an acknowledged record of an acknowledged commit is hidden or lost, an aborted one becomes visible, or one
+half of a transaction is aborted.
 
 In runs of a workload it takes two deaths of coordinators while a follower of their log lags in sync
 (`failover:lagging`), with replica.lag.time.max.ms near Kafka's default. On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs of 60 s. The same runs of
 the model showed it with 8 of 8 seeds. Of 1,000 seeds of `inquest explore` none met it, and one met
 KAFKA-20734.""",
-        evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor, in"
-        " sync then, whose log ended before it and not below the high watermark, while the transaction was"
-        " under way. `__transaction_state`, read whole at the end, does not name the partition in this"
-        " transaction, which has an acknowledged record there; or it lacks the decision whose markers a"
-        " coordinator says that it sent after loading. In all other partitions the transaction ended one"
-        " way, and the log has every acknowledged record (the final reads at read_uncommitted show it). In"
-        " brokers' logs: the finding is a decision, an answer or a partition of that transaction that"
-        " `__transaction_state` lacks; of a marker, the coordinator that lost its state wrote it. Or, where"
-        " messages were captured, a coordinator sent markers of that transaction by a decision that a"
-        " leader before it had appended, and could not know that it was committed (`early-act`; it need not"
-        " harm).",
+        evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor whose"
+        " log ended before it and not below the high watermark, while the transaction was under way; the"
+        " successor was in sync, or the metadata log calls its election clean. `__transaction_state`, read"
+        " whole at the end, does not name the partition in this transaction, which has an acknowledged"
+        " record there; or it lacks the decision whose markers a coordinator says that it sent after"
+        " loading. In all other partitions the transaction ended one way, and the log has every"
+        " acknowledged record (the final reads at read_uncommitted show it). In brokers' logs: the finding"
+        " is a decision, an answer or a partition of that transaction that `__transaction_state` lacks; of"
+        " a marker, the coordinator that lost its state wrote it. Or, where messages were captured, a"
+        " coordinator sent markers of that transaction by a decision that a leader before it had appended,"
+        " and could not know that it was committed (`early-act`; it need not harm).",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=uncommitted,
         in_logs=dict.fromkeys(bugs_in_logs.WENT_BACK, bugs_in_logs.state_went_back)

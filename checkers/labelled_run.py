@@ -19,6 +19,7 @@ from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
 from checkers.logs.elections import elections, survivor
 from checkers.logs.replicas import Replica, replicas
+from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.broker_logs import CoordinatorElected
 from history.columns import Array, numbers
@@ -188,8 +189,8 @@ class LabelledRun:
 
     @cached_property
     def _went_back(self) -> Mapping[int, list[tuple[CoordinatorElected, CoordinatorElected]]]:
-        """Partition of the log -> coordinators that loaded what their successor, in sync then, did not have,
-        and what was not committed."""
+        """Partition of the log -> coordinators that loaded what their successor, in sync or eligible, did not
+        have, and what was not committed."""
         elected: dict[int, dict[int, CoordinatorElected]] = defaultdict(dict)
         for one in self.history.broker_logs.elected:
             elected[one.partition][one.epoch] = one
@@ -197,10 +198,18 @@ class LabelledRun:
             partition: [
                 (old, new)
                 for old, new in pairwise(every[epoch] for epoch in sorted(every))
-                if new.start < old.start and old.high_watermark <= new.start and new.node in old.isr
+                if new.start < old.start and old.high_watermark <= new.start and self._in_turn(old, new)
             ]
             for partition, every in elected.items()
         }
+
+    def _in_turn(self, old: CoordinatorElected, new: CoordinatorElected) -> bool:
+        """A coordinator's successor was in sync when that one was elected, or was elected cleanly, as the
+        metadata log says: it was in sync later, or eligible (KIP-966)."""
+        if new.node in old.isr:
+            return True
+        lineage = elections(self.evidence, TopicPartition(TRANSACTION_TOPIC, new.partition))
+        return any((one.epoch, one.leader, one.clean) == (new.epoch, new.node, True) for one in lineage.found)
 
     def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
         """Coordinators of this partition of the log that loaded, and lost, what was not committed: each led

@@ -268,3 +268,15 @@ def test_a_skip_of_what_others_can_read_is_another_bug(
     lines = [line(12, "x-0"), line(12, "z-0")] if not hidden else [line(12, "z-0")]
     skip = judged(tmp_path / "run", built, *lines).anomalies["int-poll-skip"]
     assert (skip.allowed, skip.known_bug) == (False, "")
+
+
+@pytest.mark.parametrize(("lines", "labelled"), [(["x-0"], False), (["x-0", "y-0"], True)])
+def test_where_all_that_is_visible_was_marked_nothing_was_led_astray(
+    tmp_path: Path, lines: list[str], labelled: bool
+) -> None:
+    """The transaction is in doubt; its record in z, which no broker acknowledged, is not in the log. The
+    others are visible: committed, or aborted and left out."""
+    built = torn(INFO, {0, 1}, gone={2})
+    built.ops[0].mops[2] = Send(tp=2, value=value_of(1, 2), outcome=INFO, ns=(10 * S, 11 * S))
+    found = judged(tmp_path / "run", built, line(12, *lines)).anomalies["torn-txn"]
+    assert found.known_bug == ("KAFKA-20734" if labelled else "")

@@ -1,5 +1,6 @@
 """The label `uncommitted-state`: it needs a log that went back, and what the log lacks."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -85,10 +86,15 @@ ABORTS = ("x-0", "y-0", "z-0")
 COMMITTED = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13.5, "PrepareCommit", *ABORTS))
 
 
-def write_evidence(run: Run, logged: CoordinatorLog) -> None:
+def write_evidence(run: Run, logged: CoordinatorLog, elected: Sequence[dict[str, object]] = ()) -> None:
     """What a broker has on disk whose coordinators wrote this down; a partition that is not whole lacks its
-    last record."""
+    last record. elected: states of partition 3 of the log, in the metadata log."""
     rows: dict[str, list[dict[str, object]]] = {"partitions": [], "batches": [], "transaction_log": []}
+    topic: list[dict[str, object]] = [{"name": "TopicRecord", "topic": TRANSACTION_TOPIC, "topic_id": "log"}]
+    rows["metadata"] = [
+        {"take": 0, "node": 1, "snapshot": -1, "offset": offset, "topic_id": "log", "partition": 3, **row}
+        for offset, row in enumerate([*topic, *elected] if elected else [])
+    ]
     for number in sorted({one.partition for one in logged.records}):
         tp = TopicPartition(TRANSACTION_TOPIC, number)
         mine = [one for one in logged.records if one.partition == number]
@@ -192,6 +198,38 @@ def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
     assert found
     assert verdict.exit_code == 1
     assert set(found.values()) == ({"uncommitted-state"} if labelled else {""})
+
+
+ALONE = {
+    "name": "PartitionRecord",
+    "leader": 2,
+    "isr": [2],
+    "replicas": [1, 2, 3],
+    "partition_leader_epoch": 1,
+}
+NEXT = {"name": "PartitionChangeRecord", "leader": 3, "isr": [3]}
+
+
+@pytest.mark.parametrize(
+    ("elected", "labelled"),
+    [
+        ([ALONE | {"elr": [3]}, NEXT], True),  # it was eligible
+        ([ALONE | {"elr": [1]}, NEXT], False),  # an unclean election
+        ([ALONE | {"elr": [3]}, NEXT | {"leader": 1, "isr": [1]}], False),  # of another node
+        ([], False),
+    ],
+)
+def test_the_successor_was_in_sync_or_eligible(
+    tmp_path: Path, elected: list[dict[str, object]], labelled: bool
+) -> None:
+    """Broker 2 is in sync alone when it leads."""
+    run = write_run(tmp_path / "run", torn(OK, {0, 1}).tables())
+    (run.cluster / "2").mkdir(parents=True)
+    (run.cluster / "2" / "server.log").write_text(leads(11.2, 2, 1, 78, 77, "2") + C)
+    write_evidence(run, LACKS_Z, elected)
+    found = check_run(run, without_spark=True).anomalies
+    label = "uncommitted-state" if labelled else ""
+    assert {each.known_bug for name, each in found.items() if name in ("lost-write", "torn-txn")} == {label}
 
 
 def test_another_partition_of_the_log_that_is_whole_says_nothing(tmp_path: Path) -> None:

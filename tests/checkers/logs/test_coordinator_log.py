@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.logs.coordinator_log import CoordinatorLog, coordinator_log
+from checkers.logs.transactions import transaction_logs
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.evidence.directory import read
@@ -57,6 +58,7 @@ def test_the_newest_leader_tells_what_is_committed(evidence: Evidence, node: int
     log = coordinator_log(evidence)
     assert offsets(log) == [(f"node-{node}", offset) for offset in range(committed)]
     assert (log.whole, log.missing) == (frozenset({3}), "")
+    assert transaction_logs(evidence).logs[TP].node == node  # findings rest on the same copy
 
 
 def test_a_log_that_lacks_a_record_is_not_whole() -> None:
