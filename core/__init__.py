@@ -7,7 +7,8 @@ config         RunConfig: everything that defines a run, seed included; and the
                presets.
 errors         Errors that end a command with one sentence, and the exit codes of
                `inquest`.
-files          Small files of a recorded run, which may come from another person.
+files          Files that a person names: those that are read whole, and folders to write
+               into.
 generator      Generators: pure schedules of ops, and the random sources they draw
                from.
 java_hash      The hash by which Kafka places coordinators.

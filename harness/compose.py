@@ -6,6 +6,7 @@ record into it.
 
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from checkers.catalogue import ANOMALIES
 from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
+from core.files import written_into
 from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
 from harness.systems import NEVER, Early, system_of
@@ -117,20 +119,22 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
     """A new run folder with its config, and the mark of its owner if it has one. No other run has its name,
     in any results folder: by it, containers, networks and records belong to one run.
 
-    Raises: ConfigError, where it cannot be written.
+    Raises: ConfigError, where it cannot be written; OSError, where the disk is full.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
-    try:
+    with written_into(results, "the results folder"):
         results.mkdir(parents=True, exist_ok=True)
         run = Run(results / f"{stamp}-{config.workload}-{slug}-{config.seed}-{secrets.token_hex(4)}")
-        for folder in (run.folder, run.journal, run.cluster):
-            folder.mkdir()
-        if owner:
-            write_atomically(run.owner, owner)
-        write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
-    except OSError as error:
-        raise ConfigError(f"the results folder {results} cannot be written: {error}") from None
+        try:
+            for folder in (run.folder, run.journal, run.cluster):
+                folder.mkdir()
+            if owner:
+                write_atomically(run.owner, owner)
+            write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+        except OSError:
+            shutil.rmtree(run.folder, ignore_errors=True)
+            raise
     return run
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from core.errors import ExitCode, UsageError
+from core.files import written_into
 from core.terminal import show, show_lines
-from harness.cli.verdict import can_be_written, interruptible
+from harness.cli.verdict import interruptible
 from history.run_folder import RESULTS
 
 
@@ -38,7 +39,7 @@ def contract(
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     version_of(kafka)  # refuses before a folder is made
     folder = results / "contract" / f"{stamp}-{kafka}"
-    with can_be_written(folder):
+    with written_into(folder):
         folder.mkdir(parents=True)
     title = (
         f"Kafka {kafka}" if sut == "kafka" else f"its own broker behind Kafka's protocol, as Kafka {kafka}"

@@ -21,10 +21,11 @@ import typer
 from typer.core import TyperGroup
 
 from core.errors import ExitCode, InquestError, UsageError
+from core.files import written_into
 from core.terminal import say, show
 from harness.cli import again, contract, explore, recordings, reproduce
 from harness.cli.settings import setting
-from harness.cli.verdict import Engine, Master, WithoutSpark, can_be_written, interruptible, judge, own_files
+from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 from history.storage import location, reaching
 
@@ -144,7 +145,7 @@ def _run(
     steps = None if schedule is None else read_schedule(schedule, config)
     plan(config, steps, fail_fast=fail_fast)  # refuses what cannot work before the first line of output
     engine.reach()
-    with can_be_written(results):
+    with written_into(results):
         results.mkdir(parents=True, exist_ok=True)
     display = Display()
     display.say(
@@ -309,7 +310,7 @@ def spark_package(folder: Annotated[Path, typer.Argument(help="A folder to write
     """Write what spark-submit needs to run `inquest check` on a cluster (docs/cluster.md)."""
     from checkers.engine.shipped import package
 
-    with can_be_written(folder):
+    with written_into(folder):
         code, program = package(folder, f"{__package__}.main")
     show(f"spark-submit --master … --py-files {code} {program} check URL")
 
@@ -361,11 +362,16 @@ def main(command: Callable[..., object] = app) -> None:
         code = _say(error.format_message(), ExitCode.USAGE)
     except Exception as error:  # noqa: BLE001 - the last line of defence
         if isinstance(error, OSError) and error.errno in SURROUNDINGS:
-            code = _say(str(error), ExitCode.HARNESS)
+            code = _say(_sentence(error), ExitCode.HARNESS)
         else:
             say(traceback.format_exc().rstrip())
             code = _say(f"a fault of the harness: {error}", ExitCode.HARNESS)
     sys.exit(int(code))
+
+
+def _sentence(error: OSError) -> str:
+    why = error.strerror or str(error)
+    return f"{error.filename}: {why}" if error.filename else why
 
 
 def _say(message: str, code: ExitCode) -> ExitCode:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from core.errors import ConfigError, ExitCode, UsageError
+from core.errors import ExitCode, UsageError
+from core.files import written_into
 from core.terminal import say, show
 from harness.cli.settings import setting
 from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
@@ -100,13 +101,14 @@ def export(
     exported = events_of(history)
     for note in exported.left_out:
         say(f"left out: {note}")
-    try:
-        if output is None:
-            WRITERS[to](history.run.name, exported.events, sys.stdout)
-        else:
-            with output.open("w", encoding="utf-8") as file:
-                WRITERS[to](history.run.name, exported.events, file)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"{output}: {error.strerror}") from None
+    if output is None:
+        WRITERS[to](history.run.name, exported.events, sys.stdout)
+        return
+    with written_into(output), output.open("w", encoding="utf-8") as file:
+        try:
+            WRITERS[to](history.run.name, exported.events, file)
+            file.flush()
+        except BaseException:
+            if output.is_file():  # half of a history looks like a history
+                output.unlink()
+            raise

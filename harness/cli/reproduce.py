@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from core.errors import UsageError
+from core.files import written_into
 from core.terminal import show, show_lines
-from harness.cli.verdict import can_be_written, interruptible
+from harness.cli.verdict import interruptible
 from history.run_folder import RESULTS
 
 
@@ -41,7 +42,7 @@ def reproduce(
         raise UsageError(f"--kafka {version!r}: {why}")
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = results / "reproduced" / f"{stamp}-{name}-{'good' if good else 'bad'}"
-    with can_be_written(folder):
+    with written_into(folder):
         folder.mkdir(parents=True)
     show(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):

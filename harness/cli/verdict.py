@@ -3,12 +3,10 @@
 Heavy parts (Spark, the report) are imported when they are needed.
 """
 
-import errno
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -21,17 +19,6 @@ from history.run_folder import Run
 SIZES = ((" M", 1_000_000), (" k", 1_000), ("", 0))
 WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
-UNUSABLE = {
-    errno.EACCES,
-    errno.EEXIST,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EPERM,
-    errno.EROFS,
-}
-"""Errors of a folder that say that another one has to be named; a full disk is none of them."""
 MASTER = re.compile(
     r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
     r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+"
@@ -77,17 +64,6 @@ def interruptible(left: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise InquestError(f"interrupted; {left}", ExitCode.INTERRUPTED) from None
-
-
-@contextmanager
-def can_be_written(folder: Path) -> Iterator[None]:
-    """A folder that the user named and that cannot be made. Raises: UsageError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in UNUSABLE:
-            raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
-        raise
 
 
 @contextmanager

@@ -18,7 +18,7 @@ says about anomalies comes from the verdict: this package judges nothing.
 
 from pathlib import Path
 
-from core.errors import HistoryError
+from core.files import written_into
 from harness.report import github, junit, page
 from harness.report.inputs import read
 from history.run_folder import Run, write_atomically
@@ -28,14 +28,12 @@ def build(run: Run) -> Path:
     """Write `report.html` and `junit.xml`, and add to GitHub's step summary where there is one.
 
     Returns the path of the HTML file. Raises: HistoryError, where there is no verdict that can be
-    read, or the files cannot be written.
+    read; ConfigError, where the files cannot be written; OSError, where the disk is full.
     """
     inputs = read(run)
     html = page.render(inputs)
-    try:
+    with written_into(run.folder):
         write_atomically(run.report, html)
         write_atomically(run.junit, junit.render(inputs.verdict))
         github.append(inputs.verdict)
-    except OSError as error:
-        raise HistoryError(f"{error.filename or run.folder}: cannot be written ({error.strerror})") from None
     return run.report

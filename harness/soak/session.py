@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ConfigError, ExitCode, InquestError
+from core.files import written_into
 from core.secrets import shown
 from core.terminal import say
 from harness.processes.interrupts import Interrupts
@@ -267,18 +268,17 @@ def open_session(request: SoakRequest, performer: runs.Performer) -> SessionUnde
     """The unfinished session of the last day, else a new one.
 
     Raises: ConfigError, where another soak writes it; where its seed, budget or matrix are not those of the
-    request; where the budget is too small; or where nothing can be written.
+    request; where the budget is too small; or where nothing can be written; OSError, where the disk is full.
     """
     now = performer.moment()
     try:
-        opened = None if request.new else _resume(request, now)
-        session, file = opened or _create(request, now)
+        with written_into(request.results, "the results folder"):
+            opened = None if request.new else _resume(request, now)
+            session, file = opened or _create(request, now)
     except BlockingIOError:
         raise ConfigError(
             "another soak is at work in this results folder (--new starts another session)"
         ) from None
-    except OSError as error:
-        raise ConfigError(f"the results folder {request.results} cannot be written: {error}") from None
     return SessionUnderWay(
         request=request, performer=performer, session=session, file=file, resumed=opened is not None
     )
