@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -39,9 +40,15 @@ class Ended:
 
 class Inquest:
     """One invocation. file_limit: most bytes of any file it may write (a full disk). module: what is
-    run in place of `inquest`."""
+    run in place of `inquest`. around: added to the environment."""
 
-    def __init__(self, *words: str, file_limit: int | None = None, module: str = "tests.memory") -> None:
+    def __init__(
+        self,
+        *words: str,
+        file_limit: int | None = None,
+        module: str = "tests.memory",
+        around: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         def limit() -> None:
             # A shell that starts the tests behind it has SIGINT ignored, by all that they start too.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -51,6 +58,7 @@ class Inquest:
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
+            env={**os.environ, **around},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
