@@ -10,6 +10,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import (
+    NEVER,
     OK,
     RC,
     RU,
@@ -101,22 +102,49 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             order = p.order(isolation)
             skip[mine] = order[high[mine] - 1] > order[low[mine]]
     hits = np.flatnonzero(back | skip)
-    hits = hits[~_explained(p, steps, hits)]
-    inside = steps.inside[hits]
+    explained, reset = _explained(p, steps, hits)
+    passed = _passed(p, steps, hits)
+    found = hits[~explained & (~reset | passed)]
+    inside = steps.inside[found]
     for name, mine in (
-        (BACK_INSIDE, hits[inside & back[hits]]),
-        (SKIP_INSIDE, hits[inside & ~back[hits]]),
-        (BACK, hits[~inside & back[hits]]),
-        (SKIP, hits[~inside & ~back[hits]]),
+        (BACK_INSIDE, found[inside & back[found]]),
+        (SKIP_INSIDE, found[inside & ~back[found]]),
+        (BACK, found[~inside & back[found]]),
+        (SKIP, found[~inside & ~back[found]]),
     ):
         codes = _member(p, steps, mine)
         result.report(name, mine, partial(_finding, p, steps, name), codes, READERS)
-    maybe = np.flatnonzero(~back & ~skip & (a < p.low))
-    for step in maybe[~_explained(p, steps, maybe)].tolist():
-        name = SKIP_INSIDE if steps.inside[step] else SKIP
+    if p.low > 0:
+        _pending(p, result, steps, hits[~explained & reset & ~passed], back)
+        maybe = np.flatnonzero(~back & ~skip & (a < p.low))
+        _pending(p, result, steps, maybe, back)
+
+
+def _pending(p: KernelView, result: PartitionResult, steps: _Steps, maybe: Array, back: Array) -> None:
+    """Leave to the merge what depends on offsets of lower ranges: whether a step passed over some of them,
+    and where its position was reset, whether it left out some from the start of the log on."""
+    explained, reset = _explained(p, steps, maybe)
+    for step, was_reset in zip(maybe[~explained].tolist(), reset[~explained].tolist(), strict=True):
+        names = (BACK_INSIDE, BACK) if back[step] else (SKIP_INSIDE, SKIP)
+        name = names[0] if steps.inside[step] else names[1]
+        above = -1 if back[step] else int(p.reads["offset"][steps.q[step]])
+        if was_reset:
+            above = max(above, p.start - 1)
         variant = READERS[int(_member(p, steps, np.array([step]))[0])]
         finding = entered(_finding(p, steps, name, step), name, variant)
-        result.pending.append(Pending(int(level[step]), int(a[step]), finding))
+        result.pending.append(Pending(int(p.reads["isolation"][steps.r[step]]), above, finding))
+
+
+def _passed(p: KernelView, steps: _Steps, hits: Array) -> Array:
+    """For each of these steps: something had to be seen before it from the start of the log on."""
+    offset, level = (p.reads[name][steps.r[hits]] for name in ("offset", "isolation"))
+    passed = np.zeros(len(hits), bool)
+    for isolation in (RU, RC) if len(hits) else ():
+        expected = p.slots.offsets(np.flatnonzero(p.expected(isolation)))
+        first = np.append(expected, NEVER)[np.searchsorted(expected, p.start)]
+        mine = level == isolation
+        passed[mine] = first < offset[mine]
+    return passed
 
 
 def _own(p: KernelView, steps: _Steps) -> _Steps:
@@ -164,12 +192,13 @@ def _undone(p: KernelView) -> Array:
     return np.asarray(bad & np.isin(p.reads["op"], rewinds))  # an op belongs to one process
 
 
-def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
-    """For each of these steps: an event on record moved the position between the two reads."""
-    explained = np.zeros(len(hits), bool)
+def _explained(p: KernelView, steps: _Steps, hits: Array) -> tuple[Array, Array]:
+    """For each of these steps: an event on record moved the position between the two reads; or a reset alone
+    did, which leads to the beginning of the log."""
+    explained, reset = np.zeros(len(hits), bool), np.zeros(len(hits), bool)
     changes, reads = p.assignments, p.reads
     if changes is None:
-        return explained
+        return explained, reset
     moved = reads["assignment"][steps.q[hits]] < reads["assignment"][steps.r[hits]]
     by_op = steps.inside[hits] & (not p.known.on_record.positions)
     for at in np.flatnonzero(moved | by_op).tolist():  # no more than there are events
@@ -178,9 +207,11 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
         between = (number > reads["assignment"][q]) & (number <= reads["assignment"][r])
         if by_op[at]:
             between = between | (changes["op"] == reads["op"][r])
-        mine = changes["process"] == reads["process"][r]
-        explained[at] = (between & mine & (changes["kind"] != AssignmentKind.REWIND)).any()
-    return explained
+        between &= changes["process"] == reads["process"][r]
+        kinds = set(changes["kind"][between].tolist()) - {AssignmentKind.REWIND}
+        reset[at] = p.known.on_record.resets and kinds == {AssignmentKind.RESET}
+        explained[at] = bool(kinds) and not reset[at]
+    return explained, reset
 
 
 def _member(p: KernelView, steps: _Steps, hits: Array) -> Array:

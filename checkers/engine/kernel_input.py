@@ -31,6 +31,9 @@ READS: Final = (
 
 ENDS: Final = 16
 """Ops whose end is known together: they are numbered as they completed, so their ends are near."""
+RESET: Final = "auto.offset.reset"
+EARLIEST: Final = ("earliest", "beginning", "smallest")
+"""A client's setting, and its values (librdkafka's) that lead to the beginning of the log."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
 OPS: Final = (
@@ -50,6 +53,7 @@ class OnRecord(NamedTuple):
     aborted ops included.
     commits: what groups committed.
     recovery: times of one clock, phases, faults, and whether the cluster came back.
+    resets: a client that resets its position goes to the beginning of the log (`auto.offset.reset`).
     exhausted: by convention, no later poll would return what no poll returned (portable histories).
     """
 
@@ -58,14 +62,27 @@ class OnRecord(NamedTuple):
     positions: bool
     commits: bool
     recovery: bool
+    resets: bool
     exhausted: bool
 
 
 RECORDED: Final = OnRecord(
-    final_reads=True, from_start=True, positions=True, commits=True, recovery=True, exhausted=False
+    final_reads=True,
+    from_start=True,
+    positions=True,
+    commits=True,
+    recovery=True,
+    resets=True,
+    exhausted=False,
 )
 IMPORTED: Final = OnRecord(
-    final_reads=False, from_start=False, positions=False, commits=False, recovery=False, exhausted=False
+    final_reads=False,
+    from_start=False,
+    positions=False,
+    commits=False,
+    recovery=False,
+    resets=False,
+    exhausted=False,
 )
 PORTABLE: Final = IMPORTED._replace(from_start=True, exhausted=True)
 
@@ -74,7 +91,9 @@ def on_record(config: Mapping[str, Any]) -> OnRecord:
     """What the history of a run folder holds, by its config."""
     imported = config.get("imported")
     if not isinstance(imported, dict):
-        return RECORDED
+        given = config.get("client_settings") or {}
+        elsewhere = any(key.endswith(RESET) and where not in EARLIEST for key, where in given.items())
+        return RECORDED._replace(resets=not elsewhere)
     return IMPORTED._replace(**dict.fromkeys(imported.get("on_record", ()), True))
 
 

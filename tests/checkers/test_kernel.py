@@ -371,3 +371,27 @@ def test_a_producer_in_its_first_transaction_is_fenced_as_any_other(
     assert {key for key in findings(built.tables()) if key[0] == "zombie-write"} == found
     sealed = check_history(load(write_run(tmp_path / "run", built.tables())))
     assert {one.canonical for one in sealed.findings if one.name == "zombie-write"} == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({}, {("poll-skip", 0, 2)}),
+        ({"auto.offset.reset": "smallest"}, {("poll-skip", 0, 2)}),
+        ({"consumer.auto.offset.reset": "latest"}, set()),
+    ],
+)
+def test_where_a_reset_leads_is_a_setting_of_the_clients(
+    settings: dict[str, str], found: set[tuple[str | int, ...]], tmp_path: Path
+) -> None:
+    sent = Op(process=1, f="send", invoke=1, complete=2)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    first = Op(process=2, f="poll", invoke=3, complete=4, mops=[Read(tp=0, offset=0, value=value_of(1, 0))])
+    second = Op(process=2, f="poll", invoke=5, complete=6)
+    second.mops = [Assign(tp=0, kind=AssignmentKind.RESET), Read(tp=0, offset=2, value=value_of(1, 2))]
+    final = Op(process=9, f="final", invoke=7, complete=8, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
+    built = Built(tps=["x"], ops=[sent, first, second, final])
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=3, read_to=3)]
+    run = write_run(tmp_path / "run", built.tables(), settings={"client_settings": settings})
+    assert {one.canonical for one in check_history(load(run)).findings} == found

@@ -270,7 +270,9 @@ def _explained(p: Partition, q: Row, r: Row) -> bool:
         if row["kind"] == AssignmentKind.REWIND:
             continue
         if q["assignment"] < row["assignment"] <= r["assignment"]:
-            return True
+            reset = p.recorded and row["kind"] == AssignmentKind.RESET
+            if not reset or not any(p.start() <= o < r["offset"] for o in p.order(r["isolation"])):
+                return True
         if not p.recorded and q["op"] == r["op"] == row["op"]:
             return True
     return False

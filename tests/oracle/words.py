@@ -92,6 +92,10 @@ class Partition:
         send = self.send_of.get(value)
         return send is not None and (not send["txn"] or self.committed(send))
 
+    def start(self) -> int:
+        """Where the log starts, as far as any listing tells."""
+        return max([bounds.start for bounds in self.bounds.values()] + [0])
+
     def stuck(self) -> bool:
         """The last stable offset lay below the high watermark when all was quiet."""
         if RC not in self.bounds or RU not in self.bounds:
