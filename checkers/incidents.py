@@ -66,7 +66,8 @@ class Role(msgspec.Struct, frozen=True):
 def incidents(events: Sequence[Event], config: RunConfig) -> list[Incident]:
     """All of a run, the earliest first."""
     found = [one for event in events if (one := _incident(event)) is not None]
-    return sorted([*found, *_deserted(events, config)], key=lambda one: one.ns)
+    found += [*_lost(events), *_deserted(events, config)]
+    return sorted(found, key=lambda one: one.ns)
 
 
 def _incident(event: Event) -> Incident | None:
@@ -86,11 +87,21 @@ def _incident(event: Event) -> Incident | None:
         case ev.BoundsListed() if event.moving:
             text = f"the ends of the logs were listed too early: {event.moving}"
             return Incident(ns=event.ns, text=text, checks=frozenset({"stability"}))
-        case ev.WorkerLost():
-            return Incident(ns=event.ns, text=f"client {event.slot} was lost: it {event.why}")
         case ev.EvidenceMissing():
             return Incident(ns=event.ns, text=f"evidence is missing: {event.why}")
     return None
+
+
+def _lost(events: Sequence[Event]) -> Iterable[Incident]:
+    """Clients that were lost; those that ended alike together."""
+    alike: dict[str, list[ev.WorkerLost]] = {}
+    for event in events:
+        if isinstance(event, ev.WorkerLost):
+            alike.setdefault(event.why, []).append(event)
+    for why, some in alike.items():
+        slots = {event.slot for event in some}
+        clients = f"client {_listed(slots)} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
+        yield Incident(ns=some[0].ns, text=f"{clients} lost: {why}")
 
 
 def _jump(event: ev.ClockJumped) -> str:

@@ -343,6 +343,7 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
         "partitions": run.history.tables["tps"].num_rows,
         "faults": len(faults),
         "faults that hit nothing": sum(bool(fault.hits and fault.hits.nothing) for fault in faults),
+        "faults that were not made": sum(isinstance(event, FaultFailed) for event in run.history.events),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
         "checked by Spark": int(run.spark),

@@ -229,8 +229,10 @@ def _of(some: int | None, all_of_them: int, one: str, more: str) -> str:
 
 def faults_line(verdict: Verdict) -> str:
     """The faults of a run in one line: how many, which hit nothing, how much of their time was served."""
+    failed = int(verdict.stats.get("faults that were not made", 0))
+    unmade = [f"{count(failed, 'planned one was', 'planned ones were')} not made"] * bool(failed)
     if not verdict.faults:
-        return "none"
+        return ", ".join(["none", *unmade])
     found = [fault.hits for fault in verdict.faults if fault.hits]
     idle, unknown = sum(one.nothing is True for one in found), sum(one.nothing is None for one in found)
     parts = [
@@ -238,6 +240,7 @@ def faults_line(verdict: Verdict) -> str:
         *[f"{number(idle)} of them hit nothing"] * bool(found),
     ]
     parts += [f"{number(unknown)} of them not known to have hit anything"] * bool(unknown)
+    parts += unmade
     told, share = ", ".join(parts), verdict.liveness.under_faults
     if share is not None:
         told += f"; brokers acknowledged records in {number(100 * share)} % of their time"

@@ -16,6 +16,7 @@ from checkers.repeat import repro
 from core.cluster import OpenTransaction
 from core.config import run_config
 from core.op import CommitKind, Isolation, Outcome, Phase, value_of
+from harness.report.wording import faults_line
 from history.events import (
     Event,
     FaultFailed,
@@ -185,10 +186,12 @@ def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path
     none = judged(tmp_path / "a", history().tables(), None, STARTED, failed, RECOVERED)
     assert (none.valid, none.exit_code) == ("unknown", 2)
     assert "none of the planned faults came into force" in none.summary
+    assert faults_line(none) == "none, 1 planned one was not made"
     assert "kill:one@leader: NoTarget: no leader" in none.summary
     assert {check.status for check in none.checks.values()} == {"unknown"}
     one = judged(tmp_path / "b", history().tables(), None, STARTED, failed, started, RECOVERED)
     assert (one.valid, one.exit_code) == (True, 0)
+    assert "1 planned one was not made" in faults_line(one)
     lossy = history(read=3, end=3).tables()
     bad = judged(tmp_path / "c", lossy, None, STARTED, failed, RECOVERED)
     assert (bad.valid, bad.exit_code) == (False, 1)
