@@ -554,7 +554,8 @@ def test_a_late_marker_decides_all_records_before_it_and_none_behind(
 def test_a_late_marker_came_before_what_was_read_too_early(
     tmp_path: Path, first: Outcome, comes_s: float, sent_s: float, bug: str
 ) -> None:
-    built = moved(late_end(first=first, slow_s=1, visible=(0,)), (sent_s, 20.9), (20, 20.3))
+    visible = (0,) if first == Outcome.OK else (0, 1)  # what the second one committed
+    built = moved(late_end(first=first, slow_s=1, visible=visible), (sent_s, 20.9), (20, 20.3))
     built.ops[1].mops.append(Read(tp=0, offset=5, value=value_of(1, 1), ns=(21 * S - 1, 21 * S)))
     late = late_request("write_txn_markers", "producer 7/0, x-0", comes_s=comes_s)
     assert labels_of(tmp_path / "run", built, *late, producers=epochs((1, 2)))["precommitted-read"] == bug
