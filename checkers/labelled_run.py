@@ -151,7 +151,7 @@ class LabelledRun:
     @cached_property
     def coordinator_log(self) -> CoordinatorLog:
         """What coordinators had written down at the end."""
-        return coordinator_log(self.evidence)
+        return self.evidence.once(coordinator_log)
 
     @cached_property
     def _records(self) -> Mapping[str, list[TransactionRecord]]:
