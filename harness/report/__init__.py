@@ -16,6 +16,7 @@ The report reads the run folder only (verdict, events, history); it needs neithe
 says about anomalies comes from the verdict: this package judges nothing.
 """
 
+import os
 from pathlib import Path
 
 from core.files import written_into
@@ -32,8 +33,9 @@ def build(run: Run) -> Path:
     """
     inputs = read(run)
     html = page.render(inputs)
-    with written_into(run.folder):
-        write_atomically(run.report, html)
-        write_atomically(run.junit, junit.render(inputs.verdict))
+    for path, content in ((run.report, html), (run.junit, junit.render(inputs.verdict))):
+        with written_into(path):
+            write_atomically(path, content)
+    with written_into(Path(os.environ.get(github.VARIABLE, ""))):
         github.append(inputs.verdict)
     return run.report

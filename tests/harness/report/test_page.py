@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from core.config import run_config
-from core.errors import HistoryError
+from core.errors import ConfigError, HistoryError
 from harness.report import build, page, wording
 from history.verdict import FaultLiveness, Liveness, Verdict
 from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous, lost_write
@@ -365,7 +365,7 @@ def test_no_run_folder_at_all(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
     run = clean(50).write(tmp_path / "run")
     run.report.mkdir()
-    with pytest.raises(HistoryError, match="cannot be written"):
+    with pytest.raises(ConfigError, match=r"report.html cannot be written: Is a directory"):
         build(run)
 
 
