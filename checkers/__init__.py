@@ -37,6 +37,7 @@ subjects    What a history holds that checks can judge; a check whose subject a 
             asked.
 transaction_fates  The fates of a transaction's records, partition by partition.
 verdict     The verdict: what was found, whether it is allowed, what could not be decided.
+windows     When records may have been taken off the logs of a run, and by what.
 witness     Examples of findings for people: the sentence, the ops and records, the faults in force.
 
 Two programs implement docs/checks.md: the kernels here and the slow oracle in tests/oracle; property

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from checkers.allowed import Ground
 from checkers.caller_tables import Tables, run_of
-from checkers.catalogue import ANOMALIES, INFORMATIONAL
+from checkers.catalogue import INFORMATIONAL, permission
 from checkers.checks import CHECKS
 from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
@@ -203,6 +203,7 @@ def _guarded(sealed: History, runner: Runner) -> Tally:
 FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], Any]]]] = {
     "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
     "variant": (pa.string(), lambda _, judged: judged.finding.variant),
+    "excuse": (pa.string(), lambda _, judged: judged.finding.excuse),
     "allowed": (pa.bool_(), lambda _, judged: judged.allowed),
     "why": (pa.string(), lambda _, judged: judged.why),
     "known_bug": (pa.string(), lambda _, judged: judged.bug),
@@ -215,7 +216,8 @@ FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], 
 }
 """Columns of `Result.findings` and `checked/anomalies.parquet`: one row a finding that was kept.
 
-anomaly, variant, key: docs/checks.md, section 2. allowed, why: whether configuration or faults permit it.
+anomaly, variant, key: docs/checks.md, section 2; excuse: section 6, "" = none. allowed, why: whether
+configuration or faults permit it.
 known_bug: id of the bug whose signature it bears, "" = none. tp, partition: row of `tps`, `topic-partition`
 (-1, "" = none). process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops:
 rows of `ops`."""
@@ -287,17 +289,13 @@ def check_portable(path: Path) -> list[PortableAnswer]:
 def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
     tally = check_tables(case.tables, recorded=False)
     tried = any(map(_showed, case.ops))
-    found = {name for name, _ in tally.counts} - {REUSE}
+    found = {kind.name for kind in tally.counts} - {REUSE}
     answers: dict[str, PortableVerdict] = {}
     for by, subscribe in (("assign", False), ("subscribe", True)):
         for suffix, ww in (("+ww", True), ("-ww", False)):
             names = found if ww else found - {G0, G0_REALTIME, G1C_WW}
             here = Ground(subscribe=subscribe)
-            bad = {
-                name
-                for name, variant in tally.counts
-                if name in names and not ANOMALIES[name].rule(here, variant)[0]
-            }
+            bad = {kind.name for kind in tally.counts if kind.name in names and not permission(here, kind)[0]}
             assert not bad & INFORMATIONAL
             shown = {G1C if name == G1C_WW else name for name in names}
             valid: bool | Literal["unknown"] = not bad
@@ -315,16 +313,22 @@ def _showed(op: PortableOp) -> bool:
     return read or (op.outcome is Outcome.OK and bool(op.sends))
 
 
-def check_history(history: History, runner: Runner = in_process) -> Tally:
-    """Check a sealed history; the tally, without a verdict.
+def check_history(history: History, runner: Runner = in_process, config: RunConfig | None = None) -> Tally:
+    """Check a sealed history; the tally, without a verdict. config: None = the one in its folder.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    return pipeline.check_sealed(history, CHECKS, runner)
+    return pipeline.check_sealed(history, config or recorded_config(history.run.config), CHECKS, runner)
 
 
 def check_tables(
-    tables: Mapping[str, pa.Table], *, recorded: bool, events: Sequence[Event] = (), cap: int = CAP
+    tables: Mapping[str, pa.Table],
+    *,
+    recorded: bool,
+    events: Sequence[Event] = (),
+    config: RunConfig | None = None,
+    cap: int = CAP,
 ) -> Tally:
-    """Check a whole history that is in memory, in this process. recorded: else it is a portable one."""
-    return pipeline.check_tables(tables, CHECKS, recorded=recorded, events=events, cap=cap)
+    """Check a whole history that is in memory, in this process. recorded: else it is a portable one. config:
+    None = that of a run with all defaults."""
+    return pipeline.check_tables(tables, CHECKS, recorded=recorded, events=events, config=config, cap=cap)

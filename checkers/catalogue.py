@@ -3,12 +3,13 @@
 `allowed` never looks at how many findings there are, and a known bug never makes one allowed.
 """
 
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from checkers.allowed import Answer, FaultInForce, Producing, ground
+from checkers.allowed import Answer, Ground, ground
 from checkers.checks import CHECKS
 from checkers.engine.check import AnomalyClass
+from checkers.engine.findings import Kind
 from checkers.logs.classes import CLASSES
 from core.config import RunConfig
 
@@ -22,8 +23,11 @@ INFORMATIONAL: Final = frozenset({"offset-reuse", "int-send-skip", "G1c-ww", "G0
 """Classes that are legal in every configuration."""
 
 
-def allowed(
-    config: RunConfig, faults: Iterable[FaultInForce], producers: Iterable[Producing], name: str, variant: str
-) -> Answer:
-    """Whether the configuration, the executed faults and the producers permit a finding, and why."""
-    return ANOMALIES[name].rule(ground(config, faults, producers), variant)
+def permission(here: Ground, kind: Kind) -> Answer:
+    """Whether a finding of this kind is permitted on this ground, and why."""
+    return ANOMALIES[kind.name].rule(replace(here, excuse=kind.excuse), kind.variant)
+
+
+def allowed(config: RunConfig, kind: Kind) -> Answer:
+    """Whether a finding of this kind is permitted in a run with this configuration, and why."""
+    return permission(ground(config), kind)

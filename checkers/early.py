@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checkers.allowed import Ground
-from checkers.catalogue import ANOMALIES
+from checkers.catalogue import allowed
 from checkers.checks import CHECKS
 from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.cycles import G1C_REALTIME
@@ -30,6 +29,8 @@ from checkers.checks.send_order import BETWEEN_OPS, INSIDE_OP
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine import pipeline
 from checkers.engine.findings import INFO, Finding, Level
+from checkers.windows import OFFSETS, log_settings, whenever
+from core.config import RunConfig
 from history.columns import Array, columns, numbers
 from history.reader import History
 from history.tables import OPEN, TABLES
@@ -73,31 +74,34 @@ class EarlyFinding:
     why: str
 
 
-def early_findings(history: History, ground: Ground) -> list[EarlyFinding]:
+def early_findings(history: History, config: RunConfig, *, power: bool) -> list[EarlyFinding]:
     """The final findings of a recording so far (`history.prefix.so_far`).
 
-    ground: with every fault that may still come.
+    power: some brokers may lose power, or have. What may take records from a log is taken to have been in
+    force at all times: the events that tell when it was may still come.
     """
     found = []
-    for finding in final(history.tables):
-        allowed, why = ANOMALIES[finding.name].rule(ground, finding.variant)
+    for finding in final(history.tables, config, power=power):
+        permitted, why = allowed(config, finding.kind)
         found.append(
             EarlyFinding(
                 identity=identity(finding, history),
                 sentence=finding.sentence(history),
-                allowed=allowed,
+                allowed=permitted,
                 why=why,
             )
         )
     return found
 
 
-def final(tables: Mapping[str, pa.Table]) -> list[Finding]:
+def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> list[Finding]:
     """The findings of a prefix that every continuation has, too. tables: sorted as sealed ones."""
     settled = _settled(tables)
     checks = {name: check for name, check in CHECKS.items() if KEYS.keys() & check.anomalies.keys()}
     checks["cycles"] = replace(checks["cycles"], join=None)  # cycles are not final, and dear
-    tally = pipeline.check_tables(settled, checks, recorded=True)
+    unclean = log_settings(config, "").unclean or log_settings(config, OFFSETS).unclean
+    windows = whenever(numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power)
+    tally = pipeline.check_tables(settled, checks, recorded=True, config=config, windows=windows)
     acks = numbers(tables["processes"], "acks")
     weak = bool(((acks == 0) | (acks == 1)).any())
     whole = set(_neighbours(settled, tally.findings))

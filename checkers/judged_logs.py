@@ -7,16 +7,19 @@ from typing import Final, Literal
 
 import msgspec
 
-from checkers.allowed import Answer, Ground
-from checkers.catalogue import ANOMALIES
+from checkers.allowed import Answer, ground
+from checkers.catalogue import ANOMALIES, permission
 from checkers.checks.durability import LOST
-from checkers.engine.findings import Acks
+from checkers.engine.findings import Acks, Kind, Plain, Variant
 from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
 from checkers.logs import accept_offsets
+from checkers.logs.elections import METADATA
 from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
+from checkers.windows import EXCUSES, NO_EXCUSE, run_windows
 from checkers.witness import EXAMPLES
+from core.config import RunConfig
 from history.events import EvidenceMissing
 from history.evidence import Evidence
 from history.reader import History
@@ -31,7 +34,10 @@ from model.accepting.data_partition import (
     UNKNOWN_BEGINS,
 )
 
-VARIANTS: Final[Mapping[str, str]] = {LOST: Acks.ALL}
+Answers = Mapping[LogFinding, Answer]
+"""Finding -> whether it is allowed, and why."""
+
+VARIANTS: Final[Mapping[str, Variant]] = {LOST: Acks.ALL}
 """Of classes whose permission depends on more: rules about logs judge acks=all alone."""
 DOUBTS: Final = 8
 """Doubts of one rule that a verdict has in words."""
@@ -65,7 +71,7 @@ class JudgedLogs:
     seconds: float = 0.0
 
 
-def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
+def section(judged: JudgedLogs, history: History, config: RunConfig) -> Logs:
     """The section `logs`. Raises: HistoryError, where a label needs a file that cannot be read."""
     if lacks := judged.evidence.lacks:
         return Logs(why=f"evidence is missing: {lacks}", lacks=lacks)
@@ -76,10 +82,8 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
     last_s = max(history.seconds(row["at_ns"]) for row in judged.evidence.table("takes").to_pylist())
     found = configured(judged.judgement, history.config.get("broker_settings") or {}, round(1000 * last_s))
     judged = replace(judged, judgement=found)
-    answers = {
-        name: ANOMALIES[r.anomaly].rule(here, VARIANTS.get(r.anomaly, "")) for name, r in RULES.items()
-    }
-    results = {name: _result(rule, found, answers[name]) for name, rule in RULES.items()}
+    answers = _answers(found, history, config)
+    results = {name: _result(rule, found, answers) for name, rule in RULES.items()}
     if told:
         results = {name: _of_a_part(result, told[0]) for name, result in results.items()}
     return Logs(
@@ -90,6 +94,20 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
         missing=told,
         seconds=round(judged.seconds, 3),
     )
+
+
+def _answers(found: Judgement, history: History, config: RunConfig) -> Answers:
+    """Whether what may have happened to the logs of its partition permits each finding. The metadata log is
+    flushed always; what is in no partition may come from any."""
+    places = {one.tp for one in found.findings} - {METADATA, NOWHERE}
+    windows = run_windows({tp: (tp.topic, tp.partition) for tp in places}, history.events, config)
+    excuses = {tp: windows.ever(tp) for tp in places} | {NOWHERE: windows.anywhere, METADATA: NO_EXCUSE}
+    answers = {}
+    for one in found.findings:
+        anomaly = RULES[one.rule].anomaly
+        kind = Kind(anomaly, VARIANTS.get(anomaly, Plain.PLAIN), EXCUSES[excuses[one.tp]])
+        answers[one] = permission(ground(config), kind)
+    return answers
 
 
 def configured(found: Judgement, settings: Mapping[str, str], run_ms: int) -> Judgement:
@@ -129,20 +147,24 @@ def _takes(evidence: Evidence, history: History) -> list[LogTake]:
     ]
 
 
-def _result(rule: LogRule, found: Judgement, answer: Answer) -> LogRuleResult:
-    permitted, permission = answer
+def _result(rule: LogRule, found: Judgement, answers: Answers) -> LogRuleResult:
     many, asked = found.counts[rule.name], found.asked[rule.name]
+    mine = [answers[one] for one in found.findings if one.rule == rule.name]
+    allowed = [why for permitted, why in mine if permitted]
+    forbidden = [why for permitted, why in mine if not permitted]
+    # of those that were not kept, none is known to be permitted where a kept one is not
+    disallowed = many - len(allowed) if forbidden else 0
     doubts = [doubt for doubt in found.doubts if doubt.rule == rule.name]
     status: Literal["valid", "invalid", "unknown", "crashed", "unasked"] = "valid" if asked else "unasked"
     why = ""
     if rule.name in found.crashed:
         status, why = "crashed", found.crashed[rule.name]
-    elif many and not permitted:
-        status, why = "invalid", permission
+    elif disallowed:
+        status, why = "invalid", "; ".join(dict.fromkeys(forbidden))
     elif doubts:
         status = "unknown"
     elif many:
-        why = f"allowed here: {permission}"
+        why = f"allowed here: {'; '.join(dict.fromkeys(allowed))}"
     told = [f"{doubt.tp}: {doubt.why}" if doubt.tp else doubt.why for doubt in doubts[:DOUBTS]]
     if len(doubts) > DOUBTS:
         told.append(f"and {len(doubts) - DOUBTS} more")
@@ -153,7 +175,7 @@ def _result(rule: LogRule, found: Judgement, answer: Answer) -> LogRuleResult:
         status=status,
         asked=asked,
         found=many,
-        disallowed=0 if permitted else many,
+        disallowed=disallowed,
         doubts=told,
         why=why,
     )
@@ -167,15 +189,17 @@ def _of_a_part(result: LogRuleResult, missing: str) -> LogRuleResult:
     return msgspec.structs.replace(result, status="unknown", doubts=doubts)
 
 
-def _places(judged: JudgedLogs, history: History, answers: Mapping[str, Answer]) -> list[LogPlace]:
+def _places(judged: JudgedLogs, history: History, answers: Answers) -> list[LogPlace]:
     """Examples of each rule: forbidden ones first, then by place."""
     shown: dict[str, list[LogFinding]] = defaultdict(list)
-    for one in sorted(judged.judgement.findings, key=lambda one: (one.tp, one.offset, one.take)):
+    by_place = sorted(judged.judgement.findings, key=lambda one: (one.tp, one.offset, one.take))
+    for one in sorted(by_place, key=lambda one: answers[one][0]):
         if len(shown[one.rule]) < EXAMPLES:
             shown[one.rule].append(one)
-    findings = [one for name in sorted(shown, key=lambda name: answers[name][0]) for one in shown[name]]
+    findings = [one for name in sorted(shown) for one in shown[name]]
+    findings = sorted(findings, key=lambda one: answers[one][0])
     bugs = labels_of_logs(history, judged.evidence, findings)
-    return [_place(one, answers[one.rule], bug) for one, bug in zip(findings, bugs, strict=True)]
+    return [_place(one, answers[one], bug) for one, bug in zip(findings, bugs, strict=True)]
 
 
 def _place(one: LogFinding, answer: Answer, bug: str) -> LogPlace:

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 from checkers import bugs_in_logs
-from checkers.allowed import is_true
 from checkers.bugs_in_logs import came_after_marker, record_came_late
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
@@ -37,6 +36,7 @@ from checkers.marker_evidence import (
     uncommitted_wanted,
 )
 from checkers.transaction_fates import Fates, Suspicion, first_open, unclaimed
+from checkers.windows import is_true
 from core.session import UNAWAITED
 from history.evidence import Evidence
 from history.reader import History

@@ -11,12 +11,12 @@ import numpy as np
 
 from checkers import incidents
 from checkers.allowed import Answer, Ground, ground
-from checkers.catalogue import ANOMALIES, INFORMATIONAL
+from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
 from checkers.checks import CHECKS, recovery
 from checkers.checks.recovery import NOT_RECOVERED, Served
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
-from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
+from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
 from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.hits import hits
 from checkers.incidents import ALL
@@ -41,8 +41,8 @@ LABELLED: Final = 32_768
 
 NOT_ON_RECORD: Final = "the recording does not hold what it needs"
 
-Answers = Mapping[tuple[str, Variant], Answer]
-"""(class, variant) -> whether it is allowed here, and why."""
+Answers = Mapping[Kind, Answer]
+"""Kind of a finding -> whether it is allowed here, and why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,9 +113,8 @@ def judge(run: JudgedRun) -> Verdict:
     Raises: HistoryError, where records of an example cannot be read.
     """
     history, tally = run.history, run.tally
-    here = ground(run.config, run.faults.faults, history.processes.values())
-    here = replace(here, rebalances=run.on_record.positions)
-    logs = Logs(why=run.mixed) if run.mixed else section(run.logs, history, here)
+    here = replace(ground(run.config), rebalances=run.on_record.positions)
+    logs = Logs(why=run.mixed) if run.mixed else section(run.logs, history, run.config)
     anomalies = _anomalies(run, here)
     served, faults = _served(run)
     unknown = _undecided(run)
@@ -126,7 +125,7 @@ def judge(run: JudgedRun) -> Verdict:
     reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
     reasons += undecided(logs)
     interrupted = any(isinstance(event, Interrupted) for event in history.events)
-    found = {name for name, _ in tally.reported}
+    found = {kind.name for kind in tally.reported}
     expect = {name: name in found for name in run.config.expect if not run.mixed}
     valid: bool | Literal["unknown"] = not forbidden
     if valid and reasons:
@@ -160,8 +159,8 @@ def judge(run: JudgedRun) -> Verdict:
 def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
     """Every class that the clients' history shows. Leaves its findings in `run.findings`."""
     counts = run.tally.reported
-    answers = {(name, one): _answer(run, here, name, one) for name, one in counts}
-    found = [name for name in ANOMALIES if any(key[0] == name for key in counts)]
+    answers = {kind: _answer(run, here, kind) for kind in counts}
+    found = [name for name in ANOMALIES if any(kind.name == name for kind in counts)]
     judged = {name: _judged(run, answers, name) for name in found}
     shown = [each for name in found for each in judged[name][:EXAMPLES]]
     fetched = fetch(run.history, (each.finding.wanted for each in shown))
@@ -171,15 +170,15 @@ def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
     return {name: _anomaly(run, answers, name, judged[name]) for name in found}
 
 
-def _answer(run: JudgedRun, here: Ground, name: str, variant: Variant) -> Answer:
+def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
     if run.mixed:
         return True, run.mixed
-    if ANOMALIES[name].absence and run.config.imported and any(map(incomplete, run.history.events)):
+    if ANOMALIES[kind.name].absence and run.config.imported and any(map(incomplete, run.history.events)):
         return (
             True,
             "the import could not read everything, and this rests on what the recording does not show",
         )
-    return ANOMALIES[name].rule(here, variant)
+    return permission(here, kind)
 
 
 def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
@@ -187,7 +186,7 @@ def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
     judged = []
     for finding in run.tally.findings:
         if finding.name == name and finding.variant is not Level.LOG:
-            permitted, why = answers[name, finding.variant]
+            permitted, why = answers[finding.kind]
             judged.append(JudgedFinding(finding=finding, allowed=permitted, why=why))
     forbidden = [each for each in judged if not each.allowed][:LABELLED]
     bugs = labels(run.history, run.logs.evidence, [each.finding for each in forbidden])
@@ -202,18 +201,19 @@ def _order(judged: JudgedFinding) -> tuple[bool, bool, bool, int, tuple[int, ...
 
 
 def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[JudgedFinding]) -> Anomaly:
-    kind = ANOMALIES[name]
-    counts = {key: n for key, n in run.tally.reported.items() if key[0] == name}
-    disallowed = sum(n for key, n in counts.items() if not answers[key][0])
-    reasons = dict.fromkeys(answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed))
+    of = ANOMALIES[name]
+    counts = {kind: n for kind, n in run.tally.reported.items() if kind.name == name}
+    disallowed = sum(n for kind, n in counts.items() if not answers[kind][0])
+    told = [answers[kind] for kind in sorted(counts)]
+    reasons = dict.fromkeys(why for permitted, why in told if permitted == (not disallowed))
     forbidden = [each for each in judged if not each.allowed]
     bugs = {each.bug for each in forbidden}
     # claimed for the class only where every single finding was kept, and bears it
     bug = bugs.pop() if len(bugs) == 1 and len(forbidden) == disallowed else ""
     return Anomaly(
-        title=kind.title,
-        literature=kind.literature,
-        meaning=kind.meaning,
+        title=of.title,
+        literature=of.literature,
+        meaning=of.meaning,
         count=sum(counts.values()),
         disallowed=disallowed,
         allowed=disallowed == 0,

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.allowed import unless_truncated
 from checkers.checks.durability import passed_over
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
-from checkers.engine.findings import FAIL, OK, Finding, OfTransaction, PartitionResult
+from checkers.engine.findings import FAIL, NEVER, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
 from history.columns import Array
 from history.reader import History, value_text
@@ -27,12 +27,14 @@ ABSENT: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenRecords:
-    """Records of transactions (OK or INFO) that no counting read showed, one entry each."""
+    """Records of transactions (OK or INFO) that no counting read showed, one entry each. excuse: a key of
+    `EXCUSES`."""
 
     op: Array
     op_sends: Array
     value: Array
     fate: Array
+    excuse: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,11 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         fate[np.isin(rows, passed_over(p))] = MISSING
     if len(rows):
         result.parts[NAME] = UnseenRecords(
-            op=sends["op"][rows], op_sends=sends["op_sends"][rows], value=sends["value"][rows], fate=fate
+            op=sends["op"][rows],
+            op_sends=sends["op_sends"][rows],
+            value=sends["value"][rows],
+            fate=fate,
+            excuse=p.excuses_of_ends(sends["invoke_ns"][rows], np.full(len(rows), NEVER)),
         )
 
 
@@ -82,9 +88,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if not parts:
         return
     unseen = [part for _, part in parts]
-    op, fate, value, op_sends = (
+    op, fate, value, op_sends, excuse = (
         np.concatenate([getattr(each, name) for each in unseen])
-        for name in ("op", "fate", "value", "op_sends")
+        for name in ("op", "fate", "value", "op_sends", "excuse")
     )
     tp = np.repeat([tp for tp, _ in parts], [len(each.op) for each in unseen])
     ops, first, which = np.unique(op, return_index=True, return_inverse=True)
@@ -92,6 +98,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     missing = np.bincount(which[fate == MISSING], minlength=len(ops))
     undecided = np.bincount(which[fate == UNDECIDED], minlength=len(ops))
     torn = np.flatnonzero((seen > 0) & (missing > 0))
+    excused = np.full(len(ops), np.iinfo(np.int64).max)  # by what excuses each of its missing records
+    np.minimum.at(excused, which[fate == MISSING], excuse[fate == MISSING])
     tally.doubt(
         NAME,
         int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
@@ -108,7 +116,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             first_missing=(int(tp[lost]), int(value[lost])),
         )
 
-    tally.report(TORN, torn, torn_transaction)
+    tally.report(TORN, torn, torn_transaction, excuses=excused[torn])
 
 
 NAME = "atomicity"

@@ -7,8 +7,9 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import Finding, PartitionResult, Variant, What
+from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import NOTHING, KernelView, among, distinct
+from checkers.windows import SLACK_NS, Excuse
 from history.columns import Array
 from history.reader import History
 
@@ -63,7 +64,24 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     result.report(REUSE, reused[~among(reused, bad)], partial(_conflict, p))
     if len(bad):
         codes = _contradictions(p, bad, read, known)
-        result.report(INCONSISTENT, bad, partial(_conflict, p), codes, VARIANTS)
+        excuses = _replaced(p, bad, read, known)
+        result.report(INCONSISTENT, bad, partial(_conflict, p), codes, VARIANTS, excuses=excuses)
+
+
+def _replaced(p: KernelView, bad: Array, read: Array, known: Array) -> Array:
+    """Codes of what may have put another record to each of these slots, between the first and the last sign
+    of a record there."""
+    if not p.windows:
+        return np.zeros(len(bad), np.int8)
+    here = read[among(p.read_slot[read], bad)]
+    rows = known[among(p.slots(p.sends["offset"][known]), bad)]
+    at = np.concatenate((p.read_slot[here], p.slots(p.sends["offset"][rows])))
+    at = np.searchsorted(bad, at)
+    seen, acked = p.reads["complete_ns"][here], p.sends["ack_ns"][rows]
+    first, last = np.full(len(bad), NEVER), np.full(len(bad), -1)
+    np.minimum.at(first, at, np.concatenate((seen - SLACK_NS, p.sends["invoke_ns"][rows])))
+    np.maximum.at(last, at, np.concatenate((seen, np.where(acked < 0, NEVER, acked))))
+    return p.windows.excuses(first, last, weak=np.full(len(bad), bool(p.known.weak.any())))
 
 
 def _contradictions(p: KernelView, bad: Array, read: Array, known: Array) -> Array:
@@ -105,9 +123,10 @@ def conflict(ground: Ground, variant: str) -> Answer:
     """An offset held several records."""
     if reason := truncation(ground):
         return True, reason
-    if variant in (Contradiction.ACK_NONE, Contradiction.ACK_LEADER):
-        acks = 0 if variant == Contradiction.ACK_NONE else 1
-        return True, f"acks={acks}: what was acknowledged there may have been truncated"
+    if variant == Contradiction.ACK_NONE:
+        return True, "acks=0: an acknowledgement promises nothing"
+    if variant == Contradiction.ACK_LEADER and ground.excuse is Excuse.LEADER:
+        return True, "acks=1: what the leader alone had there may have been truncated"
     return False, "below the high watermark a log never changes"
 
 

@@ -7,8 +7,23 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, never, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
-from checkers.engine.findings import ACKS, INFO, NEVER, OK, RC, Acks, Finding, PartitionResult, What, at
+from checkers.engine.findings import (
+    ACKS,
+    FINAL,
+    IN_A_HOLE,
+    INFO,
+    NEVER,
+    OK,
+    RC,
+    READ_ONCE,
+    Acks,
+    Finding,
+    PartitionResult,
+    What,
+    at,
+)
 from checkers.engine.partition_view import KernelView
+from checkers.windows import Excuse
 from history.columns import Array
 from history.reader import History
 
@@ -98,7 +113,28 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
             withheld=bool(p.withheld[row]),
         )
 
-    result.report(LOST, missing, lost, p.known.acks[p.owner[missing]], ACKS)
+    codes = promised(p, missing)
+    codes[p.empty(missing)] = IN_A_HOLE
+    result.report(LOST, missing, lost, codes, ACKS, excuses=_taken(p, missing))
+
+
+def promised(p: KernelView, rows: Array) -> Array:
+    """Codes of `ACKS` of sends (rows)."""
+    codes = p.known.acks[p.owner[rows]].astype(np.int64)
+    weak = p.known.weak[p.owner[rows]]
+    if weak.any():
+        codes[weak & p.flagged(p.reads["phase"] != FINAL)[rows]] = READ_ONCE
+    return codes
+
+
+def _taken(p: KernelView, rows: Array) -> Array:
+    """Codes of what may have taken these sends off the end of the log, with all that stood behind them."""
+    windows = p.windows
+    if not windows:
+        return np.zeros(len(rows), np.int8)
+    since, acked = p.sends["invoke_ns"][rows], p.sends["ack_ns"][rows]
+    weak = p.known.weak[p.owner[rows]]
+    return windows.excuses(since, p.kept_behind(rows), weak=weak, acked=acked)
 
 
 def _unseen(p: KernelView, row: int) -> Finding:
@@ -133,13 +169,19 @@ def _join(run: WholeRun, tally: Tally) -> None:
 
 
 def loss(ground: Ground, variant: str) -> Answer:
-    """An acknowledged record is not (or no longer) where it was; variant: acks of its producer."""
+    """An acknowledged record is not (or no longer) where it was; variant: what its producer was promised."""
+    if variant == Acks.HOLE:
+        return False, "a log loses nothing but its end, and this one continues behind the empty offset"
     if variant == Acks.NONE:
         return True, "the producer used acks=0: an acknowledgement promises nothing"
-    if variant == Acks.LEADER:
-        return True, "the producer used acks=1: the leader alone acknowledged, and may be replaced"
     if reason := truncation(ground):
         return True, reason
+    if variant == Acks.LEADER and ground.excuse is Excuse.LEADER:
+        return True, "the producer used acks=1: the leader alone acknowledged, and may have been replaced"
+    if variant == Acks.LEADER:
+        return False, "acks=1 keeps a record while the partition keeps its leader, and nothing replaced it"
+    if variant == Acks.READ:
+        return False, "a consumer had read it, so every in-sync replica had it, and elections were clean"
     return False, "acks=all and clean elections keep every acknowledged record"
 
 

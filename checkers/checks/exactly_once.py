@@ -16,6 +16,7 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import (
     FAIL,
+    NEVER,
     Finding,
     PartitionResult,
     Runs,
@@ -151,7 +152,11 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
         key = (p.tp, group, source, offset)
         return CopiedTwice(key=key, process=last.process, records=shown, at_ns=last.done_ns, copies=len(own))
 
-    result.report(TWICE, offsets[(counts > 1) & mine], twice)
+    hits = (counts > 1) & mine
+    begun = np.full(len(offsets), NEVER)
+    np.minimum.at(begun, np.searchsorted(offsets, inputs[made]), p.sends["invoke_ns"][made])
+    excuses = p.excuses_of_ends(begun[hits], np.full(int(hits.sum()), NEVER), source)
+    result.report(TWICE, offsets[hits], twice, excuses=excuses)
     rows = p.of_sends(rows)
     pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
@@ -172,7 +177,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
-            tally.report(LOST, lost[~open_], partial(_never_copied, tp, position))
+            make = partial(_never_copied, tp, position)
+            tally.report(LOST, lost[~open_], make, excuses=run.known.windows.anywhere)
     tally.doubt(
         NAME,
         undecided,

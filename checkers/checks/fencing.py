@@ -96,7 +96,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             key=key, process=own.process, records=shown, at_ns=own.done_ns, heir=first.process
         )
 
-    result.report(ZOMBIE, hits, zombie, p.committed[hits], {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED})
+    fates = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
+    acked = sends["ack_ns"][hits]
+    excuses = p.excuses_of_ends(np.zeros(len(hits)), np.where(acked < 0, NEVER, acked))
+    result.report(ZOMBIE, hits, zombie, p.committed[hits], fates, excuses=excuses)
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
@@ -128,7 +131,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             fenced_ns=int(tenure.fenced[own]),
         )
 
-    tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT})
+    excuse = run.known.windows.anywhere
+    tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuse)
 
 
 NAME = "fencing"

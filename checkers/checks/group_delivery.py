@@ -280,7 +280,9 @@ def _skipped(
     missed = slots[~read[slots]]
     if len(missed):
         codes = _automatic(p, position.group, commits, missed)
-        result.report(NEVER_GIVEN, missed, partial(_never_given, p, position), codes, VARIANTS)
+        make = partial(_never_given, p, position)
+        excuse = p.known.windows.ever(p.tp)
+        result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
 def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
@@ -332,11 +334,14 @@ def _join(run: WholeRun, tally: Tally) -> None:
             mine = first.setdefault(tp, {})
             if again.whose not in mine or again.order < mine[again.whose].order:
                 mine[again.whose] = again
-    for found in first.values():
+    for tp, found in first.items():
         findings = [found[whose].finding for whose in sorted(found)]
-        tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__)
+        until = np.array([one.at_ns for one in findings])
+        excuses = run.known.windows.excuses([tp], np.zeros(len(findings)), until)
+        tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__, excuses=excuses)
     if run.known.on_record.commits:
-        tally.add(DOUBLE, _two_owners(run))
+        for owned in _two_owners(run):
+            tally.add(DOUBLE, [owned], run.known.windows.ever(owned.tp))
         doubt_silent(NAME, run, tally)
 
 

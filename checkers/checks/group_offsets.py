@@ -63,7 +63,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         return
     ops = columns(run.tables["ops"], ("op", "process", "txn", "invoke_ns", "complete_ns"))
     commits["done"] = done_ns(commits, ops)
-    tally.add(PHANTOM_COMMIT, _phantoms(run, commits, ops))
+    for one in _phantoms(run, commits, ops):
+        tally.add(PHANTOM_COMMIT, [one], run.known.windows.ever(one.tp))
     assignments = columns(run.tables["assignments"])
     processes = columns(run.tables["processes"], ("process", "isolation"))
     rc = set(processes["process"][processes["isolation"] == RC].tolist())
@@ -75,7 +76,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
                 for earlier, later in rule:
                     finding = _finding(rows, earlier, later)
                     found.setdefault(finding.key, finding)
-    tally.add(REGRESSION, found.values())
+    for one in found.values():
+        tally.add(REGRESSION, [one], run.known.windows.ever(one.tp, until=one.at_ns))
 
 
 def stored(rows: Columns) -> Array:

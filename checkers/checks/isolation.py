@@ -97,11 +97,13 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
     failed = one_of_each_op(p, np.flatnonzero(np.append(p.failed, False)[p.writer]))
     codes = np.where(never[p.writer[failed]], _UNSENT, _levels(p, failed))
-    result.report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, NOT_PROMISED)
+    report = partial(result.report, legal=NOT_PROMISED)
+    excuses = p.excuses_of_ends(sends["invoke_ns"][p.writer[failed]], reads["complete_ns"][failed])
+    report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, excuses=excuses)
     own = np.flatnonzero(p.of_writer(sends["op"], -1) == reads["op"])
     early = one_of_each_op(p, own[p.of_writer(sends["txn"], 0, own) == 1])
     codes = _levels(p, early)
-    result.report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS, NOT_PROMISED)
+    report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS)
     if len(p.known.ends):
         _under_way(p, result)
 

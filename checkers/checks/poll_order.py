@@ -15,6 +15,7 @@ from checkers.engine.findings import (
     RC,
     RU,
     Finding,
+    Kind,
     PartitionResult,
     Pending,
     Shown,
@@ -23,6 +24,7 @@ from checkers.engine.findings import (
     reader,
 )
 from checkers.engine.partition_view import KernelView
+from checkers.windows import EXCUSES, SLACK_NS
 from core.op import AssignmentKind
 from history.columns import Array
 from history.reader import History
@@ -112,8 +114,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         (BACK, found[~inside & back[found]]),
         (SKIP, found[~inside & ~back[found]]),
     ):
-        codes = _member(p, steps, mine)
-        result.report(name, mine, partial(_finding, p, steps, name), codes, READERS)
+        codes, excuses = _member(p, steps, mine), _excuses(p, steps, mine)
+        result.report(name, mine, partial(_finding, p, steps, name), codes, READERS, excuses=excuses)
     if p.low > 0:
         _pending(p, result, steps, hits[~explained & reset & ~passed], back)
         maybe = np.flatnonzero(~back & ~skip & (a < p.low))
@@ -130,8 +132,9 @@ def _pending(p: KernelView, result: PartitionResult, steps: _Steps, maybe: Array
         above = -1 if back[step] else int(p.reads["offset"][steps.q[step]])
         if was_reset:
             above = max(above, p.start - 1)
-        variant = READERS[int(_member(p, steps, np.array([step]))[0])]
-        finding = entered(_finding(p, steps, name, step), name, variant)
+        one = np.array([step])
+        variant, excuse = READERS[int(_member(p, steps, one)[0])], EXCUSES[int(_excuses(p, steps, one)[0])]
+        finding = entered(_finding(p, steps, name, step), Kind(name, variant, excuse))
         result.pending.append(Pending(int(p.reads["isolation"][steps.r[step]]), above, finding))
 
 
@@ -145,6 +148,15 @@ def _passed(p: KernelView, steps: _Steps, hits: Array) -> Array:
         mine = level == isolation
         passed[mine] = first < offset[mine]
     return passed
+
+
+def _excuses(p: KernelView, steps: _Steps, hits: Array) -> Array:
+    """Codes of what may have changed the log between the two reads of each of these steps."""
+    if not p.windows:
+        return np.zeros(len(hits), np.int8)
+    done = p.reads["complete_ns"]
+    since, until = done[steps.q[hits]] - SLACK_NS, done[steps.r[hits]]
+    return p.windows.excuses(since, until, weak=np.zeros(len(hits), bool))
 
 
 def _own(p: KernelView, steps: _Steps) -> _Steps:

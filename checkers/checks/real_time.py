@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from checkers.checks.durability import loss
+from checkers.checks.durability import loss, promised
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import ACKS, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
@@ -48,8 +48,11 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         s, t = p.placed(int(earlier[hit])), p.placed(int(later[hit]))
         return Inversion(key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns)
 
+    until = sends["ack_ns"][later]
+    excuses = p.excuses(earlier, sends["invoke_ns"][earlier], np.where(until < 0, NEVER, until))
     acks = p.known.acks[p.owner[earlier]]
-    result.report(INVERSION, np.arange(len(hits)), inversion, acks, ACKS)
+    codes = np.where(acks == 0, acks, promised(p, earlier))  # where nothing was asked, nothing came back
+    result.report(INVERSION, np.arange(len(hits)), inversion, codes, ACKS, excuses=excuses)
 
 
 def _opposed(p: KernelView, first: Array, second: Array) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ from checkers.allowed import Answer, Ground, never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import SPARSE, KernelView, distinct
+from checkers.windows import BY_POWER, NO_EXCUSE, Excuse
 from core.cluster import NodeEnd
 from history.columns import Array
 from history.events import NodeEnded, Recovered
@@ -204,7 +205,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             ends[node] += 1
             if not event.end.outside:
                 died = NodeDied(key=(-1, node, number), at_ns=event.ns, end=event.end)
-                tally.add(NODE_DIED, [died])
+                lost = run.known.windows.power_before(event.ns)
+                tally.add(NODE_DIED, [died], BY_POWER if lost else NO_EXCUSE)
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:
         tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
@@ -215,7 +217,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
 
 def _died(ground: Ground, _: str) -> Answer:
     """A node ended on its own."""
-    if ground.power_loss:
+    if ground.excuse is Excuse.POWER:
         return True, "power losses took metadata away that others may still have: a node may refuse its own"
     return False, "a node runs until it is stopped"
 

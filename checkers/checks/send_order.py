@@ -7,7 +7,18 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Pending, Plain, Variant, entered
+from checkers.engine.findings import (
+    NEVER,
+    OK,
+    PLAIN,
+    RU,
+    Finding,
+    Kind,
+    PartitionResult,
+    Pending,
+    Variant,
+    entered,
+)
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
 from history.columns import Array
@@ -21,17 +32,19 @@ SKIP = "int-send-skip"
 class Order(Variant):
     """What keeps two records of a producer in order.
 
-    ABANDONED: it is not idempotent, and the earlier record was not acknowledged. WEAK: that record was
-    not acknowledged by all in-sync replicas.
+    PIPELINED: it is not idempotent, may send a record again, and may have several requests under way; else
+    ABANDONED: the earlier record was not acknowledged; else WEAK: it was not acknowledged by all in-sync
+    replicas.
     """
 
     PLAIN = "0"
     IDEMPOTENT = "1"
     WEAK = "weak"
     ABANDONED = "abandoned"
+    PIPELINED = "pipelined"
 
 
-_PLAIN, _IDEMPOTENT, _WEAK, _ABANDONED = range(4)
+_PLAIN, _IDEMPOTENT, _WEAK, _ABANDONED, _PIPELINED = range(5)
 VARIANTS: Final = dict(enumerate(Order))
 
 
@@ -107,12 +120,15 @@ def _backwards(p: KernelView, result: PartitionResult, name: str, s: Array, t: A
     owner = p.owner[s]
     weak = np.where(p.known.acks[owner] == -1, _PLAIN, _WEAK)
     codes = np.where(p.sends["outcome"][s] == OK, weak, _ABANDONED)
+    codes[(p.known.retries[owner] != 0) & (p.known.in_flight[owner] != 1)] = _PIPELINED
     codes[p.known.idempotent[owner] == 1] = _IDEMPOTENT
+    until = p.sends["ack_ns"][t]
+    excuses = p.excuses(s, p.sends["invoke_ns"][s], np.where(until < 0, NEVER, until))
 
     def reordered(pair: int) -> Finding:
         return _finding(p, Reordered, int(s[pair]), int(t[pair]))
 
-    result.report(name, np.arange(len(s)), reordered, codes, VARIANTS)
+    result.report(name, np.arange(len(s)), reordered, codes, VARIANTS, excuses=excuses)
 
 
 def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
@@ -126,7 +142,7 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
 
     skipped = order[high - 1] > order[low]
     for pair in np.flatnonzero(~skipped & (p.sends["place"][s] < p.low)).tolist():
-        finding = entered(interleaved(pair), SKIP, Plain.PLAIN)
+        finding = entered(interleaved(pair), Kind(SKIP))
         result.pending.append(Pending(RU, int(p.sends["place"][s[pair]]), finding))
     result.report(SKIP, np.flatnonzero(skipped), interleaved, legal=PLAIN.values())
 
@@ -139,8 +155,7 @@ def _finding(p: KernelView, kind: type[Finding], s: int, t: int) -> Finding:
 
 def reorder(ground: Ground, variant: str) -> Answer:
     """A producer's records are out of order."""
-    plain = variant in (Order.PLAIN, Order.WEAK, Order.ABANDONED)
-    if plain and ground.retries and ground.pipelined:
+    if variant == Order.PIPELINED:
         return True, "the producer is not idempotent, retries, and has several requests under way"
     if variant == Order.ABANDONED:
         return (True, "the producer is not idempotent: a request that it has given up may still arrive")

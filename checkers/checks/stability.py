@@ -91,8 +91,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
         elif rc.end < ru.end:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
             own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
-            tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))])
-            tally.add(HANGING, _hanging(run.tables, tp, own))
+            excuse = run.known.windows.ever(tp)
+            tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))], excuse)
+            tally.add(HANGING, _hanging(run.tables, tp, own), excuse)
     why = "where the logs of {where} end with all transactions over is not known"
     tally.doubt(NAME, len(unlisted), why, tps=unlisted)
 

@@ -16,13 +16,15 @@ DUPLICATE = "duplicate"
 
 
 class Idempotence(Variant):
-    """Whether the sending process is idempotent."""
+    """Whether the sending process is idempotent; if not, whether its client may send a record again."""
 
-    WITHOUT = "0"
+    ONCE = "0"
     WITH = "1"
+    RETRIES = "retries"
 
 
-VARIANTS: Final = {0: Idempotence.WITHOUT, 1: Idempotence.WITH}
+_ONCE, _WITH, _RETRIES = range(3)
+VARIANTS: Final = dict(enumerate(Idempotence))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,9 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if len(found):
         found = found[_own(p, found, near, read)]
         row = _rows_of(p, found)
-        codes = np.where(row >= 0, np.append(p.known.idempotent[p.owner], 1)[row], 1)
+        plain = np.where(p.known.retries[p.owner] != 0, _RETRIES, _ONCE)
+        of_sends = np.where(p.known.idempotent[p.owner] == 1, _WITH, plain)
+        codes = np.append(of_sends, _WITH)[row]
         hits = np.arange(len(found))
 
         def duplicate(at: int) -> Finding:
@@ -76,7 +80,17 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             places = pairs[pairs[:, 0] == value, 1].tolist()
             return _duplicate(p, value, places, near[read == value], int(row[at]))
 
-        result.report(DUPLICATE, hits, duplicate, codes, VARIANTS)
+        result.report(DUPLICATE, hits, duplicate, codes, VARIANTS, excuses=_again(p, row))
+
+
+def _again(p: KernelView, row: Array) -> Array:
+    """Codes of what may have made brokers forget each of these sends (rows; -1: of no process) while its
+    client might still send it."""
+    if not p.windows:
+        return np.zeros(len(row), np.int8)
+    acked = np.append(p.sends["ack_ns"], -1)[row]
+    since, until = np.append(p.sends["invoke_ns"], 0)[row], np.where(acked < 0, NEVER, acked)
+    return p.windows.excuses(since, until, weak=np.zeros(len(row), bool))
 
 
 def _own(p: KernelView, values: Array, near: Array, read: Array) -> Array:
@@ -119,11 +133,11 @@ def _duplicate(p: KernelView, value: int, places: list[int], reads: Array, row: 
 
 def repeat(ground: Ground, variant: str) -> Answer:
     """A record was written again."""
-    if variant == Idempotence.WITHOUT and ground.retries:
+    if variant == Idempotence.RETRIES:
         return True, "the producer is not idempotent and retries: a lost answer means a second copy"
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
-    if variant == Idempotence.WITHOUT:
+    if variant == Idempotence.ONCE:
         return False, "the producer does not retry"
     return False, "an idempotent producer writes each record once"
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from checkers.allowed import Rule
-from checkers.engine.findings import Doubt, Found, Level, PartitionResult, Variant
+from checkers.engine.findings import Doubt, Found, Kind, Level, PartitionResult
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
 from history.events import Event
@@ -47,9 +47,9 @@ class Tally(Found):
     unread: list[int] = field(default_factory=list)
 
     @property
-    def reported(self) -> Counter[tuple[str, Variant]]:
+    def reported(self) -> Counter[Kind]:
         """Counts without what no client would notice."""
-        return Counter({key: n for key, n in self.counts.items() if key[1] is not Level.LOG})
+        return Counter({kind: n for kind, n in self.counts.items() if kind.variant is not Level.LOG})
 
     def doubt(self, check: str, number: int, why: str, *, tps: Iterable[int] = (), group: int = -1) -> None:
         """A check could not decide something, `number` times; zero times: nothing happens."""

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
+from checkers.windows import EXCUSES, Excuse
 from history.columns import Array
 from history.reader import History, ReadRow, SendRow, value_text
 
@@ -47,11 +48,17 @@ class Plain(Variant):
 
 
 class Acks(Variant):
-    """The `acks` of the process that had the acknowledgement."""
+    """The `acks` of the process that had the acknowledgement.
+
+    READ: it is 0 or 1, and a consumer had read the record. HOLE: whatever it is, the offset of the record is
+    empty in a log that has no empty ones.
+    """
 
     NONE = "0"
     LEADER = "1"
     ALL = "all"
+    READ = "read"
+    HOLE = "hole"
 
 
 class Level(Variant):
@@ -68,7 +75,19 @@ class Level(Variant):
 
 
 PLAIN: Final[Mapping[int, Variant]] = {0: Plain.PLAIN}
-ACKS: Final[Mapping[int, Variant]] = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
+READ_ONCE, IN_A_HOLE = 2, 3
+ACKS: Final[Mapping[int, Variant]] = {
+    0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL, READ_ONCE: Acks.READ, IN_A_HOLE: Acks.HOLE,
+}  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """What decides whether a finding is permitted: its class, its variant, and what on record may have taken
+    from the log what it misses."""
+
+    name: str
+    variant: Variant = Plain.PLAIN
+    excuse: Excuse = Excuse.NONE
 
 
 class What(StrEnum):
@@ -116,7 +135,7 @@ class Finding:
 
     key: docs/checks.md, section 2; its first number is the partition, -1 = none. process: whose promise
     was broken, -1 = none. ops: none given = those of `records`. at_ns: when it came to light, -1 unknown.
-    name, variant: of its anomaly class, entered as it is reported.
+    name, variant, excuse: its `Kind`, entered as it is reported.
     """
 
     key: tuple[int, ...]
@@ -126,6 +145,12 @@ class Finding:
     at_ns: int = -1
     name: str = ""
     variant: Variant = Plain.PLAIN
+    excuse: Excuse = Excuse.NONE
+
+    @property
+    def kind(self) -> Kind:
+        """What decides whether it is permitted."""
+        return Kind(self.name, self.variant, self.excuse)
 
     @property
     def tp(self) -> int:
@@ -220,7 +245,7 @@ class Doubt:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What was found. cap: findings kept of one class and variant. counts: exact, by (class, variant).
+    """What was found. cap: findings kept of one kind. counts: exact, by kind.
 
     acknowledged: records. crashed: check -> how. seconds: check -> time spent.
     """
@@ -228,7 +253,7 @@ class Found:
     cap: int = CAP
     rows: int = 0
     acknowledged: int = 0
-    counts: Counter[tuple[str, Variant]] = field(default_factory=Counter)
+    counts: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     crashed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -241,28 +266,35 @@ class Found:
         codes: Array | None = None,
         variants: Mapping[int, Variant] = PLAIN,
         legal: Collection[Variant] = (),
+        excuses: Array | int = 0,
     ) -> None:
-        """Count all hits of a class; keep the first `cap` of each variant as findings.
+        """Count all hits of a class; keep the first `cap` of each kind as findings.
 
         hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`. legal: variants
-        that every configuration permits: fewer of them are kept. Raises: ValueError, where a code is not a
-        key: a hit that no variant counts would be a finding that no reader sees.
+        that every configuration permits: fewer of them are kept. excuses: of each hit, or of all, a key of
+        `EXCUSES`. Raises: ValueError, where a code is not a key: a hit that no variant counts would be a
+        finding that no reader sees.
         """
         if codes is not None and len(unknown := np.setdiff1d(codes, [*variants])):
             raise ValueError(f"{name}: hits with codes {unknown.tolist()}; known: {list(variants)}")
+        if not len(hits):
+            return
+        excuse = np.broadcast_to(np.asarray(excuses), len(hits))
         for code, variant in variants.items():
-            mine = hits if codes is None else hits[codes == code]
-            if len(mine):
-                self.counts[name, variant] += len(mine)
+            of_code = np.ones(len(hits), bool) if codes is None else codes == code
+            for by in np.unique(excuse[of_code]).tolist():
+                mine = hits[of_code & (excuse == by)]
+                kind = Kind(name, variant, EXCUSES[by])
+                self.counts[kind] += len(mine)
                 kept = self.cap // LEGAL_SHARE if variant in legal else self.cap
-                made = map(make, mine[:kept].tolist())
-                self.findings += [entered(each, name, variant) for each in made]
+                self.findings += [entered(make(each), kind) for each in mine[:kept].tolist()]
 
-    def add(self, name: str, findings: Collection[Finding]) -> None:
-        """Findings of a class, none left out."""
+    def add(self, name: str, findings: Collection[Finding], excuse: int = 0) -> None:
+        """Findings of a class, none left out. excuse: a key of `EXCUSES`."""
         if findings:
-            self.counts[name, Plain.PLAIN] += len(findings)
-            self.findings += [entered(each, name, Plain.PLAIN) for each in findings]
+            kind = Kind(name, excuse=EXCUSES[excuse])
+            self.counts[kind] += len(findings)
+            self.findings += [entered(each, kind) for each in findings]
 
     def guarded(self, check: str, work: Callable[[], None]) -> None:
         """Do a part of a check. A crash is noted, and stops nothing else."""
@@ -278,10 +310,10 @@ class Found:
         self.seconds[check] = self.seconds.get(check, 0.0) + seconds
 
 
-def entered(finding: Finding, name: str, variant: Variant) -> Finding:
-    """A finding with its class, and the ops of its records where it names none."""
+def entered(finding: Finding, kind: Kind) -> Finding:
+    """A finding with its kind, and the ops of its records where it names none."""
     ops = finding.ops or tuple(dict.fromkeys(each.op for each in finding.records))
-    return replace(finding, name=name, variant=variant, ops=ops)
+    return replace(finding, name=kind.name, variant=kind.variant, excuse=kind.excuse, ops=ops)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
+from checkers.windows import RunWindows, removes, run_windows
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Phase
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers
 from history.events import Event, PhaseStarted
@@ -97,13 +99,16 @@ def on_record(config: Mapping[str, Any]) -> OnRecord:
     return IMPORTED._replace(**dict.fromkeys(imported.get("on_record", ()), True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
     on_record: what else the history holds.
-    processes, acks, idempotent, group, isolation, joined: one entry a process, sorted by process number;
-    positions: of process numbers among these. joined: a group gave it partitions, or took some away.
+    processes, acks, idempotent, retries, in_flight, group, isolation, joined: one entry a process, sorted by
+    process number; positions: of process numbers among these. joined: a group gave it partitions, or took
+    some away.
+    windows: when records may have been taken off which log. removed: retention may have removed records.
+    dense: no process has a transactional id, so that each offset of a log is one of a record.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
@@ -121,6 +126,8 @@ class KernelInput:
     positions: Positions
     acks: Array
     idempotent: Array
+    retries: Array
+    in_flight: Array
     vertex: Array
     relay: Array
     bounds: Mapping[int, Mapping[int, Bound]]
@@ -135,7 +142,15 @@ class KernelInput:
     unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     ends: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    windows: RunWindows = field(default_factory=RunWindows)
+    removed: bool = True
+    dense: bool = False
     cap: int = CAP
+
+    @cached_property
+    def weak(self) -> Array:
+        """Flags, one a process: its records are acknowledged by one replica, or by none."""
+        return np.asarray((self.acks == 0) | (self.acks == 1))
 
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""
@@ -194,9 +209,22 @@ class Unclosed:
 
 
 def kernel_input(
-    tables: Mapping[str, pa.Table], *, record: OnRecord, events: Sequence[Event] = (), cap: int = CAP
+    tables: Mapping[str, pa.Table],
+    *,
+    record: OnRecord,
+    config: RunConfig | None = None,
+    events: Sequence[Event] = (),
+    windows: RunWindows | None = None,
+    cap: int = CAP,
 ) -> KernelInput:
-    """The input of all partitions of a history."""
+    """The input of all partitions of a history.
+
+    config: None = that of a run with all defaults. windows: None = those that the events show.
+    """
+    config = config or RunConfig(seed=0)
+    if windows is None:
+        named = {row["tp"]: (row["topic"], row["partition"]) for row in tables["tps"].to_pylist()}
+        windows = run_windows(named, events, config)
     process = columns(tables["processes"])
     order = np.argsort(process["process"])
     process = {name: column[order] for name, column in process.items()}
@@ -210,6 +238,8 @@ def kernel_input(
         positions=Positions(process["process"]),
         acks=process["acks"],
         idempotent=process["idempotent"],
+        retries=process["retries"],
+        in_flight=process["in_flight"],
         group=process["group"],
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
@@ -225,6 +255,9 @@ def kernel_input(
         copying=frozenset(process["group"][member & sends & reads].tolist()),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
+        windows=windows,
+        removed=not record.recovery or removes(config),
+        dense=not (process["txn_id"] >= 0).any(),
         cap=cap,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
+from checkers.windows import LogWindows
 from history.columns import Array, Columns
 from history.reader import Bound
 from history.tables import PLACED
@@ -66,7 +67,8 @@ class Piece:
     """A range of offsets, from `low` up to `high`, of a partition that is checked in ranges.
 
     own_sends, own_reads: flags; other rows are guests from other ranges, which own rows need. lowest_values:
-    of each process, its lowest value in the log of the partition; first_ack: its earliest acknowledgement.
+    of each process, its lowest value in the log of the partition; first_ack: its earliest acknowledgement;
+    kept_above: the earliest one of a record that final reads showed in a higher range.
     """
 
     low: int
@@ -75,6 +77,7 @@ class Piece:
     own_reads: Array
     lowest_values: Array
     first_ack: int
+    kept_above: int
 
 
 class KernelView:
@@ -211,8 +214,9 @@ class KernelView:
 
     @property
     def start(self) -> int:
-        """Where the log starts, as far as any listing tells."""
-        return max([0, *(b.start for b in self.bounds if b is not None)])
+        """Where the log starts because of retention, as far as any listing tells."""
+        starts = [b.start for b in self.bounds if b is not None]
+        return max([0, *starts]) if self.known.removed else 0
 
     @property
     def assignments(self) -> Columns | None:
@@ -318,10 +322,60 @@ class KernelView:
         hiding = ru is not None and rc is not None and ru.end >= 0 and rc.end < ru.end
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:
-                missing |= _covers(bound, offset, hides=hides) & ~shown[rows]
-                removed |= (offset >= 0) & (offset < bound.start)
+                start = bound.start if self.known.removed else 0
+                missing |= _covers(bound, offset, start=start, hides=hides) & ~shown[rows]
+                removed |= (offset >= 0) & (offset < start)
         missing &= ~removed
         return rows[missing], rows[~missing & ~removed]
+
+    @property
+    def windows(self) -> LogWindows:
+        """When records may have been taken off the log."""
+        return self.known.windows[self.tp]
+
+    def excuses(self, rows: Array, since: Array, until: Array) -> Array:
+        """Codes of what may have taken these sends (rows) from the log between two moments."""
+        if not self.windows:
+            return np.zeros(len(rows), np.int8)
+        return self.windows.excuses(since, until, weak=self.known.weak[self.owner[rows]])
+
+    def excuses_of_ends(self, since: Array, until: Array, *tps: int) -> Array:
+        """Of each pair of moments the code of what may have taken records in between from this log, those of
+        other partitions, or those of coordinators, which hold how transactions and offsets ended."""
+        return self.known.windows.excuses((self.tp, *tps), since, until)
+
+    def kept_behind(self, rows: Array) -> Array:
+        """Of each of these sends: when the first record that final reads show behind its offset was
+        acknowledged, NEVER = none was; NEVER for sends without an offset."""
+        final = np.flatnonzero((self.reads["phase"] == FINAL) & (self.writer >= 0))
+        final = final[self.sends["place"][self.writer[final]] == self.reads["offset"][final]]
+        acks = self.sends["ack_ns"][self.writer[final]]
+        earliest = np.full(self.slots.size + 2, NEVER if self.piece is None else self.piece.kept_above)
+        own = (acks >= 0) & self._at_home(final)
+        np.minimum.at(earliest, self.read_slot[final[own]], acks[own])
+        earliest = np.minimum.accumulate(earliest[::-1])[::-1]
+        offset = self.sends["offset"][rows]
+        found = np.full(len(rows), NEVER)
+        placed = offset >= 0
+        found[placed] = earliest[self.slots(offset[placed]) + 1]
+        return found
+
+    def _at_home(self, reads: Array) -> Array:
+        """Which of these reads are own, or of a whole partition."""
+        return np.ones(len(reads), bool) if self.piece is None else self.piece.own_reads[reads]
+
+    def empty(self, rows: Array) -> Array:
+        """Which of these sends have an offset where final reads, which read to behind it, show no record,
+        though each offset of the log is one of a record (flags)."""
+        whole = [b.end for b in self.bounds if b is not None and b.complete]
+        if not whole or not self.known.dense or self.known.removed:
+            return np.zeros(len(rows), bool)
+        shown = np.zeros(self.slots.size + 1, bool)
+        shown[self.read_slot[self.reads["phase"] == FINAL]] = True
+        offset = self.sends["offset"][rows]
+        here = (offset >= 0) & (offset < max(whole))
+        here[here] = ~shown[self.slots(offset[here])]
+        return here
 
     @property
     def unread(self) -> bool:
@@ -361,7 +415,8 @@ class KernelView:
         return int(self.sends["process"][row]) if row >= 0 else -1
 
 
-def _covers(bound: Bound, offset: Array, *, hides: bool) -> Array:
+def _covers(bound: Bound, offset: Array, *, start: int, hides: bool) -> Array:
+    """start: below, retention may have removed records."""
     whole = bound.complete and not hides
-    placed = (offset >= bound.start) & ((offset < bound.read_to) | whole)
-    return np.asarray(np.where(offset >= 0, placed, whole and bound.start == 0))
+    placed = (offset >= start) & ((offset < bound.read_to) | whole)
+    return np.asarray(np.where(offset >= 0, placed, whole and start == 0))

@@ -37,6 +37,8 @@ from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, Piece, distinct
 from checkers.engine.spark import keep
+from checkers.windows import RunWindows
+from core.config import RunConfig
 from core.errors import HistoryError
 from core.progress import Progress, Stage, Watch, unwatched
 from history import storage
@@ -105,10 +107,13 @@ def check_tables(
     *,
     recorded: bool,
     events: Sequence[Event] = (),
+    config: RunConfig | None = None,
+    windows: RunWindows | None = None,
     cap: int = CAP,
 ) -> Tally:
-    """Check a whole history that is in memory, in this process."""
-    known = kernel_input(tables, record=RECORDED if recorded else PORTABLE, events=events, cap=cap)
+    """Check a whole history that is in memory, in this process. config, windows: see `kernel_input`."""
+    record = RECORDED if recorded else PORTABLE
+    known = kernel_input(tables, record=record, config=config, events=events, windows=windows, cap=cap)
     kernels = kernels_of(checks)
     rows = list(partitions(columns(tables["sends"], SENDS), columns(tables["reads"], READS)))
 
@@ -121,12 +126,13 @@ def check_tables(
     return _joined(checked, tables, known, events, checks)
 
 
-def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
-    """Check a sealed run with the given runner.
+def check_sealed(history: History, config: RunConfig, checks: Checks, runner: Runner) -> Tally:
+    """Check a sealed run with the given runner. config: the run's.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    known = kernel_input(history.tables, record=on_record(history.config), events=history.events)
+    record = on_record(history.config)
+    known = kernel_input(history.tables, record=record, config=config, events=history.events)
     kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
     whole = not (known.on_record.final_reads and known.on_record.positions)  # evidence is of the partition
     large = [
@@ -300,7 +306,7 @@ def _settle(results: Sequence[PartitionResult], tally: Tally) -> None:
     for result in results:
         for each in result.pending:
             if below.get((result.tp, each.level), -1) > each.above:
-                tally.counts[each.finding.name, each.finding.variant] += 1
+                tally.counts[each.finding.kind] += 1
                 tally.findings.append(each.finding)
         for level, last in enumerate(result.last_expected):
             below[result.tp, level] = max(last, below.get((result.tp, level), -1))

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.engine.findings import NEVER, OK, Runs, offsets_of, runs
+from checkers.engine.findings import FINAL, NEVER, OK, Runs, offsets_of, runs
 from checkers.engine.kernel_input import READS, SENDS, KernelInput
 from checkers.engine.partition_view import Piece, Slots, among, distinct
 from core.errors import HistoryError
@@ -62,7 +62,8 @@ class Scouted:
     homeless: values that were read here, and not sent here. first, lowest: of each process (its position in
     the kernel input) its first send with a place here, and its lowest place (NEVER: none). values: its lowest
     value in the log here. first_ack: the earliest acknowledgement; first_placed: the earliest of a record
-    that has a place; invoked: the latest such send. sources: inputs of copies made here, by partition.
+    that has a place; kept: the earliest of one that final reads showed here; invoked: the latest send with a
+    place. sources: inputs of copies made here, by partition.
     """
 
     homeless: Array
@@ -71,6 +72,7 @@ class Scouted:
     values: Array
     first_ack: int
     first_placed: int
+    kept: int
     invoked: int
     sources: Mapping[int, Runs]
 
@@ -82,6 +84,7 @@ class Met:
     values, sources: values, and inputs of copies, whose rows are guests; places: of sends that are guests.
     limit: sends here that were acknowledged before this moment are guests of lower ranges. older: of each
     process, whether it sent something before its first send here. lowest_values, first_ack: of the partition.
+    kept_above: the earliest acknowledgement of a record that final reads showed in a higher range.
     """
 
     values: Array
@@ -91,6 +94,7 @@ class Met:
     older: Array
     lowest_values: Array
     first_ack: int
+    kept_above: int
     rows: Mapping[str, Columns] = field(default_factory=dict)
 
 
@@ -241,7 +245,7 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     """What a range tells of itself. Raises: HistoryError."""
     names = ("process", "value", "invoke_ns", "ack_ns", "src_tp", "src_offset")
     sends = UnitFile(folder, unit, "sends").rows(of, names)
-    reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
+    reads = UnitFile(folder, unit, "reads").rows(of, ("value", "phase"))
     placed = np.flatnonzero(sends["place"] >= 0)
     slots = Slots(np.concatenate((sends["place"][placed], reads["offset"])))
     at = np.full(slots.size + 1, -1, np.int64)
@@ -267,12 +271,26 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
         values=values,
         first_ack=int(acks[acks >= 0].min(initial=NEVER)),
         first_placed=int(acks[(acks >= 0) & (sends["place"] >= 0)].min(initial=NEVER)),
+        kept=_kept(sends, reads, writer, fits),
         invoked=int(sends["invoke_ns"][placed].max(initial=-1)),
         sources={
             tp: runs(distinct(sends["src_offset"][copies & (sends["src_tp"] == tp)]))
             for tp in distinct(sends["src_tp"][copies]).tolist()
         },
     )
+
+
+def _kept(sends: Columns, reads: Columns, writer: Array, fits: Array) -> int:
+    """The earliest acknowledgement of a record that a final read returned at its place. writer, fits: of each
+    read, a send with that place, and whether it is the one that was read."""
+    final = reads["phase"] == FINAL
+    acks = sends["ack_ns"][writer[final & fits]]
+    earliest = int(acks[acks >= 0].min(initial=NEVER))
+    for read in np.flatnonzero(final & ~fits).tolist():  # several sends claim its offset, or none: few
+        same = (sends["place"] == reads["offset"][read]) & (sends["value"] == reads["value"][read])
+        acks = sends["ack_ns"][same]
+        earliest = min(earliest, int(acks[acks >= 0].min(initial=NEVER)))
+    return earliest
 
 
 def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
@@ -286,6 +304,7 @@ def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
     lowest = np.min([each.lowest for each in scouted], axis=0)
     lowest_values = np.min([each.values for each in scouted], axis=0)
     firsts = np.stack([each.first for each in scouted])
+    above = np.minimum.accumulate([NEVER, *(each.kept for each in reversed(scouted))])[::-1][1:]
     met, limit = [], -1
     for number, each in enumerate(scouted):
         met.append(
@@ -297,6 +316,7 @@ def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
                 older=np.delete(firsts, number, axis=0).min(axis=0, initial=NEVER) < firsts[number],
                 lowest_values=lowest_values,
                 first_ack=min(each.first_ack for each in scouted),
+                kept_above=int(above[number]),
             )
         )
         limit = max(limit, each.invoked)
@@ -363,6 +383,7 @@ def piece(
             own_reads=own_reads,
             lowest_values=met.lowest_values,
             first_ack=met.first_ack,
+            kept_above=met.kept_above,
         ),
     )
 

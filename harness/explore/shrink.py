@@ -79,7 +79,7 @@ def findings(case: ShrinkCase) -> list[str]:
     except (ConfigError, AssertionError):
         return []
     tally = checked(done)
-    found = set(forbidden(case.config, done, tally))
+    found = set(forbidden(done, tally))
     found |= {f.name for f in tally.findings} & set(case.config.expect)
     return [name for name in ANOMALIES if name in found]
 

@@ -12,14 +12,12 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import Finding, Level
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import Judgement
-from core.client_settings import ProducerConfig
 from core.config import RunConfig
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
 from harness.simulation.evidence import evidence
 from harness.simulation.run import Simulated, seldom_collecting, simulate
 from history import events as ev
-from history.journal import JournalHeader
 from history.rows import rows_of
 
 
@@ -83,7 +81,7 @@ def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
     except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
         return Trial(seed=config.seed, config=told, crashed=last_lines(error))
     tally = checked(done)
-    found = findings(config, done, tally)
+    found = findings(done, tally)
     explained = explained_by(done.weak, done.journals, found)
     judged = judge_all(evidence(done.cluster)) if logs else Judgement()
     crashed = [f"the rule {name} about logs crashed" for name in sorted(judged.crashed)]
@@ -111,23 +109,15 @@ def checked(done: Simulated) -> Tally:
     rows = rows_of(done.journals)
     bounds = [event for event in done.events if isinstance(event, ev.BoundsListed)]
     rows.add_bounds(bounds[-1].rows if bounds else ())
-    return check_tables(rows.tables(), recorded=True, events=done.events)
+    return check_tables(rows.tables(), recorded=True, events=done.events, config=done.config)
 
 
-def producers_of(done: Simulated) -> list[ProducerConfig]:
-    """What the producers of a run worked with, as their journals say."""
-    headers = [lines[0] for _, lines in done.journals if isinstance(lines[0], JournalHeader)]
-    return [one.client.producer for one in headers if one.client.producer is not None]
-
-
-def findings(config: RunConfig, done: Simulated, tally: Tally) -> list[Finding]:
+def findings(done: Simulated, tally: Tally) -> list[Finding]:
     """The findings that are not allowed in this run."""
-    faults = [event for event in done.events if isinstance(event, ev.FaultStarted)]
-    producers = producers_of(done)
     return [
         one
         for one in tally.findings
-        if one.variant is not Level.LOG and not allowed(config, faults, producers, one.name, one.variant)[0]
+        if one.variant is not Level.LOG and not allowed(done.config, one.kind)[0]
     ]
 
 
@@ -136,9 +126,9 @@ def counted(found: Iterable[Finding]) -> dict[str, int]:
     return dict(sorted(Counter(one.name for one in found).items()))
 
 
-def forbidden(config: RunConfig, done: Simulated, tally: Tally) -> dict[str, int]:
+def forbidden(done: Simulated, tally: Tally) -> dict[str, int]:
     """How many findings of each class are not allowed in this run."""
-    return counted(findings(config, done, tally))
+    return counted(findings(done, tally))
 
 
 def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:

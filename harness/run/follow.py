@@ -8,12 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 import msgspec
 
-from checkers.allowed import Ground, ground
 from checkers.early import EarlyFinding, Identity, early_findings
 from core.config import RunConfig
 from history import jsonl
@@ -41,18 +40,17 @@ class Follower:
         """The final findings that no earlier look has shown. Raises: HistoryError, OSError."""
         if not self.run.events.exists():
             return []
-        found = early_findings(so_far(self.run), self._ground())
+        found = early_findings(so_far(self.run), self.config, power=self._power())
         fresh = [one for one in found if one.identity not in self._seen]
         self._seen.update(one.identity for one in fresh)
         return fresh
 
-    def _ground(self) -> Ground:
-        """What configuration and planned faults let Kafka do, whether a fault has come already or not."""
+    def _power(self) -> bool:
+        """Whether a loss of power is planned, or has come already."""
         planned: list[PlannedFault] = []
         if self.run.schedule.exists():
             planned = jsonl.decode(self.run.schedule.read_bytes(), _PLANNED, str(self.run.schedule))
-        power = any(step.family == "power" for step in planned)
-        return replace(ground(self.config, (), ()), power_loss=power)
+        return any(step.family == "power" for step in planned)
 
 
 @contextmanager

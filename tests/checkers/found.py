@@ -7,6 +7,7 @@ import pyarrow as pa
 from checkers import api
 from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
+from core.config import RunConfig
 from history.events import Event
 
 
@@ -15,12 +16,13 @@ def check_tables(
     *,
     portable: bool | None = None,
     events: Sequence[Event] = (),
+    config: RunConfig | None = None,
     cap: int = CAP,
 ) -> Tally:
     """portable: None = a history without `bounds` rows is portable."""
     if portable is None:
         portable = tables["bounds"].num_rows == 0
-    return api.check_tables(tables, recorded=not portable, events=events, cap=cap)
+    return api.check_tables(tables, recorded=not portable, events=events, config=config, cap=cap)
 
 
 def findings(

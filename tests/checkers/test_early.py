@@ -8,9 +8,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from checkers.allowed import Ground
 from checkers.api import check_tables
-from checkers.catalogue import ANOMALIES
+from checkers.catalogue import allowed
 from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.exactly_once import TWICE
 from checkers.checks.fencing import ZOMBIE
@@ -20,6 +19,8 @@ from checkers.checks.poll_order import BACK
 from checkers.checks.real_time import INVERSION
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.early import KEYS, Identity, early_findings, identity
+from checkers.engine.findings import Kind
+from core.config import RunConfig
 from core.op import Outcome
 from harness.explore.profile import hunting
 from harness.simulation.run import simulate
@@ -34,6 +35,7 @@ from tests.histories.built import Built, Commit, Op, Read, Send
 from tests.histories.folders import NAMES, STARTED
 from tests.histories.planted import random_history
 
+CONFIG = RunConfig(seed=0)
 SEEDS = 45
 """Of random histories; a wrong rule shows within a few dozen."""
 MUTANTS = ("aborted-not-filtered", "repeats-not-recognised")
@@ -59,24 +61,24 @@ def prefix(built: Built, ns: int) -> Built:
     return shown
 
 
-def whole(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES) -> dict[Identity, str]:
-    """Identity -> variant of the final findings of the classes in question."""
+def whole(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES) -> dict[Identity, Kind]:
+    """Identity -> kind of the final findings of the classes in question."""
     history = history_of(tables, names)
     found = check_tables(tables, recorded=True, cap=10**6).findings
     return {
-        identity(one, history): one.variant
+        identity(one, history): one.kind
         for one in found
         if one.name in KEYS and (one.tp >= 0 or one.name == "zombie-write")
     }
 
 
-def assert_final(early: History, last: dict[Identity, str]) -> Counter[str]:
+def assert_final(early: History, last: dict[Identity, Kind]) -> Counter[str]:
     """How many findings of each class the prefix has; each is one of the whole history, and as forbidden."""
-    found = early_findings(early, Ground())
+    found = early_findings(early, CONFIG, power=False)
     for one in found:
         assert one.identity in last
         if not one.allowed:
-            assert not ANOMALIES[str(one.identity[0])].rule(Ground(), last[one.identity])[0]
+            assert not allowed(CONFIG, last[one.identity])[0]
     return Counter(str(one.identity[0]) for one in found)
 
 
@@ -112,7 +114,7 @@ def test_journals_that_end_at_different_times_are_a_prefix_too(name: str) -> Non
 
 
 def classes(*ops: Op) -> list[str]:
-    early = early_findings(history_of(Built(tps=["t"], ops=list(ops)).tables()), Ground())
+    early = early_findings(history_of(Built(tps=["t"], ops=list(ops)).tables()), CONFIG, power=False)
     return sorted({str(one.identity[0]) for one in early})
 
 

@@ -30,7 +30,9 @@ CASES = list(cases(HISTORIES / "probe.json"))
 
 def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
     """What the kernels find, and which classes they leave open."""
-    tally = check_tables(story.built.tables(), portable=story.portable, events=story.events(), cap=2**31)
+    tally = check_tables(
+        story.built.tables(), portable=story.portable, events=story.events(), config=story.config, cap=2**31
+    )
     assert not tally.crashed, tally.crashed
     found = {finding.canonical for finding in tally.findings if finding.name != "not-recovered"}
     return found, undecided(tally)
@@ -39,9 +41,10 @@ def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_oracle_finds_what_the_case_says(story: Story) -> None:
     tables = story.built.tables()
-    found = anomalies.findings(tables, portable=story.portable, events=story.events())
+    portable, config = story.portable, story.config
+    found = anomalies.findings(tables, portable=portable, events=story.events(), config=config)
     assert found == story.findings()
-    assert anomalies.undecided(tables, portable=story.portable) == story.unknown
+    assert anomalies.undecided(tables, portable=portable, config=config) == story.unknown
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
@@ -56,11 +59,13 @@ def test_the_kernels_find_what_the_case_says(story: Story) -> None:
 )
 def test_kernels_and_oracle_tell_the_variants_that_the_case_says(story: Story) -> None:
     tables, said = story.built.tables(), story.variants()
-    tally = check_tables(tables, portable=story.portable, events=story.events(), cap=2**31)
+    portable, events, config = story.portable, story.events(), story.config
+    tally = check_tables(tables, portable=portable, events=events, config=config, cap=2**31)
     kernel = {f.canonical: f.variant for f in tally.findings if f.canonical in said}
     assert kernel == said
-    may = anomalies.variants(tables, portable=story.portable, events=story.events())
-    assert {key: may[key] for key in said} == {key: {variant} for key, variant in said.items()}
+    may = anomalies.variants(tables, portable=portable, events=events, config=config)
+    variants = {key: {variant for variant, _ in may[key]} for key in said}
+    assert variants == {key: {variant} for key, variant in said.items()}
 
 
 @pytest.mark.parametrize("kind", ["hit", "near miss", "indeterminate"])
@@ -172,7 +177,7 @@ def test_what_does_not_matter_changes_nothing(story: Story, vary: Callable[[Stor
     varied = copy.deepcopy(story)
     expected = vary(varied)
     tables = varied.built.tables()
-    found = anomalies.findings(tables, portable=varied.portable, events=varied.events())
+    found = anomalies.findings(tables, portable=varied.portable, events=varied.events(), config=varied.config)
     assert found == expected
     assert by_kernels(varied)[0] == expected
 

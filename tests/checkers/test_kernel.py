@@ -15,10 +15,11 @@ from checkers.checks import CHECKS
 from checkers.checks.durability import LostWrite
 from checkers.checks.recovery import Served
 from checkers.engine import pipeline
-from checkers.engine.findings import CAP, Acks, offsets_of, runs
+from checkers.engine.findings import CAP, Acks, Kind, offsets_of, runs
 from checkers.engine.kernel_input import RECORDED, kernel_input
 from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
+from checkers.windows import Excuse
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
 from history.columns import columns
 from history.reader import load
@@ -118,7 +119,7 @@ def test_a_variant_does_not_crowd_out_another() -> None:
     """More records than are kept were given up and overtaken, then one that had been acknowledged."""
     last = CAP + 36
     built = Built(tps=["x"])
-    built.processes[1] = Process(idempotent=False)
+    built.processes[1] = Process(idempotent=False, in_flight=1)
     final = Op(process=9, f="final", invoke=90_000, complete=90_001, phase=Phase.FINAL)
     for n in range(last + 1):
         outcome = Outcome.OK if n == last else Outcome.INFO
@@ -132,7 +133,7 @@ def test_a_variant_does_not_crowd_out_another() -> None:
     built.ops.append(final)
     built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=2 * last + 2, read_to=2 * last + 2)]
     tally = check_tables(built.tables(), portable=False)
-    counts = {v: n for (name, v), n in tally.counts.items() if name == "nonmonotonic-send"}
+    counts = {kind.variant: n for kind, n in tally.counts.items() if kind.name == "nonmonotonic-send"}
     assert counts == {"abandoned": last, "0": 1}
     kept = Counter(f.variant for f in tally.findings if f.name == "nonmonotonic-send")
     assert kept == {"abandoned": CAP, "0": 1}
@@ -140,7 +141,7 @@ def test_a_variant_does_not_crowd_out_another() -> None:
 
 def test_counts_are_exact_where_findings_are_capped() -> None:
     tally = check_tables(lossy(4 * CAP).tables())
-    assert tally.counts["lost-write", Acks.ALL] == 2 * CAP
+    assert tally.counts[Kind("lost-write", Acks.HOLE)] == 2 * CAP
     assert len([f for f in tally.findings if f.name == "lost-write"]) == CAP
 
 
@@ -148,14 +149,34 @@ def test_counts_are_exact_where_findings_are_capped() -> None:
 def test_without_a_cap_every_count_is_the_number_of_its_findings(seed: int) -> None:
     built, _, _ = random_history(seed)
     tally = check_tables(built.tables(), portable=False, cap=2**31)
-    found = Counter((finding.name, finding.variant) for finding in tally.findings)
+    found = Counter(finding.kind for finding in tally.findings)
     assert tally.counts == found
 
 
-def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
+@pytest.mark.parametrize(("acks", "read", "variant"), [(1, False, "1"), (1, True, "read"), (-1, True, "all")])
+def test_the_variant_of_a_loss_is_what_its_producer_was_promised(acks: int, read: bool, variant: str) -> None:
+    """Record 3 of 0..3 is at the end, so that no hole remains; a consumer had read it, or not."""
     built = lossy(4)
-    built.processes[1] = Process(acks=1, idempotent=False)
-    assert set(check_tables(built.tables()).counts) == {("lost-write", "1")}
+    del built.sends()[1][0].mops[1]
+    built.bounds[0].end = built.bounds[0].read_to = 3
+    built.processes[1] = Process(acks=acks, idempotent=acks == -1)
+    if read:
+        poll = Op(
+            process=3, f="poll", invoke=2, complete=3, mops=[Read(tp=0, offset=3, value=value_of(1, 3))]
+        )
+        built.ops.insert(1, poll)
+    counts = check_tables(built.tables()).counts
+    excuse = Excuse.LEADER if acks == 1 else Excuse.NONE
+    assert set(counts) == {Kind("lost-write", Acks(variant), excuse)}
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_an_empty_offset_below_the_end_is_a_hole_unless_markers_may_stand_there(acks: int) -> None:
+    built = lossy(4)
+    built.processes[1] = Process(acks=acks, idempotent=acks == -1)
+    assert {kind.variant for kind in check_tables(built.tables()).counts} == {Acks.HOLE}
+    built.processes[7] = Process(txn_id=3)
+    assert Acks.HOLE not in {kind.variant for kind in check_tables(built.tables()).counts}
 
 
 def test_a_record_that_only_uncommitted_readers_get_is_told_of_as_one_that_is_in_the_log() -> None:
@@ -180,7 +201,7 @@ def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest
     tally = check_tables(lossy(4).tables())
     assert list(tally.crashed) == ["uniqueness"]
     assert "planted" in tally.crashed["uniqueness"]
-    assert tally.counts["lost-write", Acks.ALL] == 2
+    assert tally.counts[Kind("lost-write", Acks.HOLE)] == 2
     with pytest.raises(AssertionError, match="planted"):
         findings(lossy(4).tables())
 

@@ -14,17 +14,24 @@ import pytest
 
 from checkers.checks import cycles
 from checkers.engine import dependencies
+from checkers.windows import Excuse
 from history.columns import Array
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, LATER_DAMAGE, RECORDED_DAMAGE, random_history
 from tests.histories.planted_groups import random_events
+from tests.histories.random_faults import random_config, random_faults, slowed, vary_producers
 from tests.histories.random_history import simulate
 from tests.oracle import anomalies
 
 SEEDS = int(os.environ.get("INQUEST_SEEDS", "200"))
 CHUNK = 50
 
+NEVER_EXCUSED = {
+    *("phantom-read", "corrupt-record", "misdirected-record", "precommitted-read", "unseen", "not-recovered"),
+    *("G0", "G0-realtime", "G1c", "G1c-realtime", "G1c-ww", "int-send-skip", "offset-reuse"),
+}
+"""Classes that no window excuses."""
 NOTES = {"int-send-skip", "G0", "G0-realtime", "G1c-ww", "offset-reuse"}
 """What a correct cluster shows as well."""
 
@@ -33,24 +40,28 @@ def difference(seed: int) -> str:
     """What the two say differently of one seed; empty if nothing. Variants are looked at where the
     findings are the same."""
     built, recorded, kinds = random_history(seed)
-    tables = built.tables()
-    events = random_events(seed, built) if recorded else []
-    slow = anomalies.findings(tables, portable=not recorded, events=events)
-    tally = check_tables(tables, portable=not recorded, events=events, cap=2**31)
+    tables, config, events = built.tables(), None, []
+    if recorded:
+        vary_producers(seed, built)
+        tables, config = slowed(built.tables()), random_config(seed)
+        events = [*random_events(seed, built), *random_faults(seed, built)]
+    slow = anomalies.findings(tables, portable=not recorded, events=events, config=config)
+    tally = check_tables(tables, portable=not recorded, events=events, config=config, cap=2**31)
     assert not tally.crashed, tally.crashed
     fast = {each.canonical for each in tally.findings if each.name != "not-recovered"}
     fast |= {("undecided", name) for name in undecided(tally)}
     slow |= {
-        ("undecided", name) for name in anomalies.undecided(tables, portable=not recorded, events=events)
+        ("undecided", name)
+        for name in anomalies.undecided(tables, portable=not recorded, events=events, config=config)
     }
     if fast == slow:
-        may = anomalies.variants(tables, portable=not recorded, events=events)
+        may = anomalies.variants(tables, portable=not recorded, events=events, config=config)
         odd = [
-            (each.canonical, each.variant, may[each.canonical])
+            (each.canonical, each.variant, each.excuse, may[each.canonical])
             for each in tally.findings
-            if each.name != "not-recovered" and each.variant not in may[each.canonical]
+            if each.name != "not-recovered" and (each.variant, each.excuse) not in may[each.canonical]
         ]
-        assert Counter((each.name, each.variant) for each in tally.findings) == tally.counts
+        assert Counter(each.kind for each in tally.findings) == tally.counts
         return f"seed {seed}: variants of the kernel and of the oracle: {odd}" if odd else ""
     return (
         f"seed {seed} ({'recorded' if recorded else 'portable'}, {', '.join(kinds)}): "
@@ -113,9 +124,10 @@ def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     seen: Counter[tuple[str, str]] = Counter()
     for seed in range(200):
         built, recorded, _ = random_history(seed)
+        vary_producers(seed, built)
         for key, may in anomalies.variants(built.tables(), portable=not recorded).items():
-            seen.update((str(key[0]), one) for one in may)
-    orders = ("0", "1", "weak", "abandoned")
+            seen.update((str(key[0]), one) for one, _ in may)
+    orders = ("0", "1", "weak", "abandoned", "pipelined")
     wanted = {
         "nonmonotonic-send": orders,
         "int-nonmonotonic-send": orders,
@@ -124,6 +136,27 @@ def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     }
     rare = {(name, one): seen[name, one] for name, some in wanted.items() for one in some}
     assert {each: number for each, number in rare.items() if number < 3} == {}
+
+
+def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
+    seen: Counter[tuple[str, bool]] = Counter()
+    variants: Counter[tuple[str, str]] = Counter()
+    excuses: Counter[str] = Counter()
+    for seed in range(300):
+        built, recorded, _ = random_history(seed)
+        if recorded:
+            vary_producers(seed, built)
+            events = [*random_events(seed, built), *random_faults(seed, built)]
+            config, tables = random_config(seed), slowed(built.tables())
+            tally = check_tables(tables, portable=False, events=events, config=config, cap=2**31)
+            seen.update((kind.name.removeprefix("int-"), bool(kind.excuse)) for kind in tally.counts)
+            variants.update((kind.name, kind.variant) for kind in tally.counts)
+            excuses.update(kind.excuse for kind in tally.counts)
+    excused = {name for name, _ in seen} - NEVER_EXCUSED - {"send-skip"}
+    assert {each for name in excused for each in ((name, True), (name, False)) if not seen[each]} == set()
+    assert {one: excuses[one] for one in Excuse if excuses[one] < 20} == {}
+    promises = {("lost-write", one) for one in ("all", "1", "0", "read", "hole")} | {("duplicate", "retries")}
+    assert {each for each in promises if not variants[each]} == set()
 
 
 def test_every_kind_of_damage_changes_some_history() -> None:

@@ -19,7 +19,7 @@ def story(text: str) -> Story:
 
 def history(text: str) -> History:
     one = story(text)
-    return History(one.built.tables(), portable=one.portable)
+    return History(one.built.tables(), portable=one.portable, config=one.config)
 
 
 def partition(text: str) -> Partition:
@@ -95,7 +95,8 @@ def test_order_of_a_portable_partition_has_acknowledged_offsets() -> None:
         ("end x rc 9", {1, 2, 3}, set(), set()),
         ("end x rc 9 read 6", {1}, {2, 3}, set()),
         ("end x rc 3", {1, 2, 3}, set(), set()),
-        ("end x rc 9 from 6", {2}, {3}, {1}),
+        ("retention\nend x rc 9 from 6", {2}, {3}, {1}),
+        ("end x rc 9 from 6", {1, 2, 3}, set(), set()),
         ("end x rc 6\nend x ru 9 read 2", {1}, {2, 3}, set()),
         ("end x rc 9\nend x ru 9 read 2", {1, 2, 3}, set(), set()),
         ("end x ru 9", {1, 2, 3}, set(), set()),
@@ -138,5 +139,5 @@ def test_the_variant_of_an_inversion_is_the_acks_of_the_highest_record_before() 
     text = (
         "set p0 acks1\nset p3 acks0\np0 send x:1@5\np1 send x:2@3\np3 send x:4\np2 send x:3@4\np1 send x:5@9"
     )
-    assert variants(history(text), key) == {"1"}
-    assert variants(history(text.replace("x:2@3", "x:2@6")), key) == {"all"}
+    assert variants(history(text), key) == {("1", "leader")}
+    assert variants(history(text.replace("x:2@3", "x:2@6")), key) == {("all", "")}

@@ -29,7 +29,7 @@ FEW = 5
 def told(tally: Tally) -> dict[str, Any]:
     assert not tally.crashed, tally.crashed
     return {
-        "findings": Counter((each.canonical, each.variant) for each in tally.findings),
+        "findings": Counter((each.canonical, each.kind) for each in tally.findings),
         "counts": tally.counts,
         "doubts": sorted(map(str, tally.doubts)),
         "unread": tally.unread,

@@ -16,7 +16,9 @@ from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 UNCLEAN = {"nemesis": "unclean", "unclean_leader_election": True}
-POWER = FaultStarted(begin_ns=1, ns=2, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000")
+POWER = FaultStarted(
+    begin_ns=5 * S, ns=6 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
+)
 OPENED = TransactionsOpen(
     ns=3 * S, rows=(OpenTransaction(topic="y", partition=0, producer_id=7, producer_epoch=0, start=5),)
 )

@@ -26,14 +26,16 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
                    group; with an outcome, and a generation
     set p1 ru …    settings of a process: ru, rc, none (no consumer), acks0, acks1, acks-2 (no
-                   producer), plain (not idempotent), group0, txn0 (transactional id), auto (commits
-                   by itself), and how it ended: replaced, crashed (else closed)
+                   producer), plain (not idempotent), serial (one request at a time), group0, txn0
+                   (transactional id), auto (commits by itself), and how it ended: replaced, crashed
+                   (else closed)
     end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
     open x 7 3     at the end of quiescence the transaction of producer id 7 that begins at offset 3
                    of x is open (an earlier look, which found others, is put before)
     unrecovered    the cluster did not recover
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
+    retention      the topics have a limit that may remove records
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
                    end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
@@ -49,6 +51,7 @@ from typing import Final
 import msgspec
 
 from core.cluster import OpenTransaction
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import Event, Note, Recovered, TransactionsOpen
 from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
@@ -74,6 +77,7 @@ class Story:
     name: str
     built: Built = field(default_factory=lambda: Built(tps=[]))
     recorded: bool | None = None
+    config: RunConfig = field(default_factory=lambda: RunConfig(seed=0))
     expected: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Findings: class, key, variant (None: not said)."""
     unknown: set[str] = field(default_factory=set)
@@ -215,6 +219,8 @@ def _line(story: Story, line: str) -> None:
         _tp(story.built, rest[0])
     elif line == "recorded":
         story.recorded = True
+    elif line == "retention":
+        story.config = RunConfig(seed=0, topic_settings={"retention.ms": "1000"})
     elif line == "unrecovered":
         story.recovered = False
     elif line == "incomplete":
@@ -226,6 +232,8 @@ def _line(story: Story, line: str) -> None:
 def _set(settings: Process, word: str) -> None:
     if word in LEVELS:
         settings.isolation = LEVELS[word]
+    elif word == "serial":
+        settings.in_flight = 1
     elif word == "plain":
         settings.idempotent = False
     elif word.startswith("acks"):

@@ -18,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Phase, process_of
 from history.events import Event, PhaseStarted
 from tests.oracle.groups import (
@@ -377,31 +378,44 @@ CLASSES: Final = (
 
 
 def findings(
-    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    config: RunConfig | None = None,
 ) -> set[Key]:
     """The keys of all findings, allowed or not.
 
     portable: whether anything else than `inquest run` made the history; None: if it has no `bounds`.
-    events: of the run: open transactions, and whether it came to rest.
+    events: of the run: open transactions, and whether it came to rest. config: None = all defaults.
     """
-    history = History(tables, portable=portable, events=events)
+    history = History(tables, portable=portable, events=events, config=config)
     return {key for rule in RULES for key in rule(history)}
 
 
 def variants(
-    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
-) -> dict[Key, set[str]]:
-    """The variants that each finding may have (`tests.oracle.variants`)."""
-    history = History(tables, portable=portable, events=events)
-    return {key: variants_of(history, key) for key in findings(tables, portable=portable, events=events)}
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    config: RunConfig | None = None,
+) -> dict[Key, set[tuple[str, str]]]:
+    """The variants and excuses that each finding may have (`tests.oracle.variants`)."""
+    history = History(tables, portable=portable, events=events, config=config)
+    every = findings(tables, portable=portable, events=events, config=config)
+    return {key: variants_of(history, key) for key in every}
 
 
 def undecided(
-    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    config: RunConfig | None = None,
 ) -> set[str]:
     """Which of lost-write, torn-txn and eos-loss would need a final read that was not made; group-skip
     where a group is silent; phantom-read where a journal may lack its newest lines."""
-    history = History(tables, portable=portable, events=events)
+    history = History(tables, portable=portable, events=events, config=config)
     if not history.recorded:
         return set()
     found = {"eos-loss"} if eos_loss_undecided(history) else set()

@@ -11,6 +11,7 @@ from typing import Final
 from core.op import AssignmentKind, End, Phase
 from history.tables import OPEN
 from tests.oracle.ops import NEVER, commit_complete, stored
+from tests.oracle.windows import excuses, hole, inversion, read_before
 from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
 
 Variants = set[str]
@@ -19,28 +20,42 @@ Variants = set[str]
 ACKS: Final = {0: "0", 1: "1", -1: "all"}
 
 
-def variants(history: History, key: Key) -> Variants:
-    """The variants that the finding with this key may have."""
+def variants(history: History, key: Key) -> set[tuple[str, str]]:
+    """The variants, each with its excuse, that the finding with this key may have."""
     rule = _RULES.get(str(key[0]))
     if rule is None:
-        return {""}
-    if key[1] == -1:
-        return {"commit"}  # of zombie-write: an op, in no partition
+        return {("", excuse) for excuse in excuses(history, key)}
+    if key[1] == -1:  # of zombie-write: an op, in no partition
+        return {("commit", excuse) for excuse in excuses(history, key)}
     (p,) = (p for p in history.partitions if p.tp == key[1])
-    return rule(p, key)
+    if key[0] == "offset-realtime-inversion":
+        later = p.send_of[int(key[2])]
+        return {
+            ("0" if _process(p, s)["acks"] == 0 else _promised(p, s), inversion(p, s, later))
+            for s in _inverted(p, later)
+        }
+    return {(variant, excuse) for variant in rule(p, key) for excuse in excuses(history, key)}
 
 
 def _process(p: Partition, row: Row) -> Row:
     return p.history.processes[row["process"]]
 
 
-def _acks(p: Partition, key: Key) -> Variants:
-    return {ACKS[_process(p, p.send_of[int(key[2])])["acks"]]}
+def _promised(p: Partition, send: Row) -> str:
+    acks = _process(p, send)["acks"]
+    return "read" if acks in (0, 1) and read_before(p, send) else ACKS[acks]
+
+
+def _lost(p: Partition, key: Key) -> Variants:
+    send = p.send_of[int(key[2])]
+    return {"hole" if hole(p, send) else _promised(p, send)}
 
 
 def _idempotent(p: Partition, key: Key) -> Variants:
     send = p.send_of.get(int(key[2]))
-    return {str(_process(p, send)["idempotent"]) if send else "1"}
+    if send is None or _process(p, send)["idempotent"]:
+        return {"1"}
+    return {"retries" if _process(p, send)["retries"] != 0 else "0"}
 
 
 def _level(p: Partition, key: Key) -> Variants:
@@ -66,11 +81,10 @@ def _contradicted(p: Partition, key: Key) -> Variants:
     return {f"ack {ACKS[lowest]}"}
 
 
-def _inverted(p: Partition, key: Key) -> Variants:
-    later = p.send_of[int(key[2])]
+def _inverted(p: Partition, later: Row) -> list[Row]:
     before = [s for s in p.sends if 0 <= s["ack_ns"] < later["invoke_ns"]]
     highest = max(s["place"] for s in before)
-    return {ACKS[_process(p, s)["acks"]] for s in before if s["place"] == highest}
+    return [s for s in before if s["place"] == highest]
 
 
 def _reordered(p: Partition, key: Key) -> Variants:
@@ -78,6 +92,8 @@ def _reordered(p: Partition, key: Key) -> Variants:
     process = _process(p, earlier)
     if process["idempotent"]:
         return {"1"}
+    if process["retries"] != 0 and process["in_flight"] != 1:
+        return {"pipelined"}
     if earlier["outcome"] != OK:
         return {"abandoned"}
     return {"0" if process["acks"] == -1 else "weak"}
@@ -140,12 +156,12 @@ def _between(p: Partition, key: Key) -> Variants:
 
 
 _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
-    "lost-write": _acks,
+    "lost-write": _lost,
     "duplicate": _idempotent,
     "aborted-read": _aborted,
     "precommitted-read": _level,
     "inconsistent-offsets": _contradicted,
-    "offset-realtime-inversion": _inverted,
+    "offset-realtime-inversion": _lost,  # and its excuse: of each witness
     "nonmonotonic-send": _reordered,
     "int-nonmonotonic-send": _reordered,
     "group-skip": _passed,

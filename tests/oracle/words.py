@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from core.config import RunConfig
 from core.op import Isolation, Outcome, Phase
 from history.events import BoundsListed, Event, HealFailed, Interrupted, Note, Recovered
 
@@ -47,7 +48,9 @@ class Partition:
         self.foreign = [row for row in history.foreign if row["tp"] == tp]
         self.send_of: dict[int, Row] = {row["value"]: row for row in self.sends}
         self.bounds = {
-            row["isolation"]: Bounds(row["start"], row["end"], row["read_to"], row["complete"])
+            row["isolation"]: Bounds(
+                row["start"] if history.retention else 0, row["end"], row["read_to"], row["complete"]
+            )
             for row in history.bounds
             if row["tp"] == tp
         }
@@ -153,11 +156,18 @@ class History:
     """All rows of a history, and what is known of whole ops."""
 
     def __init__(
-        self, tables: Mapping[str, pa.Table], *, portable: bool | None, events: Sequence[Event] = ()
+        self,
+        tables: Mapping[str, pa.Table],
+        *,
+        portable: bool | None,
+        events: Sequence[Event] = (),
+        config: RunConfig | None = None,
     ) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
         self.events = events
+        self.config = config or RunConfig(seed=0)
+        self.retention = not self.recorded or _limited(self.config)
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
         self.sends: list[Row] = sorted(rows["sends"], key=_program_order)
@@ -193,6 +203,16 @@ class History:
             for read in p.reads:
                 if read["value"] in p.send_of:
                     yield p, read, p.send_of[read["value"]]
+
+
+def _limited(config: RunConfig) -> bool:
+    """Retention may remove records within a run."""
+    own, brokers, day = config.topic_settings, config.broker_settings, 86_400_000
+    size = own.get("retention.bytes", brokers.get("log.retention.bytes", "-1"))
+    hours = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
+    times = [int(own.get("retention.ms", -1))]
+    times += [int(brokers[name]) * unit for name, unit in hours.items() if name in brokers]
+    return int(size) >= 0 or any(0 <= limit < 2 * day for limit in times)
 
 
 def _program_order(row: Row) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import Served, served_times
 from checkers.engine.check import Tally
+from checkers.engine.findings import Kind
 from checkers.engine.pipeline import in_process, kernels_of, spark_runner
 from checkers.engine.spark import ONE, runner, spark
 from core.errors import HistoryError, SparkError
@@ -86,7 +87,7 @@ def test_what_one_unit_proves_another_is_checked_with(session: Any, tmp_path: Pa
     built.ops = [txn, other, read]
     sealed = load(write_run(tmp_path / "run", built.tables()))
     tally = check_history(sealed, spark_runner(session))
-    assert tally.counts["inconsistent-offsets", Contradiction.ACK_ALL] == 1
+    assert tally.counts[Kind("inconsistent-offsets", Contradiction.ACK_ALL)] == 1
     assert told(tally) == told(check_history(sealed, in_process))
 
 

@@ -51,7 +51,7 @@ def exported(history: History, to: str) -> str:
 
 
 def classes(run: Run) -> set[str]:
-    return {name for name, _ in check_history(load(run)).counts}
+    return {kind.name for kind in check_history(load(run)).counts}
 
 
 @cache

@@ -49,7 +49,7 @@ def test_the_mended_era_is_clean_where_the_other_is_not(torn: RunConfig) -> None
 @pytest.mark.slow
 def test_what_resembles_it_is_not_explained(torn: RunConfig) -> None:
     done = simulate(torn)
-    found = findings(torn, done, checked(done))
+    found = findings(done, checked(done))
     assert explained_by(done.weak, done.journals, found)
     changes: tuple[dict[str, Any], ...] = (
         {"transactional_id": "another"},
@@ -77,7 +77,7 @@ def test_a_skip_over_such_records_is_explained() -> None:
     """The skip is in a partition that got its marker: an abort, while the one left out shows the commit."""
     skipping = clean(5234)
     done = simulate(skipping)
-    skips = [one for one in findings(skipping, done, checked(done)) if isinstance(one, Skipped)]
+    skips = [one for one in findings(done, checked(done)) if isinstance(one, Skipped)]
     assert skips
     assert explained_by(done.weak, done.journals, skips) == skips
     others = [replace(one, transactional_id="another") for one in done.weak]

@@ -36,7 +36,7 @@ def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
     without = config(seed=seed, client_settings={"producer.retries": "0"})
     done = simulate(without)
     assert duplicates(done) == 0
-    assert forbidden(without, done, checked(done)) == {}
+    assert forbidden(done, checked(done)) == {}
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
 def test_a_producer_with_retries_writes_some_records_twice_and_may(seed: int) -> None:
     done = simulate(config(seed=seed))
     assert duplicates(done) > 0
-    assert forbidden(config(seed=seed), done, checked(done)) == {}
+    assert forbidden(done, checked(done)) == {}
 
 
 def test_journals_record_what_the_clients_worked_with() -> None:

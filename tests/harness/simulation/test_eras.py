@@ -174,7 +174,7 @@ def config(seed: int, nemesis: str, era: str, **settings: object) -> RunConfig:
 
 
 def found(done: Simulated) -> dict[str, int]:
-    return forbidden(done.config, done, checked(done))
+    return forbidden(done, checked(done))
 
 
 def everything(done: Simulated, tally: Tally) -> set[str]:
@@ -191,7 +191,7 @@ def run(known: Known, era: Era, seed: int, patch: pytest.MonkeyPatch) -> tuple[S
 
 def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
     done, tally = run(known, known.older, seed, patch)
-    forbids = set(forbidden(done.config, done, tally))
+    forbids = set(forbidden(done, tally))
     return known.classes <= (forbids if known.forbidden else everything(done, tally))
 
 
@@ -206,7 +206,7 @@ def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.
     assert seed is not None, f"none of {known.pin.within} seeds shows {name}"
 
     done, tally = run(known, known.newer, seed, monkeypatch)
-    assert forbidden(done.config, done, tally) == {}
+    assert forbidden(done, tally) == {}
     assert done.broken == []
     assert done.unfinished == []
     assert tally.doubts == []

@@ -59,4 +59,4 @@ def test_a_run_under_half_open_links_is_clean() -> None:
     done = simulate(config)
     assert any(isinstance(event, FaultStarted) for event in done.events)
     assert not any(isinstance(event, FaultFailed) for event in done.events)
-    assert forbidden(config, done, checked(done)) == {}
+    assert forbidden(done, checked(done)) == {}

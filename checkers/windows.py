@@ -1,0 +1,338 @@
+"""When records may have been taken off the logs of a run, and by what (docs/checks.md, section 6, "Windows").
+
+A window is a span of time in which the log of one partition may have lost its end. It is made from what is on
+record: faults, roles, ends of nodes, settings. Kernels ask whether a window lies between a moment at which a
+record was there and one at which it was not. Not here: what a window permits (`checkers.allowed`).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from core.config import RunConfig
+from history.columns import Array
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+
+T = TypeVar("T", bound=Hashable)
+
+FOREVER: Final = 2**63 - 1
+SLACK_NS: Final = 10_000_000_000
+"""How long a leader that was replaced may still answer, and a client hand out what it was given before."""
+
+TRANSACTIONS: Final = "__transaction_state"
+OFFSETS: Final = "__consumer_offsets"
+POWER: Final = "power"
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+MIN_ISR: Final = "min.insync.replicas"
+DAY_MS: Final = 86_400_000
+LIMITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
+"""Units of the brokers' limits of retention (`log.retention.hours` …)."""
+
+
+class Excuse(StrEnum):
+    """What may have taken records off a log."""
+
+    NONE = ""
+    UNCLEAN = "unclean"
+    POWER = "power"
+    LEADER = "leader"
+
+
+NO_EXCUSE, BY_UNCLEAN, BY_POWER, BY_LEADER = range(4)
+EXCUSES: Final = dict(enumerate(Excuse))
+"""Codes of kernels -> excuse."""
+
+Span = tuple[int, int]
+"""From, until: ns, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Spans of time, disjoint and in order: arrays of their beginnings and ends."""
+
+    begin: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    end: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> "Windows":
+        """Any spans, which may overlap."""
+        merged: list[list[int]] = []
+        for begin, end in sorted(spans):
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        both = np.array(merged, np.int64).reshape(-1, 2)
+        return cls(both[:, 0], both[:, 1])
+
+    def __bool__(self) -> bool:
+        return len(self.begin) > 0
+
+    def __iter__(self) -> Iterator[Span]:
+        return zip(self.begin.tolist(), self.end.tolist(), strict=True)
+
+    def between(self, since: Array, until: Array) -> Array:
+        """Of each pair of moments: whether some time of a window lies between them (flags)."""
+        if not self:
+            return np.zeros(len(since), bool)
+        first = np.searchsorted(self.end, since)
+        return np.asarray(np.append(self.begin, FOREVER)[first] <= until) & (first < len(self.begin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWindows:
+    """The windows of one partition, or of several together.
+
+    power: as many replicas as a record with acks=all had to be on had lost power; any_power: one had.
+    leader: the leader may have changed, or one that was replaced may have answered. flushed_ns: how long
+    after it was acknowledged a record is flushed, at the latest.
+    """
+
+    unclean: Windows = field(default_factory=Windows)
+    power: Windows = field(default_factory=Windows)
+    any_power: Windows = field(default_factory=Windows)
+    leader: Windows = field(default_factory=Windows)
+    flushed_ns: int = FOREVER
+
+    def __bool__(self) -> bool:
+        return bool(self.unclean or self.any_power or self.leader)
+
+    def excuses(self, since: Array, until: Array, *, weak: Array, acked: Array | None = None) -> Array:
+        """Of each pair of moments: the code of what may have taken a record in between.
+
+        weak: flags, one replica alone may have had it. acked: when it was acknowledged (-1: unknown).
+        """
+        codes = np.full(len(since), NO_EXCUSE, np.int8)
+        codes[weak & self.leader.between(since, until)] = BY_LEADER
+        unflushed = until
+        if acked is not None and self.flushed_ns < FOREVER:
+            known = np.where(acked >= 0, acked, FOREVER - self.flushed_ns)
+            unflushed = np.minimum(until, known + self.flushed_ns)
+        power = self.power.between(since, unflushed) | (weak & self.any_power.between(since, unflushed))
+        codes[power] = BY_POWER
+        codes[self.unclean.between(since, until)] = BY_UNCLEAN
+        return codes
+
+
+def together(windows: Iterable[LogWindows]) -> LogWindows:
+    """Those of several partitions as if they were one."""
+    every = list(windows)
+    return LogWindows(
+        unclean=Windows.of(span for one in every for span in one.unclean),
+        power=Windows.of(span for one in every for span in one.power),
+        any_power=Windows.of(span for one in every for span in one.any_power),
+        leader=Windows.of(span for one in every for span in one.leader),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWindows:
+    """Of each partition its windows (its key: for kernels the row of `tps`). internal: of the internal topics
+    together."""
+
+    of_tp: Mapping[Any, LogWindows] = field(default_factory=dict)
+    internal: LogWindows = field(default_factory=LogWindows)
+
+    def __getitem__(self, tp: Hashable) -> LogWindows:
+        return self.of_tp.get(tp, _NOTHING)
+
+    def excuses(self, tps: Iterable[Hashable], since: Array, until: Array) -> Array:
+        """Of each pair of moments: the code of what may have taken records in between from the logs of these
+        partitions, or of coordinators."""
+        codes = np.full(len(since), len(EXCUSES), np.int8)
+        for one in (*map(self.__getitem__, tps), self.internal):
+            if one:
+                found = one.excuses(since, until, weak=np.zeros(len(since), bool))
+                codes = np.where(found == NO_EXCUSE, codes, np.minimum(codes, found))
+        return np.where(codes < len(EXCUSES), codes, NO_EXCUSE)
+
+    def ever(self, *tps: Hashable, until: int = FOREVER) -> int:
+        """The same of one pair: the beginning of the run, and `until`."""
+        return int(self.excuses(tps, np.zeros(1, np.int64), np.full(1, until))[0])
+
+    def power_before(self, ns: int) -> bool:
+        """Whether a power window of any log had begun."""
+        every = (*self.of_tp.values(), self.internal)
+        return any(begin < ns for one in every for begin, _ in one.power)
+
+    @property
+    def anywhere(self) -> int:
+        """The code of what may have taken records from any log at any time."""
+        return self.ever(*self.of_tp)
+
+
+_NOTHING: Final = LogWindows()
+_ALWAYS: Final = Windows.of([(0, FOREVER)])
+
+
+def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool) -> RunWindows:
+    """As if everything that may still come had been at all times."""
+    every = LogWindows(
+        unclean=_ALWAYS if unclean else Windows(),
+        power=_ALWAYS if power else Windows(),
+        any_power=_ALWAYS if power else Windows(),
+        leader=_ALWAYS,
+    )
+    return RunWindows(of_tp=dict.fromkeys(tps, every), internal=every)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What a topic's settings say of what its logs may lose.
+
+    flushed_ns: see `LogWindows`; 0 = each record is flushed before it is acknowledged.
+    """
+
+    min_isr: int
+    unclean: bool
+    flushed_ns: int
+
+
+def log_settings(config: RunConfig, topic: str) -> LogSettings:
+    """Of a topic of the run: the topic's own settings win; internal topics have those of the brokers, and
+    `__transaction_state` a minimum of its own, and no unclean elections."""
+    brokers = config.broker_settings
+    copies = str(min(3, config.brokers))
+    if topic == TRANSACTIONS:
+        least = brokers.get("transaction.state.log.min.isr", str(min(2, int(copies))))
+        return LogSettings(min_isr=_number(least, 2), unclean=False, flushed_ns=_flushed_ns(config, {}))
+    if topic == OFFSETS:
+        least = brokers.get(MIN_ISR, str(min(config.min_insync_replicas, int(copies))))
+        elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
+        return LogSettings(
+            min_isr=_number(least, 1), unclean=is_true(elects), flushed_ns=_flushed_ns(config, {})
+        )
+    own = config.settings_of_topics()
+    return LogSettings(
+        min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
+        unclean=is_true(own[UNCLEAN_ELECTION]),
+        flushed_ns=_flushed_ns(config, config.topic_settings),
+    )
+
+
+def is_true(setting: str) -> bool:
+    """Whether a broker's or topic's setting is on, as Kafka reads it (ConfigDef: in any case)."""
+    return setting.strip().lower() == "true"
+
+
+def _number(setting: str, otherwise: int) -> int:
+    return int(setting) if setting.strip().isdecimal() else otherwise
+
+
+def _flushed_ns(config: RunConfig, own: Mapping[str, str]) -> int:
+    """By messages: each one, or not at all. By time: the interval, that of the flusher, its first delay."""
+    brokers = config.broker_settings
+    messages = own.get("flush.messages", brokers.get("log.flush.interval.messages", ""))
+    if _number(messages, 0) == 1:
+        return 0
+    scheduler = _number(brokers.get("log.flush.scheduler.interval.ms", ""), 0)
+    if not 0 < scheduler < DAY_MS:
+        return FOREVER  # the flusher never runs (Kafka's default)
+    interval = own.get("flush.ms", brokers.get("log.flush.interval.ms", str(scheduler)))
+    delay = _number(brokers.get("log.initial.task.delay.ms", ""), 30_000)
+    return 1_000_000 * (_number(interval, scheduler) + 2 * scheduler + delay) + SLACK_NS
+
+
+def removes(config: RunConfig) -> bool:
+    """Whether retention may remove records within a run, which lasts two days at most; nothing else does, for
+    no workload deletes records. Imported histories do not say."""
+    if config.imported is not None:
+        return True
+    own, brokers = config.topic_settings, config.broker_settings
+    if _number(own.get("retention.bytes", brokers.get("log.retention.bytes", "")), -1) >= 0:
+        return True
+    times = [_number(own.get("retention.ms", ""), -1)]
+    times += [
+        each * _number(brokers.get(f"log.retention.{unit}", ""), -1) for unit, each in LIMITS_MS.items()
+    ]
+    return any(0 <= limit < 2 * DAY_MS for limit in times)
+
+
+def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], config: RunConfig) -> RunWindows:
+    """The windows of a recorded run. tps: key -> topic and partition."""
+    seen = _Seen(events)
+    of_tp = {tp: seen.windows(f"{topic}-{n}", log_settings(config, topic)) for tp, (topic, n) in tps.items()}
+    internal = []
+    for topic in (TRANSACTIONS, OFFSETS):
+        names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}
+        internal += [seen.windows(name, log_settings(config, topic)) for name in names or {f"{topic}-?"}]
+    return RunWindows(of_tp=of_tp, internal=together(internal))
+
+
+class _Seen:
+    """What events say of the nodes of a run."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.roles = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
+        self.healed = {e.fault: e.ns for e in events if isinstance(e, FaultHealed)}
+        faults = (e for e in events if isinstance(e, FaultStarted))
+        self.faults = sorted(faults, key=lambda e: (e.begin_ns, e.fault))
+        self.ended = [e for e in events if isinstance(e, NodeEnded)]
+
+    def windows(self, name: str, of: LogSettings) -> LogWindows:
+        """Those of a partition, by its name."""
+        replicas = {
+            node
+            for one in self.roles
+            for node in (*one.isr.get(name, ()), one.leaders.get(name, -1))
+            if node >= 0
+        }
+        leader = Windows.of(self._leaders(name, replicas))
+        power = any_power = Windows()
+        if of.flushed_ns:
+            power = Windows.of(self._losses(name, replicas, of.min_isr))
+            any_power = Windows.of(self._losses(name, replicas, 1))
+        return LogWindows(
+            unclean=leader if of.unclean else Windows(),
+            power=power,
+            any_power=any_power,
+            leader=leader,
+            flushed_ns=of.flushed_ns,
+        )
+
+    def _leaders(self, name: str, replicas: set[int]) -> Iterator[Span]:
+        """When its leader may have changed, or answered although it was replaced."""
+        led = [(one.ns, one.leaders.get(name, -1)) for one in self.roles]
+        first = next((ns for ns, leader in led if leader >= 0), FOREVER)
+        yield 0, first
+        led = [(ns, leader) for ns, leader in led if ns >= first]
+        for (before, old), (after, new) in pairwise(led):
+            if old < 0:
+                yield before - SLACK_NS, after + SLACK_NS
+            elif new != old:
+                yield max(before, after - SLACK_NS), after + SLACK_NS
+        if led and led[-1][1] < 0:
+            yield led[-1][0] - SLACK_NS, FOREVER
+        for fault in self.faults:
+            if replicas.intersection(fault.nodes) or not (fault.nodes or fault.slots):
+                yield fault.begin_ns, self.healed.get(fault.fault, FOREVER - SLACK_NS) + SLACK_NS
+        for ended in self.ended:
+            if ended.end.node in replicas:
+                yield ended.ns - SLACK_NS, ended.ns + SLACK_NS
+
+    def _losses(self, name: str, replicas: set[int], least: int) -> Iterator[Span]:
+        """When nodes lost power, and at least `least` replicas were out then."""
+        out: dict[int, int] = {}
+        for fault in self.faults:
+            if fault.name.partition(":")[0] != POWER:
+                continue
+            out = {node: back for node, back in out.items() if back > fault.begin_ns}
+            hit = [node for node in fault.nodes if not replicas or node in replicas]
+            out |= {node: self._back(name, node, fault) for node in hit}
+            if hit and len(out) >= least:
+                yield fault.begin_ns, fault.ns
+
+    def _back(self, name: str, node: int, fault: FaultStarted) -> int:
+        """When the node was in the in-sync replicas again, after it was out of them, or none led."""
+        healed = self.healed.get(fault.fault, FOREVER)
+        out = False
+        for one in (one for one in self.roles if one.ns > fault.ns):
+            if one.leaders.get(name, -1) < 0 or node not in one.isr.get(name, ()):
+                out = True
+            elif out and one.ns > healed:
+                return one.ns
+        return FOREVER

@@ -1,0 +1,323 @@
+"""When records may have been taken off which log: the windows that events and settings make.
+
+Not here: what findings ask of windows (`tests/checkers/test_kernel_vs_oracle.py`), what an excuse permits
+(`tests/harness/cli/test_catalogue.py`).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkers.windows import EXCUSES, FOREVER, LogWindows, Windows, removes, run_windows, whenever
+from core.cluster import NodeEnd
+from core.config import RunConfig, run_config
+from core.op import Isolation, Phase, value_of
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+
+S = 1_000_000_000
+X = {0: ("x", 0)}
+
+
+def fault(name: str, at: float, *nodes: int, number: int = 0, until: float | None = None) -> list[Event]:
+    begin = round(at * S)
+    events: list[Event] = [
+        FaultStarted(
+            begin_ns=begin, ns=begin + S, fault=number, name=name, nodes=nodes, text="…", colour="#000000"
+        )
+    ]
+    if until is not None:
+        events.append(FaultHealed(begin_ns=round(until * S), ns=round(until * S), fault=number))
+    return events
+
+
+def roles(at: float, leader: int, *isr: int, **internal: int) -> RolesSeen:
+    """internal: internal topics whose partition 0 has this leader and these in-sync replicas, too."""
+    names = ["x-0", *(f"__{topic}-0" for topic in internal)]
+    return RolesSeen(
+        ns=round(at * S),
+        leaders=dict.fromkeys(names, leader),
+        isr=dict.fromkeys(names, isr),
+        controller=1,
+        answering=(1, 2, 3),
+        agreed=True,
+    )
+
+
+def of_x(events: Iterable[Event], **settings: Any) -> LogWindows:
+    return run_windows(X, list(events), run_config({"seed": 1, **settings}))[0]
+
+
+def seconds(windows: Windows) -> list[tuple[float, float]]:
+    return [(begin / S, end / S if end < FOREVER else FOREVER) for begin, end in windows]
+
+
+START = roles(0, 1, 1, 2, 3)
+
+
+def test_spans_that_meet_are_one_window() -> None:
+    assert list(Windows.of([(7, 9), (1, 3), (3, 5), (2, 4)])) == [(1, 5), (7, 9)]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "meets"),
+    [
+        (0, 9, False),
+        (0, 10, True),
+        (15, 15, True),
+        (20, 99, True),
+        (21, 39, False),
+        (21, 40, True),
+        (51, 99, False),
+    ],
+)
+def test_a_window_between_two_moments_includes_its_ends(since: int, until: int, meets: bool) -> None:
+    windows = Windows.of([(10, 20), (40, 50)])
+    assert bool(windows.between(np.array([since]), np.array([until]))[0]) is meets
+
+
+def test_power_windows_are_those_of_as_many_replicas_as_a_record_had_to_be_on() -> None:
+    both = fault("power:majority", 10, 1, 2, until=15)
+    assert seconds(of_x([START, *both]).power) == [(10, 11)]
+    assert seconds(of_x([START, *fault("power:one", 10, 1, until=15)]).power) == []
+    assert seconds(of_x([START, *fault("power:one", 10, 1, until=15)]).any_power) == [(10, 11)]
+    assert seconds(of_x([START, *fault("kill:all", 10, 1, 2, 3, until=15)]).any_power) == []
+
+
+def test_brokers_that_lose_power_one_after_the_other_take_nothing_if_the_first_was_back_in_sync() -> None:
+    one, other = fault("power:one", 10, 1, until=15), fault("power:one", 60, 2, number=1, until=65)
+    without, back = roles(12, 2, 2, 3), roles(20, 2, 1, 2, 3)
+    assert seconds(of_x([START, *one, without, back, *other]).power) == []
+    assert seconds(of_x([START, *one, without, *other]).power) == [(60, 61)]
+    # it stands in sync until the controller notices that it died: that is no return
+    assert seconds(of_x([START, *one, roles(16, 2, 1, 2, 3), *other]).power) == [(60, 61)]
+    # nobody led in between, and it was in sync afterwards
+    assert seconds(of_x([START, *one, roles(12, -1, 1), back, *other]).power) == []
+    # it was in sync again before it was started: a look that came too late
+    assert seconds(of_x([START, *one, without, roles(14, 2, 1, 2, 3), *other]).power) == [(60, 61)]
+
+
+def test_only_replicas_of_the_partition_count() -> None:
+    four = fault("power:majority", 10, 4, 5, until=15)
+    assert not of_x([START, *four], brokers=5).any_power
+    assert seconds(of_x([START, *fault("power:majority", 10, 1, 4, until=15)], brokers=5).power) == []
+    assert seconds(of_x(fault("power:majority", 10, 4, 5), brokers=5).power) == [(10, 11)]  # unknown which
+
+
+@pytest.mark.parametrize(
+    ("settings", "nodes", "window"),
+    [
+        ({}, (1,), False),
+        ({}, (1, 2), True),
+        ({"min_insync_replicas": 1}, (1,), True),
+        ({"topic_settings": {"min.insync.replicas": "1"}}, (1,), True),
+        ({"min_insync_replicas": 1, "topic_settings": {"min.insync.replicas": "3"}}, (1, 2), False),
+        ({"topic_settings": {"min.insync.replicas": "3"}}, (1, 2, 3), True),
+        ({"topic_settings": {"flush.messages": "1"}}, (1, 2, 3), False),
+        ({"broker_settings": {"log.flush.interval.messages": "1"}}, (1, 2, 3), False),
+        (
+            {
+                "broker_settings": {"log.flush.interval.messages": "1"},
+                "topic_settings": {"flush.messages": "9"},
+            },
+            (1, 2, 3),
+            True,
+        ),
+    ],
+)
+def test_the_settings_of_the_topic_decide(
+    settings: dict[str, Any], nodes: tuple[int, ...], window: bool
+) -> None:
+    assert bool(of_x([START, *fault("power:…", 10, *nodes, until=15)], **settings).power) is window
+
+
+@pytest.mark.parametrize(
+    ("settings", "nodes", "window"),
+    [
+        ({}, (1, 2), True),
+        ({"topic_settings": {"min.insync.replicas": "1"}}, (1,), False),
+        ({"topic_settings": {"flush.messages": "1"}}, (1, 2), True),
+        ({"min_insync_replicas": 3}, (1, 2), True),  # of decisions: 2
+        ({"min_insync_replicas": 1}, (1,), True),  # of offsets: 1
+        ({"broker_settings": {"transaction.state.log.min.isr": "1"}}, (1,), True),
+        ({"broker_settings": {"log.flush.interval.messages": "1"}}, (1, 2, 3), False),
+    ],
+)
+def test_internal_topics_have_settings_of_their_own(
+    settings: dict[str, Any], nodes: tuple[int, ...], window: bool
+) -> None:
+    seen = roles(0, 1, 1, 2, 3, transaction_state=1, consumer_offsets=1)
+    config = run_config({"seed": 1, **settings})
+    windows = run_windows(X, [seen, *fault("power:…", 10, *nodes, until=15)], config)
+    assert bool(windows.internal.power) is window
+
+
+def test_unclean_elections_of_decisions_are_never_on() -> None:
+    changes = [START, roles(30, 2, 2, 3), roles(31, 2, 2, 3, transaction_state=1)]
+    windows = run_windows(X, changes, run_config({"seed": 1, "unclean_leader_election": True}))
+    assert seconds(windows[0].unclean) == [(0, 0), (20, 40)]
+    of_topic = {"topic_settings": {"unclean.leader.election.enable": "true"}}
+    windows = run_windows(X, [roles(0, 1, 1, transaction_state=1)], run_config({"seed": 1, **of_topic}))
+    assert windows[0].unclean
+    assert not windows.internal.unclean
+
+
+def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_replicas() -> None:
+    assert seconds(of_x([]).leader) == [(0, FOREVER)]
+    assert seconds(of_x([START, roles(70, 1, 1)]).leader) == [(0, 0)]
+    assert seconds(of_x([START, roles(70, 2, 1)]).leader) == [(0, 0), (60, 80)]
+    assert seconds(of_x([START, roles(65, 1, 1), roles(70, 2, 1)]).leader) == [(0, 0), (65, 80)]
+    assert seconds(of_x([START, roles(70, -1), roles(99, 1, 1)]).leader) == [(0, 0), (60, 109)]
+    assert seconds(of_x([START, roles(70, -1)]).leader) == [(0, 0), (60, FOREVER)]
+    assert seconds(of_x([roles(0, -1), roles(7, 1, 1)]).leader) == [(0, 7)]
+    assert seconds(of_x([START, *fault("pause:short", 70, 3, until=75)]).leader) == [(0, 0), (70, 85)]
+    assert seconds(of_x([START, *fault("pause:short", 70, 3)]).leader) == [(0, 0), (70, FOREVER)]
+    assert seconds(of_x([START, *fault("pause:short", 70, 4)]).leader) == [(0, 0)]
+    ended = NodeEnded(ns=70 * S, end=NodeEnd(node=2, exit_code=1))
+    assert seconds(of_x([START, ended]).leader) == [(0, 0), (60, 80)]
+
+
+def test_a_flusher_limits_what_a_loss_of_power_may_take() -> None:
+    brokers = {"log.flush.scheduler.interval.ms": "1000", "log.initial.task.delay.ms": "0"}
+    windows = of_x([START, *fault("power:all", 60, 1, 2, 3)], broker_settings=brokers)
+    assert windows.flushed_ns == 13 * S
+    for acked, excuse in ((46, ""), (47, "power"), (-1, "power")):
+        code = windows.excuses(
+            np.array([S]),
+            np.array([FOREVER]),
+            weak=np.array([False]),
+            acked=np.array([acked * S if acked > 0 else -1]),
+        )
+        assert EXCUSES[int(code[0])] == excuse
+    assert of_x([START]).flushed_ns == FOREVER
+
+
+@pytest.mark.parametrize(
+    ("settings", "may"),
+    [
+        ({}, False),
+        ({"topic_settings": {"retention.ms": "60000"}}, True),
+        ({"topic_settings": {"retention.ms": "604800000"}}, False),
+        ({"topic_settings": {"retention.ms": "-1"}}, False),
+        ({"topic_settings": {"retention.bytes": "0"}}, True),
+        ({"topic_settings": {"retention.bytes": "-1"}}, False),
+        ({"broker_settings": {"log.retention.hours": "1"}}, True),
+        ({"broker_settings": {"log.retention.hours": "168"}}, False),
+        ({"broker_settings": {"log.retention.minutes": "5"}}, True),
+        ({"broker_settings": {"log.retention.bytes": "1000"}}, True),
+    ],
+)
+def test_only_limits_within_a_run_remove_records(settings: dict[str, Any], may: bool) -> None:
+    assert removes(RunConfig.model_construct(**RunConfig(seed=1).model_dump() | settings)) is may
+
+
+def test_what_may_still_come_is_taken_to_have_been_at_all_times() -> None:
+    windows = whenever([3], unclean=False, power=True)
+    assert EXCUSES[windows.ever(3)] == "power"
+    assert EXCUSES[whenever([3], unclean=True, power=True).ever(3)] == "unclean"
+    assert EXCUSES[whenever([3], unclean=False, power=False).ever(3)] == ""
+
+
+# ---- whole verdicts
+
+
+def lost(*gone: int, at: int = 50, start: int = 0, acks: int = -1, read: bool = False) -> Built:
+    """Records 0..4 of x, sent at `at` seconds; the complete final reads lack those that are gone."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(acks=acks, idempotent=acks == -1)
+    for n in range(5):
+        op = Op(process=1, f="send", invoke=at * S + 2 * n, complete=at * S + 2 * n + 1)
+        op.mops = [Send(tp=0, value=value_of(1, n), offset=n)]
+        built.ops.append(op)
+    if read:
+        op = Op(process=2, f="poll", invoke=(at + 1) * S, complete=(at + 2) * S)
+        op.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(5)]
+        built.ops.append(op)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        process = 80 + level
+        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
+        op = Op(process=process, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
+        op.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(start, 5) if n not in gone]
+        built.ops.append(op)
+        end = 5 if start or 4 not in gone else min(gone)
+        built.bounds.append(Bound(tp=0, isolation=level, end=end, read_to=end, start=start))
+    return built
+
+
+def allowed(folder: Path, built: Built, *events: Event, **settings: Any) -> bool:
+    """Whether the lost records are permitted; all of them are found."""
+    run = write_run(folder / "run", built.tables(), settings=settings, events=[STARTED, *events, RECOVERED])
+    loss = check_run(run, without_spark=True).anomalies["lost-write"]
+    assert loss.disallowed in (0, loss.count)
+    return loss.allowed
+
+
+def power(at: float, *nodes: int) -> list[Event]:
+    return fault("power:…", at, *nodes, until=at + 4)
+
+
+@pytest.mark.parametrize(
+    ("built", "events", "may"),
+    [
+        (lost(3, 4), power(55, 1, 2, 3), True),
+        (lost(3, 4), power(40, 1, 2, 3), False),  # before they were sent
+        (lost(2), power(55, 1, 2, 3), False),  # a hole
+        (lost(3, 4), power(55, 1), False),
+        (lost(3, 4), power(55, 4, 5), False),
+        (lost(3, 4), [*power(1, 1), *fault("power:one", 55, 2, number=1)], True),  # 1 never came back
+        (lost(3, 4), [], False),
+    ],
+)
+def test_a_loss_of_power_permits_what_it_can_have_taken(
+    tmp_path: Path, built: Built, events: list[Event], may: bool
+) -> None:
+    assert allowed(tmp_path, built, START, *events) is may
+
+
+@pytest.mark.parametrize(
+    ("built", "events", "may"),
+    [
+        (lost(3, 4, acks=1), [START], False),  # nothing happened at all
+        (lost(3, 4, acks=1), [], True),  # nothing of leaders is on record
+        (lost(3, 4, acks=1), [START, roles(30, 2, 2, 3)], False),
+        (lost(3, 4, acks=1), [START, roles(58, 2, 2, 3)], True),
+        (lost(3, 4, acks=1), [START, *fault("partition:isolate", 49, 1, until=55)], True),
+        (lost(3, 4, acks=1), [START, *fault("partition:isolate", 20, 1, until=30)], False),
+        (lost(3, 4, acks=1), [START, *power(55, 1)], True),
+        (lost(3, 4, acks=1, read=True), [START, *fault("partition:isolate", 49, 1, until=55)], False),
+        (lost(3, 4, acks=1, read=True), [START, *power(55, 1)], True),
+        (lost(2, acks=1), [START, *fault("partition:isolate", 49, 1, until=55)], False),  # a hole
+        (lost(3, 4, acks=0), [START], True),
+        (lost(3, 4, acks=0, read=True), [START], False),
+    ],
+)
+def test_one_acknowledgement_is_lost_with_a_leader_alone(
+    tmp_path: Path, built: Built, events: list[Event], may: bool
+) -> None:
+    assert allowed(tmp_path, built, *events) is may
+
+
+@pytest.mark.parametrize(
+    ("events", "may"), [([START], False), ([START, roles(58, 2, 2)], True), ([START, roles(30, 2, 2)], False)]
+)
+def test_an_unclean_election_permits_what_was_there_when_the_leader_changed(
+    tmp_path: Path, events: list[Event], may: bool
+) -> None:
+    assert allowed(tmp_path, lost(3, 4), *events, unclean_leader_election=True) is may
+    assert not allowed(tmp_path / "hole", lost(2), *events, unclean_leader_election=True)
+
+
+def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_removed_them(
+    tmp_path: Path,
+) -> None:
+    for start in (4, 5):
+        run = write_run(tmp_path / f"{start}", lost(start=start).tables(), events=[STARTED, RECOVERED])
+        found = check_run(run, without_spark=True)
+        assert (found.exit_code, found.anomalies["lost-write"].disallowed) == (1, start)
+        limit = {"topic_settings": {"retention.bytes": "100"}}
+        run = write_run(tmp_path / f"limit {start}", lost(start=start).tables(), settings=limit)
+        assert check_run(run, without_spark=True).anomalies == {}

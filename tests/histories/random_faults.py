@@ -1,0 +1,130 @@
+"""Random faults, roles and settings for random histories: what may have taken records off their logs."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.cluster import NodeEnd
+from core.config import RunConfig, run_config
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from history.tables import OPEN
+from tests.histories.built import Built, Process
+
+TICK_NS = 500_000_000
+"""What a tick of a random history lasts here: 20 of them are as long as a leader may answer too late."""
+NAMES = (
+    "power:one",
+    "power:all",
+    "power:all",
+    "kill:one",
+    "pause:short",
+    "client:crash",
+    "partition:isolate",
+)
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {},
+    {"min_insync_replicas": 1},
+    {"topic_settings": {"min.insync.replicas": "1"}},
+    {"topic_settings": {"min.insync.replicas": "3", "flush.messages": "7"}},
+    {"topic_settings": {"flush.messages": "1"}},
+    {"unclean_leader_election": True},
+    {"unclean_leader_election": True, "topic_settings": {"unclean.leader.election.enable": "false"}},
+    {"topic_settings": {"unclean.leader.election.enable": "TRUE"}},
+    {"topic_settings": {"retention.ms": "60000"}},
+    {
+        "broker_settings": {
+            "log.flush.scheduler.interval.ms": "4000",
+            "log.initial.task.delay.ms": "0",
+            "log.flush.interval.ms": "2000",
+        }
+    },
+    {"broker_settings": {"log.flush.interval.messages": "1", "transaction.state.log.min.isr": "1"}},
+)
+
+
+def random_config(seed: int) -> RunConfig:
+    """Settings that decide what a log may lose."""
+    return run_config({"seed": 0, **Random(f"settings/{seed}").choice(SETTINGS)})
+
+
+def vary_producers(seed: int, built: Built) -> None:
+    """Producers of other settings; in some histories none has a transactional id, whatever its ops say."""
+    rng = Random(f"producers/{seed}")
+    plain = rng.random() < 0.4
+    for number in {op.process for op in built.ops}:
+        process = built.processes.setdefault(number, Process())
+        process.retries, process.in_flight = rng.choice((0, 5)), rng.choice((1, 1, 5))
+        if plain:
+            process.txn_id = -1
+        if process.acks == -1 and plain and rng.random() < 0.5:
+            process.acks, process.idempotent = rng.choice((0, 1, 1)), False
+
+
+def slowed(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The same history with seconds instead of ticks."""
+    made = dict(tables)
+    for name, table in tables.items():
+        for at, column in enumerate(table.column_names):
+            if column == "ns" or column.endswith("_ns"):
+                times = table[column]
+                real = pc.and_(pc.greater(times, 0), pc.less(times, OPEN))
+                slow = pc.multiply(pc.if_else(real, times, 0), TICK_NS)
+                made[name] = made[name].set_column(
+                    at, table.schema.field(column), pc.if_else(real, slow, times)
+                )
+    return made
+
+
+def random_faults(seed: int, built: Built) -> list[Event]:
+    """Faults and looks at the roles, in the time of `slowed`."""
+    rng = Random(f"faults/{seed}")
+    last = max((op.complete or op.invoke for op in built.ops), default=1)
+    events: list[Event] = []
+    for number in range(rng.choice((0, 1, 2, 4, 8))):
+        name = rng.choice(NAMES)
+        begin = rng.randint(0, last) * TICK_NS
+        nodes = tuple(rng.sample((1, 2, 3), 3 if name.endswith("all") else rng.choice((1, 1, 2))))
+        events.append(
+            FaultStarted(
+                begin_ns=begin,
+                ns=begin + rng.choice((0, TICK_NS, 9 * TICK_NS)),
+                fault=number,
+                name=name,
+                nodes=() if name.startswith("client") else nodes,
+                slots=(1,) if name.startswith("client") else (),
+                text="",
+                colour="",
+            )
+        )
+        if rng.random() < 0.8:
+            healed = begin + rng.randint(1, 30) * TICK_NS
+            events.append(FaultHealed(begin_ns=healed, ns=healed, fault=number))
+    if rng.random() < 0.2:
+        ended = NodeEnd(node=rng.randint(1, 3), exit_code=1)
+        events.append(NodeEnded(ns=rng.randint(0, last) * TICK_NS, end=ended))
+    if rng.random() < 0.8:
+        events += _roles(rng, built, last)
+    return events
+
+
+def _roles(rng: Random, built: Built, last: int) -> list[Event]:
+    names = [f"{topic}-0" for topic in built.tps]
+    if rng.random() < 0.7:
+        names += ["__transaction_state-0", "__consumer_offsets-1"]
+    moving = rng.random() < 0.5
+    times = sorted({0, *(rng.randint(0, last) for _ in range(rng.randint(0, 8)))})
+    return [
+        RolesSeen(
+            ns=(at + 1) * TICK_NS,
+            leaders={name: rng.choice((1, 2, -1)) if moving else 1 for name in names if rng.random() < 0.95},
+            isr={name: tuple(rng.sample((1, 2, 3), rng.choice((1, 2, 3, 3)))) for name in names},
+            controller=1,
+            answering=(1, 2, 3),
+            agreed=True,
+        )
+        for at in times
+    ]

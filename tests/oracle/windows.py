@@ -1,0 +1,340 @@
+"""Windows and excuses (docs/checks.md, section 6), in plain Python.
+
+Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kernels.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from core.op import Phase
+from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from tests.oracle.words import FAIL, History, Key, Partition, Row
+
+EVER: Final = 2**63 - 1
+TEN_S: Final = 10 * 10**9
+Times = list[tuple[int, int]]
+T = TypeVar("T")
+
+
+class Windows:
+    """The windows of one partition, by its name."""
+
+    def __init__(self, history: History, topic: str, name: str) -> None:
+        self.history, self.config, self.topic, self.name = history, history.config, topic, name
+        self.roles = sorted(_of(history, RolesSeen), key=lambda e: e.ns)
+        self.replicas = {n for e in self.roles for n in (e.leaders.get(name, -1), *e.isr.get(name, ()))} - {
+            -1
+        }
+
+    def _setting(self, own: str, brokers: str, otherwise: str) -> str:
+        given = self.config.broker_settings.get(brokers, otherwise)
+        return given if self.topic.startswith("__") else self.config.topic_settings.get(own, given)
+
+    def minimum(self) -> int:
+        """min.insync.replicas."""
+        config, copies = self.config, min(3, self.config.brokers)
+        if self.topic == "__transaction_state":
+            return int(config.broker_settings.get("transaction.state.log.min.isr", min(2, copies)))
+        if self.topic == "__consumer_offsets":
+            least = min(config.min_insync_replicas, copies)
+            return int(config.broker_settings.get("min.insync.replicas", least))
+        return int(config.topic_settings.get("min.insync.replicas", config.min_insync_replicas))
+
+    def elects_unclean(self) -> bool:
+        """Whether unclean elections are on."""
+        name, config = "unclean.leader.election.enable", self.config
+        if self.topic == "__transaction_state":
+            return False
+        own = config.broker_settings if self.topic == "__consumer_offsets" else config.topic_settings
+        return str(own.get(name, config.unclean_leader_election)).lower() == "true"
+
+    def leader(self) -> Times:
+        """Leader windows."""
+        found: Times = []
+        led = [(e.ns, e.leaders.get(self.name, -1)) for e in self.roles]
+        while led and led[0][1] == -1:
+            led.pop(0)
+        found.append((0, led[0][0] if led else EVER))
+        for n in range(len(led) - 1):
+            (a, old), (b, new) = led[n], led[n + 1]
+            if old == -1:
+                found.append((a - TEN_S, b + TEN_S))
+            elif old != new:
+                found.append((max(a, b - TEN_S), b + TEN_S))
+        if led and led[-1][1] == -1:
+            found.append((led[-1][0] - TEN_S, EVER))
+        for fault in _of(self.history, FaultStarted):
+            healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
+            if self.replicas & set(fault.nodes) or not (fault.nodes or fault.slots):
+                found.append((fault.begin_ns, healed[-1] + TEN_S if healed else EVER))
+        ended = [e.ns for e in _of(self.history, NodeEnded) if e.end.node in self.replicas]
+        return found + [(ns - TEN_S, ns + TEN_S) for ns in ended]
+
+    def unclean(self) -> Times:
+        """Unclean windows."""
+        return self.leader() if self.elects_unclean() else []
+
+    def power(self, minimum: int) -> Times:
+        """Power windows with a minimum."""
+        if self._setting("flush.messages", "log.flush.interval.messages", "0") == "1":
+            return []
+        found: Times = []
+        faults = [f for f in _of(self.history, FaultStarted) if f.name.split(":")[0] == "power"]
+        for fault in faults:
+            hit = {n for n in fault.nodes if n in self.replicas or not self.replicas}
+            earlier = [f for f in faults if (f.begin_ns, f.fault) <= (fault.begin_ns, fault.fault)]
+            out = {
+                node
+                for node in {n for f in earlier for n in f.nodes if n in self.replicas or not self.replicas}
+                if self._back(node, [f for f in earlier if node in f.nodes][-1]) > fault.begin_ns
+            }
+            if hit and len(out) >= minimum:
+                found.append((fault.begin_ns, fault.ns))
+        return found
+
+    def _back(self, node: int, fault: FaultStarted) -> int:
+        healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
+        since = [e for e in self.roles if e.ns > fault.ns]
+        for n, e in enumerate(since):
+            was_out = any(not self._in_sync(node, x) for x in since[:n])
+            if healed and e.ns > healed[-1] and was_out and self._in_sync(node, e):
+                return e.ns
+        return EVER
+
+    def _in_sync(self, node: int, e: RolesSeen) -> bool:
+        return e.leaders.get(self.name, -1) != -1 and node in e.isr.get(self.name, ())
+
+    def flush_ns(self) -> int:
+        """How long after its acknowledgement a record may be unflushed."""
+        brokers = self.config.broker_settings
+        flusher = int(brokers.get("log.flush.scheduler.interval.ms", 0))
+        if not 0 < flusher < 86_400_000:
+            return EVER
+        interval = int(self._setting("flush.ms", "log.flush.interval.ms", str(flusher)))
+        delay = int(brokers.get("log.initial.task.delay.ms", 30_000))
+        return (interval + 2 * flusher + delay) * 10**6 + TEN_S
+
+    def excuse(self, since: int, until: int, *, weak: bool = False, acked: int | None = None) -> str:
+        """What may have taken records between two moments."""
+        if _meets(self.unclean(), since, until):
+            return "unclean"
+        unflushed = until
+        if acked is not None and acked >= 0:
+            unflushed = min(until, acked + self.flush_ns())
+        if _meets(self.power(1 if weak else self.minimum()), since, unflushed):
+            return "power"
+        return "leader" if weak and _meets(self.leader(), since, until) else ""
+
+
+def _of(history: History, kind: type[T]) -> list[T]:
+    return [e for e in history.events if isinstance(e, kind)]
+
+
+def _meets(windows: Times, since: int, until: int) -> bool:
+    return any(end >= since and begin <= until for begin, end in windows)
+
+
+def _named(history: History, tp: int) -> Windows:
+    topic, partition = history.names[tp]
+    return Windows(history, topic, f"{topic}-{partition}")
+
+
+def _internal(history: History) -> Iterator[Windows]:
+    for topic in ("__transaction_state", "__consumer_offsets"):
+        names = {n for e in _of(history, RolesSeen) for n in e.leaders if n.rpartition("-")[0] == topic}
+        for name in names or {f"{topic}-?"}:
+            yield Windows(history, topic, name)
+
+
+def _first(excuses: list[str]) -> str:
+    return min(excuses, key=["unclean", "power", "leader", ""].index, default="")
+
+
+def _wide(history: History, tps: list[int], since: int, until: int) -> str:
+    every = [*(_named(history, tp) for tp in tps), *_internal(history)]
+    return _first([one.excuse(since, until) for one in every])
+
+
+def _until(row: Row) -> int:
+    return EVER if row["ack_ns"] < 0 else int(row["ack_ns"])
+
+
+def _weak(p: Partition, send: Row) -> bool:
+    return p.history.processes[send["process"]]["acks"] in (0, 1)
+
+
+def hole(p: Partition, send: Row) -> bool:
+    """The log is empty at its offset."""
+    ends = [b.end for b in p.bounds.values() if b.complete]
+    finals = {read["offset"] for read in p.reads if read["phase"] == Phase.FINAL}
+    dense = all(process["txn_id"] < 0 for process in p.history.processes.values())
+    inside = bool(ends) and 0 <= send["offset"] < max(ends)
+    return inside and send["offset"] not in finals and dense and not p.history.retention
+
+
+def read_before(p: Partition, send: Row) -> bool:
+    """A read that is not FINAL returned its value."""
+    return any(r["value"] == send["value"] and r["phase"] != Phase.FINAL for r in p.reads)
+
+
+def lost_write(p: Partition, key: Key) -> str:
+    """lost-write."""
+    send = p.send_of[int(key[2])]
+    behind = [
+        s["ack_ns"]
+        for s in p.sends
+        if s["ack_ns"] >= 0 and s["place"] > send["offset"] >= 0
+        for r in p.reads
+        if (r["phase"], r["value"], r["offset"]) == (Phase.FINAL, s["value"], s["place"])
+    ]
+    windows = _named(p.history, p.tp)
+    until = min(behind, default=EVER)
+    return windows.excuse(send["invoke_ns"], until, weak=_weak(p, send), acked=send["ack_ns"])
+
+
+def inversion(p: Partition, earlier: Row, later: Row) -> str:
+    """offset-realtime-inversion, with the earlier send as its witness."""
+    return _named(p.history, p.tp).excuse(earlier["invoke_ns"], _until(later), weak=_weak(p, earlier))
+
+
+def _reordered(p: Partition, key: Key) -> str:
+    before, after = p.send_of[int(key[2])], p.send_of[int(key[3])]
+    return _named(p.history, p.tp).excuse(before["invoke_ns"], _until(after), weak=_weak(p, before))
+
+
+def _duplicate(p: Partition, key: Key) -> str:
+    send = p.send_of.get(int(key[2]))
+    windows = _named(p.history, p.tp)
+    return windows.excuse(send["invoke_ns"], _until(send)) if send else windows.excuse(0, EVER)
+
+
+def _conflict(p: Partition, key: Key) -> str:
+    sends = [s for s in p.sends if s["offset"] == key[2] and p.committed(s)]
+    reads = [r for r in p.reads if r["offset"] == key[2]]
+    since = [s["invoke_ns"] for s in sends] + [r["complete_ns"] - TEN_S for r in reads]
+    until = [_until(s) for s in sends] + [r["complete_ns"] for r in reads]
+    weak = any(process["acks"] in (0, 1) for process in p.history.processes.values())
+    return _named(p.history, p.tp).excuse(min(since), max(until), weak=weak)
+
+
+def _aborted(p: Partition, key: Key) -> set[str]:
+    send = p.send_of[int(key[2])]
+    reads = [r for r in p.reads if (r["value"], r["op"]) == key[2:4]]
+    return {_wide(p.history, [p.tp], send["invoke_ns"], r["complete_ns"]) for r in reads}
+
+
+def _copied_twice(p: Partition, key: Key) -> str:
+    _, _, group, source, offset = key
+    copies = [
+        s
+        for s in p.sends
+        if (s["src_tp"], s["src_offset"]) == (source, offset)
+        and p.committed(s)
+        and p.history.processes[s["process"]]["group"] == group
+    ]
+    since = min(s["invoke_ns"] for s in copies)
+    return _wide(p.history, [p.tp, int(source)], since, EVER)
+
+
+def _zombie(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], 0, _until(p.send_of[int(key[2])]))
+
+
+def _again(p: Partition, key: Key) -> set[str]:
+    reads = [r for r in p.reads if r["op"] == key[3]]
+    return {_wide(p.history, [p.tp], 0, r["complete_ns"]) for r in reads}
+
+
+def _went_back(p: Partition, key: Key) -> set[str]:
+    _, _, group, op, offset = key
+    rows = [
+        c
+        for c in p.history.commits
+        if (c["group"], c["tp"], c["op"], c["offset"]) == (group, p.tp, op, offset)
+    ]
+    return {_wide(p.history, [p.tp], 0, c["complete_ns"]) for c in rows}
+
+
+def _poll(p: Partition, key: Key) -> set[str]:
+    """Of the step to a read of this op: any earlier read of its process may be q."""
+    after = [r for r in p.reads if r["op"] == key[2] and (len(key) < 4 or r["pos"] == key[3])]
+    found = set()
+    for r in after:
+        earlier = [
+            q for q in p.reads if q["process"] == r["process"] and (q["op"], q["pos"]) < (r["op"], r["pos"])
+        ]
+        for q in earlier:
+            since, until = q["complete_ns"] - TEN_S, r["complete_ns"]
+            found.add(_named(p.history, p.tp).excuse(since, until))
+    return found
+
+
+def torn(history: History, op: int, missing: list[tuple[Partition, Row]]) -> str:
+    """torn-txn, by its missing records."""
+    excuses = [_wide(history, [p.tp], send["invoke_ns"], EVER) for p, send in missing]
+    return "" if "" in excuses else _first(excuses)
+
+
+def anywhere(history: History) -> str:
+    """What may have taken anything from any log."""
+    return _wide(history, list(history.names), 0, EVER)
+
+
+def excuses(history: History, key: Key) -> set[str]:
+    """The excuses that the finding with this key may have."""
+    name = str(key[0])
+    if name == "torn-txn":
+        return {""} if not history.recorded else {_torn(history, int(key[2]))}
+    if name == "eos-loss" or (name == "zombie-write" and key[1] == -1):
+        return {anywhere(history)}
+    if name == "node-died":
+        return {_died(history, int(key[2]), int(key[3]))}
+    if key[1] == -1 or name not in _RULES:
+        return {""}
+    (p,) = (p for p in history.partitions if p.tp == key[1])
+    found = _RULES[name](p, key)
+    return {found} if isinstance(found, str) else found
+
+
+def _died(history: History, node: int, number: int) -> str:
+    died = [e for e in _of(history, NodeEnded) if e.end.node == node][number]
+    every = [*(_named(history, tp) for tp in history.names), *_internal(history)]
+    begun = any(begin < died.ns for one in every for begin, _ in one.power(one.minimum()))
+    return "power" if begun else ""
+
+
+def _torn(history: History, op: int) -> str:
+    missing = [
+        (p, s)
+        for p in history.partitions
+        for s in p.sends
+        if s["op"] == op and s["outcome"] != FAIL and not p.seen(s) and p.missing(s)
+    ]
+    return torn(history, op, missing)
+
+
+def _any_time(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], 0, EVER)
+
+
+_RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
+    "lost-write": lost_write,
+    "nonmonotonic-send": _reordered,
+    "int-nonmonotonic-send": _reordered,
+    "duplicate": _duplicate,
+    "inconsistent-offsets": _conflict,
+    "aborted-read": _aborted,
+    "offset-commit-regression": _went_back,
+    "group-duplicate": _again,
+    "eos-duplicate": _copied_twice,
+    "zombie-write": _zombie,
+    "group-skip": _any_time,
+    "phantom-commit": _any_time,
+    "double-assignment": _any_time,
+    "stuck-lso": _any_time,
+    "hanging-txn": _any_time,
+    "nonmonotonic-poll": _poll,
+    "int-nonmonotonic-poll": _poll,
+    "poll-skip": _poll,
+    "int-poll-skip": _poll,
+}
