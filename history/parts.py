@@ -7,12 +7,16 @@ partition, and hands back the rest. The caller puts the rest together: that deci
 and partitions, and which partitions make a unit. Then one task for each unit: it collects the rows of its
 partitions from all scratch files and writes the unit. No message passes through the caller.
 
-Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed.
+Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed. Who can
+write there must not be able to run code here, as a pickle does: each is signed with a key that the caller
+draws for this sealing and gives to tasks with their work, and nothing else is unpickled.
 """
 
+import hmac
 import pickle
+import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -40,6 +44,10 @@ from history.tables import CLUSTERED, TABLES
 
 T = TypeVar("T")
 
+KEY_BYTES: Final = 32
+SIGNED_BY: Final = "sha256"
+SIGNATURE: Final = 32
+"""Bytes of a signature."""
 PIECE_ROWS: Final = 1_000_000
 """Sends and reads of a journal that its task has in memory, about."""
 
@@ -98,8 +106,9 @@ def seal_in_tasks(run: Run, runner: Runner) -> None:
         paths = journals(run)
         sizes = [path.stat().st_size for path in paths]
         reading = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
-        parts = runner(reading, ReadJournal([*map(storage.shared, paths)], storage.shared(scratch)))
-        rows, placed = _joined(parts, recorded)
+        key = secrets.token_bytes(KEY_BYTES)
+        parts = runner(reading, ReadJournal([*map(storage.shared, paths)], storage.shared(scratch), key))
+        rows, placed = _joined(parts, recorded, key)
         counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
         for each in placed:
             np.add.at(counts, each.tps, each.piece.counts)
@@ -112,10 +121,11 @@ def seal_in_tasks(run: Run, runner: Runner) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadJournal:
-    """Task: read one of these journals."""
+    """Task: read one of these journals. key: signs the rows of the journal."""
 
     journals: Sequence[str]
     scratch: str
+    key: bytes = field(repr=False)
 
     def __call__(self, number: int) -> Part:
         """Raises: HistoryError, OSError."""
@@ -128,7 +138,7 @@ class ReadJournal:
         rows = read_journals([storage.location(self.journals[number])], spill)
         spill(rows, 1)
         path = storage.location(self.scratch) / f"{number}.rows"
-        storage.write_whole(path, pickle.dumps(rows))
+        storage.write_whole(path, signed(pickle.dumps(rows), self.key))
         return Part(storage.shared(path), pieces)
 
     def _written(self, rows: Rows, name: str) -> Iterable[Piece]:
@@ -147,12 +157,26 @@ class ReadJournal:
             yield Piece(table, storage.shared(path), found.tolist(), counts.tolist())
 
 
-def _joined(parts: Sequence[Part], recorded: Recorded) -> tuple[Rows, list[Placed]]:
+def signed(data: bytes, key: bytes) -> bytes:
+    """The data behind its signature."""
+    return hmac.digest(key, data, SIGNED_BY) + data
+
+
+def unsigned(path: str, key: bytes) -> bytes:
+    """The data of a file that a task of this sealing wrote. Raises: HistoryError, where none did; OSError."""
+    held = storage.read_bytes(storage.location(path))
+    signature, data = held[:SIGNATURE], held[SIGNATURE:]
+    if not hmac.compare_digest(signature, hmac.digest(key, data, SIGNED_BY)):
+        raise HistoryError(f"{path}: another program wrote into this run folder while it was sealed")
+    return data
+
+
+def _joined(parts: Sequence[Part], recorded: Recorded, key: bytes) -> tuple[Rows, list[Placed]]:
     """The rows of all journals, and the pieces with final numbers."""
     rows = Rows()
     appended: list[tuple[Appended, Sequence[Piece]]] = []
     for part in parts:
-        of_journal: Rows = pickle.loads(storage.read_bytes(storage.location(part.rows)))
+        of_journal: Rows = pickle.loads(unsigned(part.rows, key))
         appended.append((rows.append(of_journal), part.pieces))
     rows.add_bounds(recorded.bounds)
     final = rows.final()

@@ -1,5 +1,6 @@
 """Sealing in tasks: the bytes that sealing in one process writes, whatever the size of parts and units."""
 
+import os
 import pickle
 import shutil
 from collections.abc import Callable
@@ -81,3 +82,44 @@ def test_damage_leaves_nothing_half_written(copy: Run) -> None:
         seal_in_tasks(copy, one_by_one)
     assert not copy.history.exists()
     assert not list(copy.folder.glob(".history-*"))
+
+
+class Harmful:
+    """Unpickling it makes a folder. at: of that name."""
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.at),)
+
+
+def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_path: Path) -> None:
+    """Another program that can write into the run folder, or into its bucket, cannot run code here."""
+    stranger = pickle.dumps(Harmful(tmp_path / "ran"))
+
+    def runner(stage: Stage, work: Callable[[int], T]) -> list[T]:
+        answers = one_by_one(stage, work)
+        if isinstance(work, parts.ReadJournal):
+            part = answers[0]
+            assert isinstance(part, parts.Part)
+            path = Path(part.rows)
+            whole = path.read_bytes()
+            copied = whole[: parts.SIGNATURE] + stranger
+            for forged in (stranger, parts.signed(stranger, b"another key"), copied, whole[:10], b""):
+                path.write_bytes(forged)
+                with pytest.raises(HistoryError, match="another program wrote"):
+                    parts.unsigned(part.rows, work.key)
+            path.write_bytes(whole if mended else parts.signed(stranger, b"another key"))
+        return answers
+
+    mended = False
+    with pytest.raises(HistoryError, match="another program wrote"):
+        seal_in_tasks(copy, runner)
+    assert not seal.is_sealed(copy)
+    mended = True
+    seal_in_tasks(copy, runner)
+    assert seal.is_sealed(copy)
+    assert not (tmp_path / "ran").exists()
+    pickle.loads(stranger)
+    assert (tmp_path / "ran").exists()  # it would have run
