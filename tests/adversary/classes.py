@@ -104,7 +104,7 @@ def precommitted_read(f: Facts) -> Found:
 def strangers(f: Facts) -> Found:
     """Phantoms, and rows of foreign."""
     for read in f.reads:
-        if (read["tp"], read["value"]) not in f.send_of:
+        if (read["tp"], read["value"]) not in f.send_of and f.unexplained(read["value"]):
             yield ("phantom-read", read["tp"], read["offset"], read["value"]), PLAIN
     for row in f.rows["foreign"]:
         if row["reason"] == 3:

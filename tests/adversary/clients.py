@@ -182,8 +182,9 @@ def end_txn(
                 row["outcome"] = OK if not doubt else row["outcome"]
                 row["ack_ns"] = row["ack_ns"] if row["ack_ns"] >= 0 or row["outcome"] != OK else world.tick()
     fate = "abort" if abort else "commit"
-    if world.ids.get(known_id(world, op), known).owner != op.process and fate == "commit":
-        world.promise("zombie", lambda: op.outcome == OK and bool(op.sends), "zombie-write")
+    heir = world.ids[known_id(world, op)].owner
+    if heir != op.process and fate == "commit":
+        world.promise("zombie", lambda: _took_over(world, op, heir), "zombie-write")
     if fate == "commit" and group is not None and world.strikes("eos-loss"):
         tps = {row["tp"] for row in op.sends}
         world.promise(
@@ -199,6 +200,20 @@ def end_txn(
     world.end(op, INFO if doubt else FAIL if abort else OK)
     yield
     return op.outcome
+
+
+def _took_over(world: World, op: Op, heir: int) -> bool:
+    """Whether the history shows that an op which committed wrote after its process had been fenced."""
+
+    def answered(process: int) -> list[int]:
+        own = [o for o in world.ops if o.process == process and o.txn]
+        found = [o.complete for o in own if o.outcome == OK]
+        return found + [row["ack_ns"] for o in own for row in o.sends if row["ack_ns"] >= 0]
+
+    wrote = [row["invoke_ns"] for row in op.sends if row["outcome"] != FAIL]
+    first = min(o.invoke for o in world.ops if o.process == heir and o.txn)
+    before = min(answered(op.process), default=first) < first
+    return op.outcome == OK and before and any(ns > min(answered(heir), default=ns) for ns in wrote)
 
 
 def known_id(world: World, op: Op) -> int:

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase
+from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from history.events import PhaseStarted
 from history.tables import OPEN
 from tests.adversary.rows import Key, Recorded, Row
 
@@ -58,6 +59,17 @@ class Facts:
     @staticmethod
     def failed(send: Row) -> bool:
         return bool(send["outcome"] == FAIL or (send["txn"] and send["op_outcome"] == FAIL))
+
+    @cached_property
+    def broke_off(self) -> bool:
+        """The run did not come to its end: the newest lines of some journals may be gone."""
+        phases = [e.phase for e in self.recorded.events if isinstance(e, PhaseStarted)]
+        return not self.portable and bool(phases) and max(phases) < Phase.COLLECT
+
+    def unexplained(self, value: int) -> bool:
+        """A value that no process on record can have sent."""
+        process = self.processes.get(value >> 32)
+        return not self.broke_off or (process is not None and process["end"] != End.CRASHED)
 
     @cached_property
     def unasked(self) -> dict[int, int]:

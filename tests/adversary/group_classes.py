@@ -220,9 +220,11 @@ def zombie_write(f: Facts) -> Found:
 
 
 def begun(f: Facts, process: int) -> int:
-    """When the first transaction of a process had ended."""
-    own = [op for op in f.ops.values() if op["process"] == process and op["txn"] and op["outcome"] == OK]
-    return min((op["complete_ns"] for op in own), default=NEVER)
+    """When a process surely had its transactional id."""
+    own = [op for op in f.ops.values() if op["process"] == process and op["txn"]]
+    moments = [op["complete_ns"] for op in own if op["outcome"] == OK]
+    mine = [s for s in f.sends if s["process"] == process and s["txn"]]
+    return min([*moments, *(s["ack_ns"] for s in mine if s["ack_ns"] >= 0)], default=NEVER)
 
 
 def _fences(f: Facts, a: Row, b: Row) -> bool:

@@ -198,6 +198,8 @@ def doubts(f: Facts) -> set[str]:
     for _, hidden in torn_parts(f):
         if any(f.undecided(s) for s in hidden) and not any(f.missing(s) for s in hidden):
             found.add("atomicity")
+    if any((r["tp"], r["value"]) not in f.send_of and not f.unexplained(r["value"]) for r in f.reads):
+        found.add("integrity")
     if any(maybe for _, maybe in uncopied(f)):
         found.add("exactly-once")
     for group in groups_of(f):

@@ -175,7 +175,9 @@ def _send_elsewhere(rng: Random, world: World) -> None:
         op = rng.choice([op for op in world.ops if op.sends])
         if not any((s["tp"], s["value"]) == (tp, row["value"]) for _, s in _sends(world)):
             op.sends.append(
-                row | {"tp": tp, "process": op.process, "pos": op.pos, "offset": rng.randint(-1, 9)}
+                row
+                | {"tp": tp, "process": op.process, "pos": op.pos, "offset": rng.randint(-1, 9)}
+                | {"invoke_ns": op.invoke, "ack_ns": rng.choice((-1, op.invoke + rng.randint(0, 900) * MS))}
             )
             op.pos += 1
 

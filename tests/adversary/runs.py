@@ -95,11 +95,7 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     promises = (
         []
         if noise or portable
-        else [
-            (p.bug, p.classes)
-            for p in world.promises
-            if p.holds() and not (p.bug == "hanging" and any(map(_unsettled, events)))
-        ]
+        else [(p.bug, p.classes) for p in world.promises if p.holds() and not _unsure(p.bug, events)]
     )
     return Recorded(
         seed=seed,
@@ -111,6 +107,13 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
         promises=promises,
         quiet=not noise,
     )
+
+
+def _unsure(bug: str, events: list[Event]) -> bool:
+    """Whether a bug cannot be shown by a run that ended so."""
+    if bug == "phantom":
+        return not any(isinstance(event, PhaseStarted) and event.phase >= Phase.COLLECT for event in events)
+    return bug == "hanging" and any(map(_unsettled, events))
 
 
 def _unsettled(event: Event) -> bool:
@@ -214,6 +217,8 @@ def _events(world: World, begin_final: int) -> list[Event]:
         found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
     if (draw := rng.random()) < 0.97:
         found.append(Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why=""))
+    if rng.random() < 0.95:
+        found.append(PhaseStarted(ns=begin_final + 3 * MS, phase=Phase.COLLECT))
     if rng.random() < 0.15:
         found.append(_incident(rng, begin_final))
     if rng.random() < 0.03:
