@@ -130,6 +130,9 @@ def group_duplicate(f: Facts) -> Found:
         group, tp = f.group_of(a), a["tp"]
         if a["kind"] != AssignmentKind.ASSIGNED or group < 0:
             continue
+        same = [one for one in f.changes(a["process"], tp) if one["assignment"] == a["assignment"]]
+        if same[0] is not a:
+            continue  # it did not raise the number
         rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
         for r in f.reads:
             mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
