@@ -191,7 +191,6 @@ class Mutant:
     function: str
     change: str
     nth: int
-    source: str
 
     @property
     def name(self) -> str:
@@ -210,18 +209,21 @@ def mutants(path: str, source: str) -> list[Mutant]:
         line = getattr(shown, "lineno", 0) or node.target.lineno
         before, old = ast.unparse(shown), getattr(node, name)
         setattr(node, name, value)
-        ast.fix_missing_locations(tree)
-        after, text = ast.unparse(node.test if name == "test" else node), ast.unparse(tree)
+        after = ast.unparse(node.test if name == "test" else node)
         setattr(node, name, old)
         function, change = owner.get(line, ""), f"{before} → {after}"
-        found.append(
-            Mutant(
-                path=path, number=number, line=line, function=function, change=change,
-                nth=seen[function, change], source=text,
-            )
-        )  # fmt: skip
+        nth = seen[function, change]
+        found.append(Mutant(path=path, number=number, line=line, function=function, change=change, nth=nth))
         seen[function, change] += 1
     return found
+
+
+def changed(source: str, number: int) -> str:
+    """A module with its `number`-th change."""
+    tree = ast.parse(source)
+    node, name, value = list(mutations(tree))[number]
+    setattr(node, name, value)
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _functions(tree: ast.Module) -> dict[int, str]:
@@ -299,7 +301,7 @@ class Copy:
                 self._limits[stage] = 3 * (time.perf_counter() - start) + SLACK_S
         killed = ""
         try:
-            place.write_text(mutant.source)
+            place.write_text(changed(whole, mutant.number))
             for stage in tests:
                 if killed := self._failed(stage, self._limits[stage]):
                     break
