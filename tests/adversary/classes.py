@@ -11,11 +11,13 @@ from history.events import BoundsListed, Event, NodeEnded, Recovered, Transactio
 from tests.adversary.cycle_classes import cycles
 from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
+    double_assignment,
     eos_duplicate,
     eos_loss,
     group_duplicate,
     group_skip,
     offset_commit_regression,
+    phantom_commit,
     zombie_write,
 )
 from tests.adversary.rows import Row
@@ -209,7 +211,9 @@ def _undone(f: Facts, read: Row, changes: list[Row]) -> bool:
 def _explained(f: Facts, q: Row, r: Row, changes: list[Row], inside: bool) -> bool:
     for row in changes:
         if row["kind"] != AssignmentKind.REWIND:
-            if q["assignment"] < row["assignment"] <= r["assignment"]:
+            to_start = not f.between(r["tp"], f.start(r["tp"]) - 1, r["offset"], r["isolation"])
+            led_there = f.portable or row["kind"] != AssignmentKind.RESET or to_start
+            if led_there and q["assignment"] < row["assignment"] <= r["assignment"]:
                 return True
             if f.portable and inside and row["op"] == r["op"]:
                 return True
@@ -272,5 +276,6 @@ def not_recovered(f: Facts) -> Found:
 RULES: tuple[Callable[[Facts], Found], ...] = (
     lost_write, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers, future_read, offsets,
     offset_realtime_inversion, send_order, poll_order, offset_commit_regression, eos_duplicate, eos_loss,
-    group_duplicate, group_skip, stuck_lso, hanging_txn, not_recovered, node_died, zombie_write, cycles,
+    group_duplicate, group_skip, phantom_commit, double_assignment, stuck_lso, hanging_txn, not_recovered,
+    node_died, zombie_write, cycles,
 )  # fmt: skip

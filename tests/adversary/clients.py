@@ -244,8 +244,8 @@ def poll(world: World, op: Op, positions: dict[int, int]) -> list[tuple[int, Ent
             positions[tp] = log.start
             world.assign(op, tp, AssignmentKind.RESET)
         some = log.visible(level, positions[tp], dirty=dirty)[: rng.randint(1, 5)]
-        if positions[tp] > log.end:  # truncated: the client goes back to where the log ends
-            positions[tp] = log.end
+        if positions[tp] > log.end:  # truncated: the client goes to the beginning
+            positions[tp] = log.start
             world.assign(op, tp, AssignmentKind.RESET)
         if some:
             if dirty:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
-from history.events import FaultStarted
+from history.events import FaultStarted, WrongCluster
 from history.tables import OPEN
 from tests.adversary.judge import judge
 from tests.adversary.rows import Recorded, Row, Said, answer
@@ -64,7 +64,8 @@ def strict(recorded: Recorded) -> bool:
     config = recorded.config
     unclean = config.unclean_leader_election or bool(config.topic_settings)
     power = any(isinstance(e, FaultStarted) and e.name.startswith("power") for e in recorded.events)
-    return config.acks == -1 and config.idempotent and not unclean and not power
+    mixed = any(isinstance(e, WrongCluster) for e in recorded.events)
+    return config.acks == -1 and config.idempotent and not (unclean or power or mixed)
 
 
 # Shrinking --------------------------------------------------------------------------------------

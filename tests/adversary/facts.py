@@ -226,6 +226,12 @@ class Facts:
     def may_be_stored(commit: Row) -> bool:
         return commit["outcome"] in (OK, INFO) and commit["kind"] in STORING
 
+    def may_follow(self, e: Row, c: Row) -> bool:
+        """A row of commits may count after another one of the same group and partition."""
+        if not self.may_be_stored(e) or self.done(e) < c["invoke_ns"]:
+            return False
+        return not (e["kind"] == CommitKind.SYNC and 0 <= e["generation"] < c["generation"])
+
     def precedes(self, one: Row, other: Row) -> bool:
         return bool(self.done(one) < other["invoke_ns"])
 

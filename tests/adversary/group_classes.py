@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from core.op import AssignmentKind, CommitKind, End, Phase
 from history.tables import OPEN
-from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, Facts, Found
+from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, RU, Facts, Found
 from tests.adversary.rows import Key, Row
 
 # Groups -----------------------------------------------------------------------------------------
@@ -28,10 +28,7 @@ def _forgotten(f: Facts, rows: list[Row], d: Row) -> bool:
         if c["kind"] == CommitKind.TXN and not f.is_rc(d):
             continue
         if not any(
-            f.may_be_stored(e)
-            and e["offset"] == d["offset"]
-            and e["invoke_ns"] < d["complete_ns"]
-            and not f.precedes(e, c)
+            f.may_follow(e, c) and e["offset"] == d["offset"] and e["invoke_ns"] < d["complete_ns"]
             for e in rows
         ):
             return True
@@ -61,15 +58,60 @@ def _undercut(f: Facts, rows: list[Row], d: Row) -> bool:
         if c["kind"] == CommitKind.TXN and not f.is_rc(d):
             continue
         if not any(
-            f.may_be_stored(e)
+            f.may_follow(e, c)
             and e["generation"] < d["generation"]
             and e["offset"] <= d["offset"]
             and e["invoke_ns"] < d["invoke_ns"]
-            and not f.precedes(e, c)
             for e in rows
         ):
             return True
     return False
+
+
+def phantom_commit(f: Facts) -> Found:
+    for c in f.commits if not f.portable else ():
+        if c["group"] < 0 or c["outcome"] != OK:
+            continue
+        ru = f.bounds.get((c["tp"], RU))
+        beyond = ru is not None and ru["end"] >= 0 and c["offset"] > max(ru["end"], ru["read_to"])
+        if beyond or _only_aborted(f, c):
+            yield ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"]), PLAIN
+
+
+def _only_aborted(f: Facts, c: Row) -> bool:
+    """Only an aborted transaction had committed the offset that was fetched."""
+    if c["kind"] != CommitKind.FETCHED:
+        return False
+    same = [
+        e
+        for e in f.commits
+        if (e["group"], e["tp"], e["offset"]) == (c["group"], c["tp"], c["offset"])
+        and e["invoke_ns"] < c["complete_ns"]
+    ]
+    aborted = any(e["kind"] == CommitKind.TXN and e["outcome"] == FAIL for e in same)
+    if not aborted or any(f.may_be_stored(e) for e in same):
+        return False
+    for process in f.processes.values():
+        if process["group"] != c["group"]:
+            continue
+        if process["auto_commit"] and process["end"] != End.CLOSED:
+            return False
+        for op in f.ops.values():
+            left = op["process"] == process["process"] and not op["txn"] and op["complete_ns"] == OPEN
+            if left and op["invoke_ns"] < c["complete_ns"]:
+                return False
+    return True
+
+
+def double_assignment(f: Facts) -> Found:
+    owners: dict[tuple[int, int, int], set[int]] = {}
+    for row in f.assignments if not f.portable else ():
+        group = f.group_of(row)
+        if row["kind"] == AssignmentKind.ASSIGNED and row["generation"] >= 0 and group >= 0:
+            owners.setdefault((row["tp"], group, row["generation"]), set()).add(row["process"])
+    for key, processes in owners.items():
+        if len(processes) > 1:
+            yield ("double-assignment", *key), PLAIN
 
 
 def _copies(f: Facts, group: int) -> list[Row]:
@@ -148,10 +190,7 @@ def _again(f: Facts, rows: list[Row], a: Row, r: Row) -> bool:
         if c["kind"] == CommitKind.TXN and not f.is_rc(r):
             continue
         if not any(
-            f.may_be_stored(e)
-            and e["offset"] <= r["offset"]
-            and e["invoke_ns"] < r["complete_ns"]
-            and not f.precedes(e, c)
+            f.may_follow(e, c) and e["offset"] <= r["offset"] and e["invoke_ns"] < r["complete_ns"]
             for e in rows
         ):
             return True

@@ -33,18 +33,20 @@ def _rebalance(world: World, group: Group) -> None:
     group.owner = {tp: world.rng.choice(group.members) for tp in group.tps if group.members}
 
 
-def _joined(world: World, op: Op, group: Group, positions: dict[int, int], *, missed: bool) -> Steps:
+def _joined(
+    world: World, op: Op, group: Group, positions: dict[int, int], generation: int, *, missed: bool
+) -> Steps:
     """Take the partitions of the current generation. missed: others may have had them in between."""
     own = [tp for tp, process in group.owner.items() if process == op.process]
     for tp in [tp for tp in positions if missed or tp not in own]:
         kind = world.rng.choice((AssignmentKind.REVOKED, AssignmentKind.LOST))
-        world.assign(op, tp, kind, generation=group.generation)
+        world.assign(op, tp, kind, generation=generation)
         del positions[tp]
     for tp in [tp for tp in own if tp not in positions]:
         while any(each[1] == tp for each in group.pending) and world.processes[op.process]["isolation"] == RC:
             world.land()
             yield
-        world.assign(op, tp, AssignmentKind.ASSIGNED, generation=group.generation)
+        world.assign(op, tp, AssignmentKind.ASSIGNED, generation=generation)
         at, begin = group.committed.get(tp, 0), world.tick()
         if at and world.strikes("group-forgets"):
             at = world.rng.randrange(at)
@@ -53,7 +55,7 @@ def _joined(world: World, op: Op, group: Group, positions: dict[int, int], *, mi
             )
         positions[tp] = at
         if tp in group.committed:
-            world.commit(op, tp, at, CommitKind.FETCHED, OK, group.generation, begin)
+            world.commit(op, tp, at, CommitKind.FETCHED, OK, generation, begin)
 
 
 def _certain(world: World, group: Group) -> bool:
@@ -74,7 +76,7 @@ def _lives(world: World, process: int, group: Group, *, copies: bool, txn: bool,
         op = world.begin(process, "txn" if txn else "poll", txn=txn)
         if generation != group.generation:
             missed, generation = group.generation != generation + 1, group.generation
-            yield from _joined(world, op, group, positions, missed=missed)
+            yield from _joined(world, op, group, positions, generation, missed=missed)
         known, token = begin_txn(world, process, fresh) if txn else (TxnId(), -1)
         fresh = False
         before = dict(positions)

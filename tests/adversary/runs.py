@@ -21,6 +21,7 @@ from history.events import (
     Recovered,
     RunStarted,
     TransactionsOpen,
+    WrongCluster,
     incomplete,
 )
 from tests.adversary.clients import consumer, producer, transactional
@@ -189,6 +190,7 @@ def _incident(rng: Random, ns: int) -> Event:
         HealFailed(ns=ns, fault=rng.choice((-1, 0)), name="x", why="x"),
         BoundsListed(ns=ns, rows=(), stable=False, moving=rng.choice(("", "x"))),
         EvidenceMissing(ns=ns, why="x"),
+        WrongCluster(ns=ns, text="x"),
     ]
     return rng.choice(made)
 
