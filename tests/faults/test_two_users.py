@@ -4,37 +4,40 @@ has its own brokers, and each verdict is about them."""
 import os
 import signal
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from core.op import Phase
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import Ended, Inquest, arguments, inquest, reached, the_run, until, verdict
+from tests.faults.command import Ended, Inquest, arguments, inquest, the_run, until, verdict
 
 pytestmark = pytest.mark.faults
 
-ALL = ["--sut", "model", "--nemesis", "kill:all", "--set", "fault_s=3", "--set", "calm_s=0.5"]
+E = TypeVar("E")
+
+ALL = ["--sut", "model", "--nemesis", "kill:all", "--set", "fault_s=8", "--set", "calm_s=0.3"]
 NONE = ["--sut", "model", "--duration", "1"]
 
 
-def user(home: Path, *words: str) -> Inquest:
+def user(home: Path, *words: str, module: str = "inquest") -> Inquest:
     """A run of a user with a home, a cache and a results folder of his own."""
     home.mkdir()
-    around = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    return Inquest(*arguments(home / "results", *words), module="inquest", around=around)
+    around = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "HELD": str(home)}
+    return Inquest(*arguments(home / "results", *words), module=module, around=around)
 
 
-def all_are_down(results: Path) -> bool:
-    """A fault that hit all brokers is in force."""
+def the_only(events: list[ev.Event], kind: type[E]) -> E:
+    """The one event of its kind."""
+    (found,) = [event for event in events if isinstance(event, kind)]
+    return found
+
+
+def events(results: Path) -> list[ev.Event]:
+    """Those of the only run, so far."""
     run = the_run(results)
-    if run is None or not run.events.exists():
-        return False
-    seen = ev.decode(run.events.read_bytes())
-    began = [event.fault for event in seen if isinstance(event, ev.FaultStarted) and len(event.nodes) == 3]
-    healed = {event.fault for event in seen if isinstance(event, ev.FaultHealed)}
-    return any(fault not in healed for fault in began)
+    return ev.decode(run.events.read_bytes()) if run is not None and run.events.exists() else []
 
 
 def kept_apart(run: Run, ended: Ended) -> None:
@@ -50,16 +53,27 @@ def kept_apart(run: Run, ended: Ended) -> None:
 def test_a_run_that_begins_while_all_brokers_of_another_users_run_are_down_does_not_meet_it(
     tmp_path: Path,
 ) -> None:
-    first = user(tmp_path / "first", *ALL, "--duration", "8")
-    until(lambda: all_are_down(tmp_path / "first" / "results"), "all brokers of the first run are down")
-    second = user(tmp_path / "second", *NONE)
-    until(lambda: reached(tmp_path / "second" / "results", Phase.WARMUP), "the second run has its brokers")
-    for home, command in (("second", second), ("first", first)):
-        run = the_run(tmp_path / home / "results")
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    second = user(theirs, *NONE, module="tests.faults.held")
+    until((theirs / "held").exists, "the second run is ready to begin")
+    first = user(mine, *ALL, "--duration", "9")
+    until(
+        lambda: any(isinstance(event, ev.FaultStarted) for event in events(mine / "results")),
+        "all brokers of the first run are down",
+    )
+    (theirs / "go").touch()
+    for home, command in ((theirs, second), (mine, first)):
+        ended, run = command.wait(), the_run(home / "results")
         assert run is not None
-        kept_apart(run, command.wait())
+        kept_apart(run, ended)
+    began = the_only(events(theirs / "results"), ev.RunStarted).ns
+    recorded = events(mine / "results")
+    fault, healed = the_only(recorded, ev.FaultStarted), the_only(recorded, ev.FaultHealed)
+    assert fault.nodes == (1, 2, 3)
+    assert fault.ns < began < healed.begin_ns  # it took its ports right before
 
 
+@pytest.mark.sampled(3)
 def test_the_same_run_of_two_users_at_the_same_time_is_two_runs(tmp_path: Path) -> None:
     """The same second (nearly always), seed, workload and nemesis; the same folders but for the users'."""
     commands = {home: user(tmp_path / home, *NONE, "--nemesis", "kill:one") for home in ("first", "second")}
