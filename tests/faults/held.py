@@ -1,5 +1,7 @@
-"""`python -m tests.faults.held`: the command `inquest`, which imports what a run on the model's brokers needs,
-says so by a file `held`, and begins when the file `go` is there. The environment names their folder."""
+"""`python -m tests.faults.held`: the command `inquest`, with what a run on model brokers needs imported.
+
+It makes a file `held` in the folder that the environment names, and begins when a file `go` is there.
+"""
 
 import os
 import time
