@@ -166,7 +166,8 @@ class RunConfig(BaseModel):
     """When a copier commits its input offsets: in the transaction of its output, or outside of it,
     after or before it produced."""
     client_settings: dict[str, str] = Field(default_factory=dict)
-    """librdkafka settings; `producer.` or `consumer.` as a prefix limits one to that client."""
+    """librdkafka settings: sizes, times, protocols. `producer.` or `consumer.` as a prefix limits one to that
+    client."""
     verb_deadline_s: float = Field(default=10.0, ge=0.5, le=300)
     transaction_timeout_s: float = Field(default=10.0, ge=1, le=900)
 

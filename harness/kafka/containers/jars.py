@@ -3,6 +3,7 @@
 The cache folder keeps them as `kafka/<version>/*.jar`, all of them or none.
 """
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
@@ -36,6 +38,12 @@ _MODULE = """<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
+DIGESTS: Final = {
+    "3.9.1": "b946891fabd6897df12702410ef17c755dfbc0da06bc478d376539d066d56c35",
+    "4.3.1": "31f2c64ea56400f9bf2f7e0b39c35d3e49e393116852221bc29ef5f32915de1a",
+}
+"""`digest` of the jars of versions. Ivy compares what it fetches with sums from the same server only, and of
+other versions nothing more is known."""
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true"{root}/></resolvers>
@@ -110,7 +118,29 @@ def _resolve(version: str, folder: Path) -> None:
             ) from None
         if done.returncode != 0 or not any(libs.glob("kafka_2.13-*.jar")):
             raise ClusterError(_why(version, done.stdout + done.stderr))
+        if why := _strange(version, libs):
+            raise ClusterError(why)
         libs.rename(folder)
+
+
+def digest(libs: Path) -> str:
+    """Of all jars of a folder and their names."""
+    held = hashlib.sha256()
+    for jar in sorted(libs.glob("*.jar")):
+        held.update(f"{jar.name} {hashlib.sha256(jar.read_bytes()).hexdigest()}\n".encode())
+    return held.hexdigest()
+
+
+def _strange(version: str, libs: Path) -> str:
+    """Why the jars of a version are not those that its digest names, "" = they are, or it has none."""
+    known, found = DIGESTS.get(version), digest(libs)
+    if known in (None, found):
+        return ""
+    return (
+        f"the jars of Kafka {version} that were fetched are not the released ones (SHA-256 {found}, and not "
+        f"{known}); "
+        "they were thrown away: is INQUEST_MAVEN, or the mirror in Maven's settings, to be trusted?"
+    )
 
 
 def _why(version: str, output: str) -> str:

@@ -77,3 +77,22 @@ def test_proxies_of_the_environment_are_told_to_java(monkeypatch: pytest.MonkeyP
     assert jars._proxies() == ["-Dhttps.proxyHost=proxy.test", "-Dhttps.proxyPort=3128"]
     monkeypatch.delenv("https_proxy")
     assert jars._proxies() == []
+
+
+def test_jars_that_are_not_the_released_ones_are_refused(tmp_path: Path) -> None:
+    libs = tmp_path / "libs"
+    libs.mkdir()
+    (libs / "kafka_2.13-4.3.1.jar").write_bytes(b"a stranger's")
+    assert "are not the released ones" in jars._strange("4.3.1", libs)
+    assert jars._strange("4.2.0", libs) == ""  # its digest is not known
+
+
+def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").write_bytes(b"1")
+    first = jars.digest(tmp_path)
+    (tmp_path / "notes.txt").write_bytes(b"2")
+    assert jars.digest(tmp_path) == first
+    (tmp_path / "a.jar").rename(tmp_path / "b.jar")
+    second = jars.digest(tmp_path)
+    (tmp_path / "b.jar").write_bytes(b"3")
+    assert len({first, second, jars.digest(tmp_path)}) == 3
