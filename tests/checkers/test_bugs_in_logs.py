@@ -3,6 +3,7 @@
 Each history is judged by the rules about logs themselves; the near misses leave nearly the same marks.
 """
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.checkers.test_uncommitted_state import leads
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
 
-OK, FAIL = Outcome.OK, Outcome.FAIL
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 MS = 1_000_000
 T1, T2, T3 = 1_000, 20_000, 40_000
 """When the transactions of the one client begin, in ms; each takes 400 ms."""
@@ -59,7 +60,7 @@ def labels(
     events: tuple[Event, ...] = (),
     settings: dict[str, Any] | None = None,
 ) -> dict[str, str]:
-    """Rule -> label of what it found. outcomes: of the client's transactions, those of T1, T2 and T3."""
+    """Rule -> labels of what it found. outcomes: of the client's transactions, those of T1, T2 and T3."""
     built = Built(tps=["q"], processes={0: Process(txn_id=0)})
     for number, (begin, outcome) in enumerate(zip((T1, T2, T3), outcomes, strict=False)):
         op = Op(process=0, f="txn", invoke=(begin - 100) * MS, complete=(begin + 300) * MS, txn=True)
@@ -75,7 +76,10 @@ def labels(
     found = [*decisions.judge(kept).findings, *answers.judge(kept, history).findings]
     named = labels_of_logs(history, kept, found)
     assert all(bug in ("", *KNOWN_BUGS) for bug in named)
-    return {one.rule: bug for one, bug in zip(found, named, strict=True)}
+    by_rule: dict[str, set[str]] = defaultdict(set)
+    for one, bug in zip(found, named, strict=True):
+        by_rule[one.rule].add(bug)
+    return {rule: "/".join(sorted(bugs)) for rule, bugs in by_rule.items()}
 
 
 def left_out() -> Logs:
@@ -219,25 +223,27 @@ def marked_late() -> Logs:
 
 
 @pytest.mark.parametrize(
-    ("first", "late", "bug"),
+    ("outcomes", "late", "bug"),
     [
-        (OK, {}, "KAFKA-19446"),
-        (FAIL, {}, ""),  # the transaction before asked for an abort
-        (OK, {"comes_s": 20.05}, ""),  # when it came, that marker stood there
-        (OK, {"comes_s": 19.95}, ""),
-        (OK, {"comes_s": 1.25}, ""),  # within its own transaction
-        (OK, {"caught_s": 20.005}, ""),  # a marker of T2
-        (OK, {"named": f"producer {PRODUCER}/0, q-0"}, ""),
-        (OK, {"named": f"producer {PRODUCER + 1}/0, q-1"}, ""),
-        (OK, {"named": f"producer {PRODUCER}/1, q-1"}, ""),
+        ((OK, FAIL), {}, "KAFKA-19446"),
+        ((OK, INFO), {}, "KAFKA-19446"),
+        ((OK, INFO), {"caught_s": 20.005}, ""),  # a marker of T2, which may have asked for a commit
+        ((FAIL, FAIL), {}, ""),  # the transaction before asked for an abort
+        ((OK, FAIL), {"comes_s": 20.05}, ""),  # when it came, that marker stood there
+        ((OK, FAIL), {"comes_s": 19.95}, ""),
+        ((OK, FAIL), {"comes_s": 1.25}, ""),  # within its own transaction
+        ((OK, FAIL), {"caught_s": 20.005}, ""),  # a marker of T2
+        ((OK, FAIL), {"named": f"producer {PRODUCER}/0, q-0"}, ""),
+        ((OK, FAIL), {"named": f"producer {PRODUCER + 1}/0, q-1"}, ""),
+        ((OK, FAIL), {"named": f"producer {PRODUCER}/1, q-1"}, ""),
     ],
 )
 def test_the_marker_was_written_when_a_late_one_came(
-    tmp_path: Path, first: Outcome, late: dict[str, Any], bug: str
+    tmp_path: Path, outcomes: tuple[Outcome, ...], late: dict[str, Any], bug: str
 ) -> None:
     given: dict[str, Any] = {"named": f"producer {PRODUCER}/0, q-1", "caught_s": 1.2, "comes_s": 20.01} | late
     events = tuple(late_request("write_txn_markers", **given))
-    found = labels(tmp_path / "run", marked_late(), first, FAIL, events=events)
+    found = labels(tmp_path / "run", marked_late(), *outcomes, events=events)
     assert {name: found[name] for name in ("marker-decided", "decisions-agree")} == {
         "marker-decided": bug,
         "decisions-agree": bug,
@@ -292,6 +298,33 @@ def test_what_was_decided_when_a_late_end_came(
     found = labels(tmp_path / "run", ended_late(sent_ms=sent_ms), first, FAIL, FAIL, events=events)
     wanted = {"answers-decided", "partitions-named", *([] if sent_ms else ["marker-decided"])}
     assert {name: found[name] for name in wanted} == dict.fromkeys(wanted, bug)
+
+
+def test_another_decision_that_the_client_contradicts_has_another_cause(tmp_path: Path) -> None:
+    """The rest of T2 is committed, too, which its client aborted."""
+    logs = ended_late(sent_ms=T2 + 16)
+    for row in logs.made["transaction_log"]:
+        if row["timestamp"] in (BEGAN_MS + T2 + 30, BEGAN_MS + T2 + 35):
+            row["state"] = row["state"].replace("Abort", "Commit")
+    events = tuple(late_request("end_txn", ID, caught_s=1.2, comes_s=20.01))
+    found = labels(tmp_path / "run", logs, OK, FAIL, FAIL, events=events)
+    assert found["answers-decided"] == "/KAFKA-17754"
+
+
+@pytest.mark.parametrize(
+    ("ms", "name", "bug"),
+    [
+        (T2 + 13, "COMMIT", "KAFKA-17754"),
+        (T2 + 13, "ABORT", ""),  # the decision is a commit
+        (T2 + 50, "COMMIT", ""),  # its coordinator had completed it
+        (T2 + 5, "COMMIT", ""),  # before it was decided
+    ],
+)
+def test_a_marker_by_the_decision_of_a_late_end(tmp_path: Path, ms: int, name: str, bug: str) -> None:
+    logs = ended_late(sent_ms=T2 + 16)
+    logs.marker(P0, ms, name, epoch=3)
+    events = tuple(late_request("end_txn", ID, caught_s=1.2, comes_s=20.01))
+    assert labels(tmp_path / "run", logs, OK, FAIL, FAIL, events=events)["marker-decided"] == bug
 
 
 # ---- KAFKA-14402
