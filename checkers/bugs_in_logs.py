@@ -131,7 +131,7 @@ def end_came_late(run: LabelledRun, finding: LogFinding) -> bool:
             for each, transaction in _late(run, finding)
         )
     return finding.rule == NAMED.name and any(
-        finding.tp in each.partitions and each.ms <= finding.ms + SLACK_MS for each, _ in _late(run, finding)
+        finding.tp in each.partitions for each, _ in _late(run, finding)
     )
 
 
