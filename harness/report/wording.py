@@ -15,6 +15,8 @@ from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Verdict
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
+INCIDENT_WIDTH = 300
+"""Characters of each of them there."""
 NOT_RECOVERED = "not-recovered"
 COMMITS = {
     "transaction": "committed in the transaction of their output",
@@ -249,9 +251,13 @@ def faults_line(verdict: Verdict) -> str:
 
 def incident_lines(verdict: Verdict) -> list[str]:
     """What happened without being planned, a line each, and how much more there is."""
-    told = [f"at {number(one.at_s, 1)} s {one.text}" for one in verdict.incidents[:INCIDENTS_MAX]]
+    told = [f"at {number(one.at_s, 1)} s {_short(one.text)}" for one in verdict.incidents[:INCIDENTS_MAX]]
     more = len(verdict.incidents) - len(told)
     return [*told, f"{number(more)} more, see the report"] if more else told
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= INCIDENT_WIDTH else f"{text[:INCIDENT_WIDTH]}…"
 
 
 def logs_line(logs: Logs | None) -> str:

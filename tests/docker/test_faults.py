@@ -58,6 +58,20 @@ def isolation(cluster: KafkaCluster, node: int, *directions: Direction) -> list[
     return [Cut(node=node, direction=d, peer=peer) for d in directions for peer in peers]
 
 
+def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: KafkaCluster) -> None:
+    victim = leader(cluster)
+    assert not run_blocking(cluster.ended())
+    container(cluster, victim).kill()
+    until(lambda: container(cluster, victim).status == "exited", 30, "its end")
+    run_blocking(cluster.revive([victim]))
+    (end,) = run_blocking(cluster.ended())
+    assert (end.node, end.exit_code, end.signal, end.oom_killed) == (victim, 137, 9, False)
+    assert end.outside == "something sent it SIGKILL"
+    assert end.log
+    assert not run_blocking(cluster.ended())
+    whole(cluster)
+
+
 def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: KafkaCluster) -> None:
     victim = leader(cluster)
     address = cluster.addresses[victim]

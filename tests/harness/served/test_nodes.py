@@ -1,5 +1,7 @@
 """Nodes of the model as processes: bytes from outside, kills, pauses, cuts, power losses."""
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -121,6 +123,26 @@ def test_what_is_not_kafkas_protocol_closes_its_connection_only(
     assert lines[-1].partition("INFO ")[2].startswith("a connection of a client is closed")
     assert not run_blocking(cluster.ended())
     assert run_blocking(cluster.roles()).agreed
+
+
+@pytest.mark.usefixtures("whole")
+def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: ModelCluster) -> None:
+    assert not run_blocking(cluster.ended())
+    victim = cluster.nodes[1]
+    pid = cluster.pids[1]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: pid not in cluster.pids, "its end")
+    run_blocking(cluster.revive(cluster.nodes))
+    (end,) = run_blocking(cluster.ended())
+    assert (end.node, end.signal, end.own_program) == (victim, signal.SIGKILL, True)
+    assert end.outside == "something sent it SIGKILL"
+    assert any("listens for clients" in line for line in end.log)
+    assert not run_blocking(cluster.ended())
+    until(lambda: full(cluster), "all replicas in sync")
+    run_blocking(cluster.shut_down([victim]))
+    assert not run_blocking(cluster.ended())
+    run_blocking(cluster.revive([victim]))
+    until(lambda: full(cluster), "all replicas in sync")
 
 
 @pytest.mark.usefixtures("whole")
