@@ -209,6 +209,8 @@ def by_process(paths: Iterable[Path]) -> list[Path]:
     """
     found = sorted(paths)
     for path in found:
+        if storage.remote(path) is None and not path.is_file():
+            raise HistoryError(f"{path}: not a file")
         if not path.stem.isascii() or not path.stem.isdigit() or str(int(path.stem)) != path.stem:
             raise HistoryError(f"{path}: not the journal of a process, which is called by its number")
     return sorted(found, key=lambda path: int(path.stem))

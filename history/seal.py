@@ -67,9 +67,8 @@ class Recorded:
         events = ev.decode(recorded, str(run.events))
         listed = [event for event in events if isinstance(event, ev.BoundsListed)]
         for topic, partition, isolation, start, end in listed[-1].rows if listed else ():
-            if not (
-                0 <= partition < NUMBERS and isolation in (0, 1) and -1 <= start <= max(start, end) < 2**62
-            ):
+            possible = -1 <= end < 2**62 and -1 <= start <= (end if end >= 0 else 2**62)
+            if not (0 <= partition < NUMBERS and isolation in (0, 1) and possible):
                 row = f"{topic!r}, {partition}, {isolation}, {start}, {end}"
                 raise HistoryError(f"{run.events}: no partition can have these bounds: {row}")
         started = next((event for event in events if isinstance(event, ev.RunStarted)), None)

@@ -15,6 +15,7 @@ from core.terminal import say, show
 from harness.cli.settings import setting
 from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
 from history.run_folder import RESULTS, Run
+from history.storage import is_there
 
 Option = typer.Option
 
@@ -54,7 +55,7 @@ def import_(
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
     with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):
-        size = sum(path.stat().st_size for path in files if path.exists())
+        size = sum(path.stat().st_size for path in files if is_there(path))
         with (
             watching() as watch,
             tasks(size, master, without_spark=without_spark, watch=watch) as (runner, failed),

@@ -22,7 +22,9 @@ from pathlib import Path
 from core.files import written_into
 from harness.report import github, junit, page
 from harness.report.inputs import read
+from history.recorded_files import refuse_special
 from history.run_folder import Run, write_atomically
+from history.storage import is_there
 
 
 def build(run: Run) -> Path:
@@ -31,6 +33,8 @@ def build(run: Run) -> Path:
     Returns the path of the HTML file. Raises: HistoryError, where there is no verdict that can be
     read; ConfigError, where the files cannot be written; OSError, where the disk is full.
     """
+    if is_there(run.verdict):
+        refuse_special(run.folder)
     inputs = read(run)
     html = page.render(inputs)
     for path, content in ((run.report, html), (run.junit, junit.render(inputs.verdict))):

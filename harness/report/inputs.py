@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from harness.systems import SYSTEMS
+from history import storage
 from history.columns import numbers
 from history.events import Event, RunStarted
 from history.evidence import Evidence
 from history.reader import History, Names, read_events, read_names
+from history.recorded_files import regular
 from history.run_folder import Run
 from history.tables import OPEN
 from history.trace import Trace
@@ -132,19 +134,20 @@ def read(run: Run) -> Inputs:
 
 def read_verdict(run: Run) -> Verdict:
     """The verdict of a checked run. Raises: HistoryError, with what to do."""
-    if not run.folder.is_dir():
+    if not storage.is_there(run.folder):
         raise HistoryError(f"{run.folder}: no such run folder; `inquest run` makes one")
     check = f"inquest check {run.folder}"
     try:
-        data = run.verdict.read_bytes()
+        data = regular(run.verdict).read_bytes()
     except FileNotFoundError:
         raise HistoryError(f"{run.folder}: no verdict.json, {_progress(run, check)}") from None
     except OSError as error:
         raise HistoryError(f"{run.verdict}: cannot be read ({error.strerror})") from None
     try:
         verdict = msgspec.json.decode(data, type=Verdict)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{run.verdict}: not a verdict ({error}); `{check}` writes it again") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise HistoryError(f"{run.verdict}: not a verdict ({why}); `{check}` writes it again") from None
     if verdict.format > VERDICT_FORMAT:
         raise HistoryError(
             f"{run.verdict}: format {verdict.format} is newer than this program "

@@ -22,6 +22,7 @@ from core.terminal import say
 from harness.soak.session_log import FILE, FOLDER
 from history.jsonl import being_written
 from history.run_folder import write_atomically
+from history.storage import is_there
 
 HOST = "127.0.0.1"
 INDEX = "index.html"
@@ -166,7 +167,7 @@ def server(results: Path, port: int) -> Server:
     """
     from harness.soak.index.page import render
 
-    if not results.is_dir():
+    if not is_there(results) or not results.is_dir():
         raise UsageError(f"there is no results folder {results}; `inquest run` makes one")
     try:
         return Server(results, port, render)

@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 import pandas as pd
 
+from core.errors import HistoryError
 from harness.report.inputs import VERDICT_FORMAT
 from harness.soak import session_log as sessions
 from harness.soak.session_log import NOT_RECOVERED, STATES, Attempt, PlannedRun, RunResult, SoakSession
+from history.recorded_files import regular
 from history.run_folder import Run
 from history.verdict import Verdict
 
@@ -126,8 +128,8 @@ def _there(results: Path, folder: str, name: str) -> str:
 def _hand_row(results: Path, folder: Path) -> tuple[Row, RunResult | None]:
     row: Row = {"at": _begun(folder), "state": "error", **_paths(results, folder.name)}
     try:
-        verdict = msgspec.json.decode(Run(folder).verdict.read_bytes(), type=Verdict)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        verdict = msgspec.json.decode(regular(Run(folder).verdict).read_bytes(), type=Verdict)
+    except (OSError, HistoryError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return row | {"told": f"{folder.name}: verdict.json cannot be read: {error}"}, None
     if verdict.format > VERDICT_FORMAT:
         return row | {"told": f"{folder.name}: a newer version wrote verdict.json"}, None
