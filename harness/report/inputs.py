@@ -125,11 +125,15 @@ def read(run: Run) -> Inputs:
         versions=dict(started.versions) if started else {},
         gaps=gaps,
         trace=tried(lambda: _trace(run), "messages and states of the nodes are not") if traced else None,
-        evidence=tried(
-            lambda: Evidence.load(run.evidence, missing_ok=True),
-            "the brokers' logs around refused places are not",
-        ),
+        evidence=tried(lambda: _evidence(run), "the brokers' logs around refused places are not"),
     )
+
+
+def _evidence(run: Run) -> Evidence:
+    found = Evidence.load(run.evidence, missing_ok=True)
+    if found.lacks:
+        raise HistoryError(found.lacks)
+    return found
 
 
 def read_verdict(run: Run) -> Verdict:

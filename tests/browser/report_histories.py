@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.op import End, Isolation, Outcome, Phase
+from history.reader import unit_name
 from history.stored import encoded
 from history.tables import TABLES
 
@@ -147,10 +148,12 @@ class History:
         sends = sorted(self.sends, key=lambda row: (row["tp"], row["op"]))
         reads = sorted(self.reads, key=lambda row: (row["tp"], row["process"], row["op"]))
         unit = encoded(table("sends", sends), table("reads", reads))
-        return small(self.ends) | dict(zip(("sends/unit-0", "reads/unit-0"), unit, strict=True))
+        names = (f"sends/{UNIT}", f"reads/{UNIT}")
+        return small(self.ends) | dict(zip(names, unit, strict=True))
 
 
-UNITS = [{"name": "unit-0", "tps": sorted(TPS.values()), "sends": 0, "reads": 0}]
+UNIT = unit_name(sorted(TPS.values()))
+UNITS = [{"name": UNIT, "tps": sorted(TPS.values()), "sends": 0, "reads": 0}]
 
 
 def quiet() -> History:

@@ -14,7 +14,7 @@ from history import events as ev
 from history.verdict import Anomaly, Example
 from tests.browser import report_histories
 from tests.browser.report_findings import anomalous, transactional
-from tests.browser.report_histories import TPS, History
+from tests.browser.report_histories import UNIT, History
 from tests.browser.report_runs import Folder, clean
 
 
@@ -215,9 +215,9 @@ def test_a_history_of_another_format_is_a_gap(tmp_path: Path) -> None:
 
 def test_records_that_cannot_be_read_are_a_gap(tmp_path: Path) -> None:
     run = anomalous().write(tmp_path / "run")
-    (run.history / "sends" / "unit-0.parquet").write_bytes(b"PAR1 but not really")
+    (run.history / "sends" / f"{UNIT}.parquet").write_bytes(b"PAR1 but not really")
     html = build(run).read_text(encoding="utf-8")
-    assert "history/sends/unit-0.parquet: " in html
+    assert f"history/sends/{UNIT}.parquet: " in html
     assert "the logs around findings are not shown" in html
     assert "the transactions around findings are not shown" in html
     assert "37 findings" in html
@@ -236,7 +236,7 @@ def test_only_units_that_hold_the_partition_are_read(tmp_path: Path) -> None:
     folder = folder_of(plain(30), lost_write=[example("queue-0", [20], [])])
     assert folder.names is not None
     folder.names["units"] = [
-        {"name": "unit-0", "tps": [0], "sends": 30, "reads": 120},
-        {"name": "unit-1", "tps": sorted(TPS.values())[1:], "sends": 1, "reads": 1},
+        {"name": UNIT, "tps": [0, 5], "sends": 30, "reads": 120},
+        {"name": "00001-00004", "tps": [1, 2, 3, 4], "sends": 1, "reads": 1},
     ]
-    assert len(only(folder, tmp_path).entries) == 17, "unit-1 has no file at all"
+    assert len(only(folder, tmp_path).entries) == 17, "the other unit has no file at all"
