@@ -39,6 +39,11 @@ metadata quorum (DescribeQuorum); the `controller_id` of Metadata is any live br
 what several nodes agree on. A topic's name belongs to one run on a new cluster: "exists already" in
 answer to its creation is a broker's own repetition of the request, and success.
 
+Runs of one machine keep apart, also those of two users: a socket that the process keeps bound holds its ports
+(`addresses`), another one its name (`containers.claims`). Each connection of clients and of the harness
+proves that its broker is one of the run's cluster; where it is not, the run ends and is unknown.
+
 A reaper process in its own session removes containers and networks after a SIGKILL of the harness, and
-retries for 3 minutes if the engine was too slow for the harness to do it.
+retries for 3 minutes if the engine was too slow for the harness to do it. What is left where both were
+killed, the next run removes.
 """

@@ -89,12 +89,12 @@ async def serve() -> None:
     given = msgspec.json.decode(line, type=NodeSettings)
     own, gates = given.addresses[given.me], Gates(given.me)
     gates.set(given.cuts)
-    connections = peers.Peers(given.me, dict(given.addresses), gates)
+    connections = peers.Peers(given.cluster, given.me, dict(given.addresses), gates)
     ended = asyncio.Event()
     try:
         node = Node(given, connections.carry, ended.set, note)
         for port in {own.nodes, own.port(Listener.CONTROLLER)}:
-            await peers.listen(gates, node.submit, note, given.bind, port)
+            await peers.listen(given.cluster, gates, node.submit, note, given.bind, port)
     except (OSError, ValueError) as error:
         tell(Told(error=str(error)))
         note(str(error))

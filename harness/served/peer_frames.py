@@ -1,9 +1,10 @@
 """Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed values of the model.
 
 So the proxies between brokers, which know Kafka's frames, can stand between nodes of the model, too. The
-client id of a request names the node that asks, and the listener of Kafka that its connection stands for:
-`node-1-broker`. WriteTxnMarkers, the one request between brokers that rules of the wire take, is Kafka's own
-(version 2); all others are packed, under an API key that Kafka does not have.
+client id of a request names the node that asks, the listener of Kafka that its connection stands for, and
+the cluster: `node-1-broker-MkU3OEVBNTcwNTJENDM2Qg`. WriteTxnMarkers, the one request between brokers that
+rules of the wire take, is Kafka's own (version 2); all others are packed, under an API key that Kafka does
+not have.
 """
 
 import struct

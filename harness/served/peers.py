@@ -20,9 +20,9 @@ CONNECT_S: Final = 2.0
 class _Dialled(asyncio.Protocol):
     """The dialling side of a connection: requests of one channel."""
 
-    def __init__(self, gates: Gates, me: int, peer: int, listener: Listener) -> None:
+    def __init__(self, gates: Gates, cluster: str, me: int, peer: int, listener: Listener) -> None:
         self._gates = gates
-        self._client_id = f"node-{me}-{listener.value}"
+        self._client_id = f"node-{me}-{listener.value}-{cluster}"
         self._place = (peer, listener)
         self._splitter = Splitter()
         self._link: Link | None = None
@@ -84,9 +84,10 @@ class _Dialled(asyncio.Protocol):
 
 
 class Peers:
-    """Connections of node `me` to all others, one for each channel."""
+    """Connections of node `me` of a cluster to all others, one for each channel."""
 
-    def __init__(self, me: int, addresses: "dict[int, NodeAddress]", gates: Gates) -> None:
+    def __init__(self, cluster: str, me: int, addresses: "dict[int, NodeAddress]", gates: Gates) -> None:
+        self._cluster = cluster
         self._me = me
         self._addresses = addresses
         self._gates = gates
@@ -106,7 +107,7 @@ class Peers:
         kind = channel.split("-")[0]
         known = self._dialled.get((node, kind))
         if known is None or known.ended:
-            known = self._dialled[node, kind] = _Dialled(self._gates, self._me, node, listener)
+            known = self._dialled[node, kind] = _Dialled(self._gates, self._cluster, self._me, node, listener)
             task = asyncio.get_running_loop().create_task(self._dial(node, listener, known))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -122,9 +123,10 @@ class Peers:
 
 
 class _Accepted(asyncio.Protocol):
-    """The side of a connection that was dialled."""
+    """The side of a connection that was dialled. It takes no request of another cluster."""
 
-    def __init__(self, gates: Gates, submit: Submit, note: Callable[[str], None]) -> None:
+    def __init__(self, cluster: str, gates: Gates, submit: Submit, note: Callable[[str], None]) -> None:
+        self._cluster = cluster
         self._gates = gates
         self._submit = submit
         self._note = note
@@ -143,7 +145,9 @@ class _Accepted(asyncio.Protocol):
             for one in self._splitter.feed(data):
                 request, number, client_id = read_request(one)
                 if self._link is None:
-                    _, peer, listener = client_id.split("-")
+                    _, peer, listener, cluster = client_id.split("-", 3)
+                    if cluster != self._cluster:
+                        raise ValueError(f"its node is one of cluster {cluster}")
                     self._link = Link(self._transport, int(peer), Listener(listener), self._serve)
                     self._gates.add(self._link)
                 self._requests.append((number, request))
@@ -170,8 +174,8 @@ class _Accepted(asyncio.Protocol):
 
 
 async def listen(
-    gates: Gates, submit: Submit, note: Callable[[str], None], host: str, port: int
+    cluster: str, gates: Gates, submit: Submit, note: Callable[[str], None], host: str, port: int
 ) -> asyncio.Server:
-    """Listen for other nodes. note: writes a line into the node's log. Raises: OSError."""
+    """Listen for other nodes of the cluster. note: writes a line into the node's log. Raises: OSError."""
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: _Accepted(gates, submit, note), host, port)
+    return await loop.create_server(lambda: _Accepted(cluster, gates, submit, note), host, port)

@@ -14,7 +14,7 @@ from model.protocol.controller_messages import BeginQuorumEpoch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.requests import AnyRequest, ErrorResponse, Response
 
-NAME = "node-1-broker"
+NAME = "node-1-broker-cluster"
 P, Q, R = ("p", 0), ("p", 3), ("q", 1)
 MARKERS = WriteTxnMarkers((TxnMarker(2000, 4, 7, True, (P, Q, R), 2), TxnMarker(2001, 0, 7, False, (R,), 0)))
 WRITTEN = WriteTxnMarkersResponse(

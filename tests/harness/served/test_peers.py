@@ -28,17 +28,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Pair:
-    """Node 1 asks node 2, which answers everything."""
+CLUSTER = "-a-cluster-"
 
-    def __init__(self) -> None:
+
+class Pair:
+    """Node 1 asks node 2, which answers everything. clusters: of node 1, and of node 2."""
+
+    def __init__(self, *clusters: str) -> None:
+        self.mine, self.theirs = clusters or (CLUSTER, CLUSTER)
         self.first, self.second = Gates(1), Gates(2)
         self.requests: list[AnyRequest] = []
         self.answers: list[Any] = []
         self.notes: list[str] = []
         self.port = free_port()
         addresses = {2: NodeAddress(host="127.0.0.1", nodes=self.port)}
-        self.peers = peers.Peers(1, addresses, self.first)
+        self.peers = peers.Peers(self.mine, 1, addresses, self.first)
 
     def submit(self, request: AnyRequest, answered: Answered) -> None:
         self.requests.append(request)
@@ -53,7 +57,9 @@ class Pair:
                 await asyncio.sleep(0.005)
 
     async def __aenter__(self) -> "Pair":
-        self.server = await peers.listen(self.second, self.submit, self.notes.append, "127.0.0.1", self.port)
+        self.server = await peers.listen(
+            self.theirs, self.second, self.submit, self.notes.append, "127.0.0.1", self.port
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,6 +84,18 @@ def test_a_request_is_answered() -> None:
             await pair.until(lambda: len(pair.answers) == 2)
             assert pair.requests == [REQUEST, REQUEST]
             assert pair.answers == [ANSWER, ANSWER]
+
+    asyncio.run(run())
+
+
+def test_a_node_of_another_cluster_is_not_answered() -> None:
+    async def run() -> None:
+        async with Pair("-b", CLUSTER) as pair:
+            pair.ask()
+            await pair.until(lambda: len(pair.answers) == 1)
+            assert pair.answers == [None]
+            assert pair.requests == []
+            assert pair.notes == ["a connection of a node is closed: its node is one of cluster -b"]
 
     asyncio.run(run())
 
