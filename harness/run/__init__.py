@@ -21,8 +21,8 @@ Phases: set-up → warm-up → faults → heal → recover → quiesce → final
   broken (unknown) and the run says nothing about the cluster.
 - What ends without having been asked to, what cannot be healed, a clock that jumps: an event at once, and an
   incident of the verdict (docs/checks.md, section 3). The program looks at nodes twice a second, and before
-  each start, so that healing hides no end. All of healing has a minute, and less where what runs the cluster
-  does not answer; then the load stops, and the run ends unknown.
+  each start, so that healing hides no end. All of healing has two minutes, and less where what runs the
+  cluster does not answer; then the load stops, and the run ends unknown.
 - Quiesce: all clients close, and LSO = HW within the transaction timeout + 1 s + 5 s; otherwise
   `stuck-lso`, and DescribeProducers names what the leaders still hold open: `hanging-txn`. Data
   partitions are the workload's and those of every other topic seen, except internal ones: `fresh-topic`

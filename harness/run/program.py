@@ -29,7 +29,7 @@ from nemesis.types import Environment
 
 WARMUP_S = 60.0
 """Every client must have worked once within this time."""
-HEAL_S = 60.0
+HEAL_S = 120.0
 """All of healing, with the end of the fault that is just being made, may take so long."""
 ASKED_S = 10.0
 """After so long healing is only waited for while what runs the cluster answers, and so long where the user
