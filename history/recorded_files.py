@@ -6,6 +6,8 @@ Inquest writes no links into a run folder. The folder itself may be a link, as `
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +35,8 @@ GROUP_ROWS: Final = 1 << 22
 
 
 def refuse_special(folder: Path) -> None:
-    """Refuse a run folder that holds anything but files and folders; one on a store holds nothing else.
+    """Refuse a run folder that holds anything but files and folders; one on a store holds nothing else. What
+    goes away meanwhile, as in a run that is being recorded, is left out.
 
     Raises: HistoryError, with the path; OSError.
     """
@@ -41,14 +44,26 @@ def refuse_special(folder: Path) -> None:
         return
     left = [str(folder)]
     while left:
-        with os.scandir(left.pop()) as entries:
-            for entry in entries:
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode):
-                    left.append(entry.path)
-                elif not stat.S_ISREG(mode):
-                    what = next((name for is_kind, name in KINDS if is_kind(mode)), "neither file nor folder")
-                    raise HistoryError(f"{entry.path}: {what}, which no recorded run has")
+        for path, mode in _modes(left.pop()):
+            if stat.S_ISDIR(mode):
+                left.append(path)
+            elif not stat.S_ISREG(mode):
+                what = next((name for is_kind, name in KINDS if is_kind(mode)), "neither file nor folder")
+                raise HistoryError(f"{path}: {what}, which no recorded run has")
+
+
+def _modes(folder: str) -> Iterator[tuple[str, int]]:
+    """What a folder holds, with the mode of each; nothing of what is not there."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        if error.errno not in storage.NOWHERE:
+            raise
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        with suppress(FileNotFoundError):
+            yield path, os.lstat(path).st_mode
 
 
 def regular(path: Path) -> Path:

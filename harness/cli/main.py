@@ -182,11 +182,13 @@ def check(
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
+    from history.recorded_files import refuse_special
     from history.seal import recorded
 
     folder = location(run)
     with reaching(folder), interruptible("the run folder is as it was"):
         if follow:
+            refuse_special(folder)
             _follow(folder)
         raise typer.Exit(judge(recorded(folder), Engine(master, without_spark)))
 

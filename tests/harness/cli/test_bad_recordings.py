@@ -365,3 +365,21 @@ def test_an_export_that_cannot_be_written(run: Run, tmp_path: Path, name: str, t
     ended = command("export", run.folder, "--to", to, "--output", OUTPUTS[name](tmp_path))
     no_traceback(ended)
     assert (ended.code, ended.out) == (64, "")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (piped("journal/5000.jsonl"), "a pipe"),
+        (piped("events.jsonl"), "a pipe"),
+        (linked("config.json", "/dev/zero"), "a link"),
+    ],
+)
+def test_a_run_that_is_followed(run: Run, damage: Damage, said: str) -> None:
+    damage(run)
+    refused(["check", run.folder, "--follow", "--without-spark"], said=[said])
+
+
+@pytest.mark.parametrize("name", ["none", LONG])
+def test_a_run_that_is_not_there_is_not_followed(tmp_path: Path, name: str) -> None:
+    refused(["check", tmp_path / name, "--follow"], said=["config.json"])
