@@ -5,12 +5,10 @@ record into it.
 """
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from checkers.catalogue import ANOMALIES
@@ -21,7 +19,7 @@ from core.files import written_into
 from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
 from harness.systems import NEVER, Early, system_of
-from history.run_folder import RESULTS, Run, write_atomically
+from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
 from nemesis.written import written
@@ -121,11 +119,10 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
 
     Raises: ConfigError, where it cannot be written; OSError, where the disk is full.
     """
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
     with written_into(results, "the results folder"):
         results.mkdir(parents=True, exist_ok=True)
-        run = Run(results / f"{stamp}-{config.workload}-{slug}-{config.seed}-{secrets.token_hex(4)}")
+        run = Run(results / unused_name(f"{config.workload}-{slug}-{config.seed}"))
         try:
             for folder in (run.folder, run.journal, run.cluster):
                 folder.mkdir()

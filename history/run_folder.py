@@ -1,7 +1,9 @@
 """The paths of a run folder, and writing files so that a crash never leaves half of one."""
 
 import os
+import secrets
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 from history import storage
@@ -43,6 +45,12 @@ class Run:
     def table(self, name: str) -> Path:
         """The file of a sealed table, or the folder of its units' files (`history.CLUSTERED`)."""
         return self.history / (name if name in ("sends", "reads") else f"{name}.parquet")
+
+
+def unused_name(text: str) -> str:
+    """A name that no other run has, on any machine and in any results folder: the second in UTC, what it
+    runs, and four random bytes."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{text}-{secrets.token_hex(4)}"
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -1,7 +1,6 @@
 """The command `inquest contract`: compare the model with a broker, by scenarios and random requests."""
 
 import random
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from core.errors import ExitCode, UsageError
 from core.files import written_into
 from core.terminal import show, show_lines
 from harness.cli.verdict import interruptible
-from history.run_folder import RESULTS
+from history.run_folder import RESULTS, unused_name
 
 
 def contract(
@@ -36,9 +35,8 @@ def contract(
 
     kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     version_of(kafka)  # refuses before a folder is made
-    folder = results / "contract" / f"{stamp}-{kafka}"
+    folder = results / "contract" / unused_name(kafka)
     with written_into(folder):
         folder.mkdir(parents=True)
     title = (

@@ -1,7 +1,6 @@
 """The command `inquest reproduce`: show a known bug of Kafka on real brokers, and that its twin does not."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from core.errors import UsageError
 from core.files import written_into
 from core.terminal import show, show_lines
 from harness.cli.verdict import interruptible
-from history.run_folder import RESULTS
+from history.run_folder import RESULTS, unused_name
 
 
 def reproduce(
@@ -40,8 +39,7 @@ def reproduce(
     version = kafka or bug.versions[good]
     if why := refused_version(version):
         raise UsageError(f"--kafka {version!r}: {why}")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    folder = results / "reproduced" / f"{stamp}-{name}-{'good' if good else 'bad'}"
+    folder = results / "reproduced" / unused_name(f"{name}-{'good' if good else 'bad'}")
     with written_into(folder):
         folder.mkdir(parents=True)
     show(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
