@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from core.config import RunConfig
+from core.flushing import DAY_MS, flushing
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 
@@ -28,7 +29,6 @@ OFFSETS: Final = "__consumer_offsets"
 POWER: Final = "power"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
-DAY_MS: Final = 86_400_000
 LIMITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
 """Units of the brokers' limits of retention (`log.retention.hours` …)."""
 
@@ -199,18 +199,18 @@ def log_settings(config: RunConfig, topic: str) -> LogSettings:
     copies = str(min(3, config.brokers))
     if topic == TRANSACTIONS:
         least = brokers.get("transaction.state.log.min.isr", str(min(2, int(copies))))
-        return LogSettings(min_isr=_number(least, 2), unclean=False, flushed_ns=_flushed_ns(config, {}))
+        return LogSettings(min_isr=_number(least, 2), unclean=False, flushed_ns=_flushed_ns(config, topic))
     if topic == OFFSETS:
         least = brokers.get(MIN_ISR, str(min(config.min_insync_replicas, int(copies))))
         elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
         return LogSettings(
-            min_isr=_number(least, 1), unclean=is_true(elects), flushed_ns=_flushed_ns(config, {})
+            min_isr=_number(least, 1), unclean=is_true(elects), flushed_ns=_flushed_ns(config, topic)
         )
     own = config.settings_of_topics()
     return LogSettings(
         min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
         unclean=is_true(own[UNCLEAN_ELECTION]),
-        flushed_ns=_flushed_ns(config, config.topic_settings),
+        flushed_ns=_flushed_ns(config, topic),
     )
 
 
@@ -223,18 +223,12 @@ def _number(setting: str, otherwise: int) -> int:
     return int(setting) if setting.strip().isdecimal() else otherwise
 
 
-def _flushed_ns(config: RunConfig, own: Mapping[str, str]) -> int:
-    """By messages: each one, or not at all. By time: the interval, that of the flusher, its first delay."""
-    brokers = config.broker_settings
-    messages = own.get("flush.messages", brokers.get("log.flush.interval.messages", ""))
-    if _number(messages, 0) == 1:
+def _flushed_ns(config: RunConfig, topic: str) -> int:
+    """By number: each record, or none for certain. By time: what the flusher takes at the latest."""
+    of = flushing(config, topic)
+    if of.each:
         return 0
-    scheduler = _number(brokers.get("log.flush.scheduler.interval.ms", ""), 0)
-    if not 0 < scheduler < DAY_MS:
-        return FOREVER  # the flusher never runs (Kafka's default)
-    interval = own.get("flush.ms", brokers.get("log.flush.interval.ms", str(scheduler)))
-    delay = _number(brokers.get("log.initial.task.delay.ms", ""), 30_000)
-    return 1_000_000 * (_number(interval, scheduler) + 2 * scheduler + delay) + SLACK_NS
+    return 1_000_000 * of.latest_ms + SLACK_NS if of.looks_ms else FOREVER
 
 
 def removes(config: RunConfig) -> bool:

@@ -9,6 +9,8 @@ errors         Errors that end a command with one sentence, and the exit codes o
                `inquest`.
 files          Files that a person names: those that are read whole, and folders to write
                into.
+flushing       When brokers flush the logs of a topic, by the settings of a run: what a loss
+               of power may take.
 generator      Generators: pure schedules of ops, and the random sources they draw
                from.
 java_hash      The hash by which Kafka places coordinators.

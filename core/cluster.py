@@ -294,6 +294,9 @@ class Killable(Revivable, Protocol):
 class Powered(Revivable, Protocol):
     """Nodes can lose their power: what was not flushed to disk is gone."""
 
+    def flushes_each(self) -> bool:
+        """Each record is flushed before it is acknowledged: a loss of power takes none."""
+
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """End all of them at once, and cut off tails of their logs that were not flushed; how many batches
         they lost. seed: of what is drawn; None = all that was not flushed is gone. Raises ClusterError."""

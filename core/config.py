@@ -348,6 +348,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "commit": "before",
         "expect": ("eos-loss",),
     },
+    # All brokers lose power at once, and each record was flushed before it was acknowledged: nothing is lost.
+    "flush-each": {"nemesis": "power:all", "broker_settings": {"log.flush.interval.messages": "1"}},
+    # Control. All brokers lose power at once, and flushing is left to the operating system, as by default:
+    # replication keeps nothing.
+    "power-all": {"nemesis": "power:all", "expect": ("lost-write",)},
     # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
     # the versions that can be run today.
     "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},

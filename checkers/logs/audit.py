@@ -257,6 +257,7 @@ class _Audit:
             # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
             lineage = elections(self.evidence, self.tp)
             excuse = "" if lineage.unknown and not log.died else lineage.may_lose(-1)
+            excuse = excuse or lineage.cut(log)
             if excuse:
                 self.judgement.doubt(ENDS, self.tp, f"{text}; {excuse}")
             else:
@@ -314,7 +315,7 @@ class _Audit:
                 continue
             known = "in-sync replicas have all offsets" if both else "both know all offsets to be committed"
             text = f"{found.differ()}; {known} below the high watermark {high}"
-            excuse = "" if lineage.unknown else lineage.may_lose(-1)
+            excuse = "" if lineage.unknown else lineage.may_lose(-1) or lineage.cut(main, log)
             if excuse:
                 self.judgement.doubt(COMMITTED, self.tp, f"{text}; {excuse}")
             else:

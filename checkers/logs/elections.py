@@ -10,13 +10,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.logs.metadata_rows import READ, Row, change, rows, state
+from checkers.logs.metadata_rows import READ, Row, change, record, rows, state
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import END, LOST_POWER, Evidence
 from model.accepting import partition_state
+from model.accepting.metadata_records import Config
 from model.protocol.messages import PartitionState
 
+MIN_ISR: Final = "min.insync.replicas"
 METADATA: Final = TopicPartition("__cluster_metadata", 0)
 
 
@@ -37,14 +39,16 @@ class Election:
 class Elections:
     """The leaders of a partition in the order of their epochs.
 
-    unknown: why the metadata log does not tell all of them, "" = it does. power: a node lost power in the
-    run. topics: how many topics had the name, one after the other. removed: the last of them was deleted.
-    in_sync: the in-sync replicas at the end. states: the partition's states, each with its time (ms).
+    unknown: why the metadata log does not tell all of them, "" = it does. powerless: replicas that lost power
+    in the run. minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it. topics:
+    how many topics had the name, one after the other. removed: the last of them was deleted. in_sync: the
+    in-sync replicas at the end. states: the partition's states, each with its time (ms).
     """
 
     found: Sequence[Election] = field(default=())
     unknown: str = ""
-    power: bool = False
+    powerless: frozenset[int] = frozenset()
+    minimum: int = 1
     topics: int = 1
     removed: bool = False
     in_sync: frozenset[int] = frozenset()
@@ -64,12 +68,17 @@ class Elections:
         not."""
         if self.unknown:
             return self.unknown
-        if self.power:
-            return "nodes lost power"
+        if len(self.powerless) >= self.minimum:
+            return f"nodes {', '.join(map(str, sorted(self.powerless)))} lost power"
         for one in self.found:
             if not one.clean and one.epoch > after_epoch:
                 return f"the election of leader epoch {one.epoch} was unclean"
         return ""
+
+    def cut(self, *logs: Replica) -> str:
+        """Why one of these logs may have lost its end, whatever others have, "" = none did."""
+        lost = sorted({log.node for log in logs} & self.powerless)
+        return f"node {lost[0]} lost power" if lost else ""
 
     def lacks(self, log: Replica) -> str:
         """Why the log that was judged may lack records that are committed and not lost, "" = it may not."""
@@ -92,28 +101,40 @@ class Elections:
 def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     """The leaders that the newest metadata log at the end of the run gave to a partition."""
     takes = evidence.table("takes")
-    power = LOST_POWER in takes["why"].to_pylist()
+    powerless = frozenset(row["node"] for row in takes.to_pylist() if row["why"] == LOST_POWER)
     if tp == METADATA:
-        return Elections(unknown="the quorum of the controllers elects its leader itself", power=power)
+        why = "the quorum of the controllers elects its leader itself"
+        return Elections(unknown=why, powerless=powerless)
     log = evidence.once(newest_log)
     if log is None:
-        return Elections(unknown="the evidence has no whole metadata log", power=power)
+        return Elections(unknown="the evidence has no whole metadata log", powerless=powerless)
     named = log.filter(pc.and_(pc.equal(log["topic"], tp.topic), pc.equal(log["name"], "TopicRecord")))
     ids = named["topic_id"].to_pylist()
     if not ids:
-        return Elections(unknown=f"the metadata log has no topic {tp.topic}", power=power)
+        return Elections(unknown=f"the metadata log has no topic {tp.topic}", powerless=powerless)
     mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
     found, states = _replayed(changes, tp)
     return Elections(
         found=found,
-        power=power,
+        powerless=powerless.intersection(
+            node for _, one in states for node in (*one.replicas, *one.isr, one.leader)
+        ),
+        minimum=_minimum(log, tp.topic),
         topics=len(ids),
         removed=removed,
         in_sync=frozenset(states[-1][1].isr if states else ()),
         states=states,
     )
+
+
+def _minimum(metadata: pa.Table, topic: str) -> int:
+    """The topic's own min.insync.replicas, by a metadata log; 1 where it does not have it."""
+    configs = metadata.filter(pc.equal(metadata["name"], "ConfigRecord"))
+    found = [one for row in rows(configs) if isinstance(one := record(row, {}), Config)]
+    values = [one.value for one in found if (one.topic, one.name) == (topic, MIN_ISR)]
+    return int(values[-1]) if values and values[-1] and values[-1].isdecimal() else 1
 
 
 def partition_count(evidence: Evidence, topic: str) -> int:

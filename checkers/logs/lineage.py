@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.judgement import Judgement, LogRule
 from checkers.logs.replicas import Array, Replica, compare, finding, replicas
+from checkers.windows import removes
+from core.config import recorded_config
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
 from history.reader import History
@@ -63,12 +65,13 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
     """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
     judgement = Judgement()
     acknowledged = _acknowledged(history) if history is not None else {}
+    kept = _kept(history) if history is not None else frozenset()
     read = _read(evidence)
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
         logs = replicas(evidence, tp)
-        lineage = _Lineage(tp, logs, elections(evidence, tp), judgement)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, judgement)
         lineage.epochs_given()
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
@@ -88,7 +91,13 @@ class _Lineage:
     tp: TopicPartition
     logs: list[Replica]
     elections: Elections
+    kept: bool
+    """Nothing removes records from the log's beginning."""
     judgement: Judgement
+
+    def start(self, main: Replica) -> int:
+        """Below, records may have been removed, or compacted."""
+        return main.compacted if self.kept else max(main.start, main.compacted)
 
     def epochs_given(self) -> None:
         """Leader epochs of batches against those that the metadata log gave."""
@@ -119,7 +128,7 @@ class _Lineage:
         if found.right >= log.count:
             return
         offset = int(log.whole["base"][found.right])
-        if offset >= high or offset < main.start:
+        if offset >= high or (offset < main.start and not self.kept):
             return
         text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
         epoch = int(log.whole["leader_epoch"][found.right])
@@ -129,7 +138,7 @@ class _Lineage:
         """Where clients have it that their records are."""
         base, last = main.whole["base"], main.whole["last"]
         offset = sent["offset"]
-        kept = offset >= max(main.start, main.compacted)
+        kept = offset >= self.start(main)
         self.judgement.asked[ACKNOWLEDGED.name] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
         here = np.clip(at, 0, max(0, main.count - 1))
@@ -158,7 +167,7 @@ class _Lineage:
         base, last = main.whole["base"], main.whole["last"]
         columns = {name: positions[name].to_numpy() for name in ("committed", "epoch", "ms")}
         offset = columns["committed"] - 1
-        kept = offset >= max(main.start, main.compacted)
+        kept = offset >= self.start(main)
         self.judgement.asked[CONSUMED.name] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
         here = np.clip(at, 0, max(0, main.count - 1))
@@ -190,6 +199,13 @@ class _Lineage:
 
     def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
         self.judgement.refuse(finding(rule, self.tp, offset, logs, text))
+
+
+def _kept(history: History) -> frozenset[str]:
+    """Topics of the run from whose logs nothing removes records."""
+    if history.config.get("imported") or removes(recorded_config(history.run.config)):
+        return frozenset()
+    return frozenset(row["topic"] for row in history.tables["tps"].to_pylist())
 
 
 def _read(evidence: Evidence) -> dict[TopicPartition, pa.Table]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from core.cluster import Address, Cut, Endpoint, Listener, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.flushing import flushes_each
 from core.terminal import say
 from harness.kafka import broker_config
 from harness.kafka.addresses import LOOPBACK, address, reserve
@@ -232,13 +233,17 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._ends.asked(nodes)
         kill_all(self._made(nodes))
 
+    def flushes_each(self) -> bool:
+        """See `Powered`."""
+        return flushes_each(self._config)
+
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """SIGKILL to all of them at once; then their logs lose what was not flushed (`power`)."""
         ended = self._made(nodes)
         self._ends.asked(nodes)
         kill_all(ended)
         try:
-            lost = lose_unflushed(ended, seed, self._copies)
+            lost = lose_unflushed(ended, seed, self._copies, self._config)
         except OSError as error:
             raise ClusterError(f"no power loss: {error}") from error
         self._powerless.update(nodes)

@@ -1,20 +1,27 @@
 """Power losses of nodes: what they had not flushed to disk is cut off their logs.
 
 What a killed broker wrote is in the page cache of the host and survives it, so the loss is made: of each log
-the batches behind its recovery point (`recovery-point-offset-checkpoint`: up to there the broker had flushed)
-are gone from a place that is drawn, and the aborted index of that segment, which recovery makes again. What
-Kafka itself flushes is kept: the metadata log (Raft), closed segments, checkpoints. A node that was killed
-has no `.kafka_cleanshutdown`, so it recovers its logs when it starts.
+the batches that may not have been flushed are gone from a place that is drawn, and the aborted index of that
+segment, which recovery makes again. What Kafka itself flushes is kept: the metadata log (Raft), closed
+segments, checkpoints; what lies before the recovery point (`recovery-point-offset-checkpoint`); and what the
+settings of the topic have flushed since that checkpoint was written, which is a second old, or older where
+the broker had just started. A node that was killed has no `.kafka_cleanshutdown`, so it recovers its logs
+when it starts.
 """
 
 import random
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from core.config import RunConfig
 from core.errors import ClusterError
+from core.flushing import Flushing, flushing
 from core.generator import source
 from harness.evidence import checkpoints, metadata_records, segments
 from harness.evidence.damage import Damages
@@ -40,20 +47,21 @@ class Cut:
     batches: int
 
 
-def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Path) -> int:
-    """Cut the logs of nodes that were killed; how many batches they lost.
+def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Path, config: RunConfig) -> int:
+    """Cut the logs of nodes that were killed just now; how many batches they lost.
 
     seed: of what is drawn, for each log of each node; None = all that was not flushed is gone. copies: a
-    folder that exists only while nodes are copied. Raises: ClusterError, OSError; no log was cut, unless the
-    engine failed in the middle.
+    folder that exists only while nodes are copied. config: of the run. Raises: ClusterError, OSError; no log
+    was cut, unless the engine failed in the middle.
     """
     found: dict[int, list[Cut]] = {}
+    killed_ms = time.time_ns() // 1_000_000
 
     def look(node: NodeContainer) -> None:
         folder = copies / str(node.number)
         copy_data(node.own, folder, LIMIT)
         rng = None if seed is None else source(seed, "power", node.number)
-        found[node.number] = cuts(folder, rng)
+        found[node.number] = cuts(folder, rng, config, killed_ms)
 
     def cut(node: NodeContainer) -> None:
         folder = copies / str(node.number)
@@ -73,8 +81,9 @@ def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Pat
     return sum(one.batches for every in found.values() for one in every)
 
 
-def cuts(folder: Path, rng: random.Random | None) -> list[Cut]:
-    """What each log of a data directory loses; nothing is changed. Raises: ClusterError, OSError."""
+def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: int) -> list[Cut]:
+    """What each log of a data directory loses; nothing is changed. killed_ms: when its node ended, in ms of
+    the wall's clock. Raises: ClusterError, OSError."""
     damages, points = Damages(), {}
     if (path := folder / RECOVERY_POINTS).exists():
         points = checkpoints.offsets(path, damages)
@@ -87,18 +96,18 @@ def cuts(folder: Path, rng: random.Random | None) -> list[Cut]:
             continue
         rows = points.get((place["topic"], int(place["partition"])))
         flushed = rows["value"][0].as_py() if rows is not None else 0
-        if cut := _cut(log, flushed, rng):
+        if cut := _cut(log, flushed, rng, flushing(config, place["topic"]), killed_ms):
             found.append(cut)
     return found
 
 
-def _cut(log: Path, flushed: int, rng: random.Random | None) -> Cut | None:
-    """What one log loses behind the offset that it had flushed; None = it has nothing to lose."""
+def _cut(log: Path, checkpoint: int, rng: random.Random | None, of: Flushing, killed_ms: int) -> Cut | None:
+    """What one log loses; None = nothing. checkpoint: up to there it had flushed for certain."""
     named = [path for path in log.glob("*.log") if SEGMENT.fullmatch(path.name)]
-    if not named:
+    if not named or of.each:
         return None
     newest = segments.read(max(named))
-    unflushed = newest.positions[newest.headers["base"] >= flushed]
+    unflushed = newest.positions[_first_unflushed(newest, checkpoint, of, killed_ms) :]
     if not unflushed.size:
         return None
     way = rng.choice(WAYS) if rng else "whole"
@@ -108,6 +117,21 @@ def _cut(log: Path, flushed: int, rng: random.Random | None) -> Cut | None:
         end = int(unflushed[first + 1]) if first + 1 < unflushed.size else len(newest.data)
         at = rng.randrange(at + 1, end)
     return Cut(newest.path, at, int(unflushed.size) - first)
+
+
+def _first_unflushed(newest: segments.Segment, checkpoint: int, of: Flushing, killed_ms: int) -> int:
+    """The number of the first batch of a segment from which on batches may not have been flushed."""
+    batches = segments.native_columns(newest.headers)
+    first = int(np.searchsorted(batches["base"], checkpoint))
+    if not len(batches["base"]):
+        return first
+    if of.records:  # fewer than that were left unflushed after each append
+        end = int(batches["base"][-1] + batches["last_delta"][-1]) + 1
+        first = max(first, int(np.searchsorted(batches["base"], end - of.records + 1)))
+    if of.looks_ms:
+        old = np.flatnonzero(batches["max_timestamp"] < killed_ms - of.after_ms)
+        first = max(first, int(old.max(initial=-1)) + 1)
+    return first
 
 
 def _begin(cut: Cut) -> bytes:

@@ -248,6 +248,10 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         for node in nodes:
             self._made(node).wait()
 
+    def flushes_each(self) -> bool:
+        """See `Powered`."""
+        return self._settings.flush_every == 1
+
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """SIGKILL; at its next start a node finds what it had flushed, and nothing is drawn."""
         await self.kill(nodes)

@@ -84,6 +84,10 @@ class ModelContainers(KafkaCluster):
             self._stand_between(one)
         self._powerless.difference_update(one.number for one in down)
 
+    def flushes_each(self) -> bool:
+        """See `Powered`."""
+        return self._settings.flush_every == 1
+
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """See the class; nothing is drawn."""
         await self.kill(nodes)

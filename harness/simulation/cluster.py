@@ -15,6 +15,7 @@ from core.client_settings import SessionSpec
 from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Roles, Toxic
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.flushing import flushes_each
 from core.op import Isolation, TopicPartition
 from core.wire import Rule, Seen
 from harness.simulation.admin import Administered
@@ -55,8 +56,9 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "producer.id.expiration.ms": lambda s, ms: replace(s, producer_id_expiration_ms=ms),
     "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
     "transactional.id.expiration.ms": lambda s, ms: replace(s, transactional_id_expiration_ms=ms),
+    "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
 }
-"""Settings of brokers that the model has, all in milliseconds and above 0, and how each is set."""
+"""Settings of brokers that the model has, all above 0, times in milliseconds; how each is set."""
 JOIN_GRACE_MS = 3_000
 """The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
@@ -263,6 +265,10 @@ class SimulatedCluster(Administered):
         """SIGKILL."""
         for node in nodes:
             self.sim[node].kill()
+
+    def flushes_each(self) -> bool:
+        """See `Powered`."""
+        return flushes_each(self.config)
 
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """Power off: a node keeps what it had flushed, and nothing is drawn."""

@@ -16,12 +16,15 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
-    """Raises: NoEffect, where nothing was lost."""
+    """Raises: NoEffect, where nothing was lost that might have been."""
     assert isinstance(env.cluster, Powered)
     lost = await env.cluster.lose_power(hit.nodes, hit.step.seed)
-    if not lost:
+    if not lost and not env.cluster.flushes_each():
         raise NoEffect(f"{hit.text}: all that they had written was flushed")
-    hit = replace(hit, text=f"{hit.text}: {lost} batches that were not flushed are gone")
+    gone = (
+        f"{lost} batches that were not flushed are gone" if lost else "each record was flushed, none is gone"
+    )
+    hit = replace(hit, text=f"{hit.text}: {gone}")
     env.down.append(hit)
     return hit
 
@@ -31,9 +34,11 @@ POWER = Nemesis(
     doc="""\
 Brokers lose power, and are started again later: tails of their logs that were not flushed are gone.
 
-Each log of a real broker loses its batches behind the recovery point, or a drawn end of them, which may
-begin inside a batch. A modelled broker loses all that was not flushed. The metadata log is flushed always
-(Raft). A power loss that takes no batch has failed.
+Each log of a real broker loses the batches of its newest segment that its settings leave unflushed, or a
+drawn end of them, which may begin inside a batch: those behind the recovery point, but none where each
+record is flushed, no more than `flush.messages` - 1 records, and none older than `flush.ms` where a flusher
+runs. A modelled broker loses all that was not flushed. The metadata log is flushed always (Raft). A power
+loss that takes no batch has failed, unless each record is flushed (`log.flush.interval.messages` 1).
 
 What Kafka does: it answers when enough replicas have a record in memory, and leaves flushing to the
 operating system; replication is what keeps records. A broker that was not shut down in order comes

@@ -138,6 +138,11 @@ class Recording(Recorder):
         self.dead.update(done)
         self.told("kill", nodes)
 
+    each_flushed = False
+
+    def flushes_each(self) -> bool:
+        return self.each_flushed
+
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         done = self.works("lose_power", nodes)
         self.frozen.difference_update(done)

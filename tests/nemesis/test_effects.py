@@ -273,6 +273,15 @@ def test_a_power_loss_that_takes_nothing_has_failed() -> None:
     assert cluster.whole
 
 
+def test_a_power_loss_that_can_take_nothing_is_one_all_the_same() -> None:
+    cluster = Recording()
+    cluster.unflushed, cluster.each_flushed = 0, True
+    assert hit(cluster, "power:all", stage=stage_of(cluster)).text.endswith(
+        ": each record was flushed, none is gone"
+    )
+    assert not cluster.whole
+
+
 def test_a_half_open_link_that_stops_no_connection_has_failed() -> None:
     cluster, clients = Recording(), RecordingClients()
     stage = stage_of(cluster, clients)

@@ -1,5 +1,6 @@
 """Ring 3, records: each rule fires at its place, and is silent on the same logs without the fault."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,35 @@ def test_an_unclean_election_before_excuses_nothing() -> None:
     made["metadata"][2]["isr"] = [1, 2]
     made["ends"][0]["value"] = 6
     assert places(judge(Evidence(tables(made)), None)) == [("committed-kept", 5)]
+
+
+@pytest.mark.parametrize(
+    ("powerless", "minimum", "found"),
+    [((1, 2), "2", False), ((1,), "2", True), ((1,), None, False), ((9,), None, True)],
+)
+def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
+    powerless: tuple[int, ...], minimum: str | None, found: bool
+) -> None:
+    made = clean()
+    made["ends"][0]["value"] = 6
+    made["takes"] += [{"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in powerless]
+    if minimum:
+        body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": minimum}
+        last = made["metadata"][-1]
+        made["metadata"].append(
+            {**dict.fromkeys(last), **{k: last[k] for k in ("take", "node", "snapshot")}}
+            | {"offset": last["offset"] + 1, "name": "ConfigRecord", "body": json.dumps(body)}
+        )
+    judged = judge(Evidence(tables(made)), None)
+    assert bool(judged.findings) is found
+    assert found or "lost power" in judged.doubts[0].why
+
+
+def test_records_below_the_start_of_the_log_are_lost_where_nothing_removes_any(tmp_path: Path) -> None:
+    made = clean()
+    history = sent(tmp_path, 9)
+    whole = judge(Evidence(tables(made)), history)
+    made["partitions"] = [row | {"start": 8} for row in made["partitions"]]
+    made["batches"] = [row for row in made["batches"] if row["base"] >= 8]
+    moved = judge(Evidence(tables(made)), history)
+    assert moved.asked["acknowledged-held"] == whole.asked["acknowledged-held"]

@@ -6,15 +6,21 @@ import shutil
 import tarfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.config import RunConfig
 from core.errors import ClusterError
 from harness.evidence import segments
 from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.power import RECOVERY_POINTS, cuts, lose_unflushed
 from tests.harness.evidence.conftest import NODE
 from tests.harness.kafka.test_evidence import Ended, Sdk
+
+CONFIG = RunConfig(seed=0)
+NOW_MS = 2**62
+"""Long after the files were written."""
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def test_a_log_ends_at_a_batch_inside_one_or_where_it_was_flushed(node: Path) ->
     flushed(node)
     ways = Counter[str]()
     for seed in range(40):
-        for one in cuts(node, random.Random(seed)):
+        for one in cuts(node, random.Random(seed), CONFIG, NOW_MS):
             assert one.path.parent.name != "__cluster_metadata-0"
             places = begins(one.path)
             assert 0 <= one.size < places[-1]
@@ -49,7 +55,7 @@ def test_a_log_ends_at_a_batch_inside_one_or_where_it_was_flushed(node: Path) ->
 
 def test_the_same_seed_cuts_the_same(node: Path) -> None:
     flushed(node)
-    assert cuts(node, random.Random(5)) == cuts(node, random.Random(5))
+    assert cuts(node, random.Random(5), CONFIG, NOW_MS) == cuts(node, random.Random(5), CONFIG, NOW_MS)
 
 
 def test_what_was_flushed_stays(node: Path) -> None:
@@ -60,7 +66,7 @@ def test_what_was_flushed_stays(node: Path) -> None:
     topic, _, partition = longest.parent.name.rpartition("-")
     flushed(node, f"{topic} {partition} {segment.headers['base'][middle]}")
     for seed in range(20):
-        sizes = {one.path: one.size for one in cuts(node, random.Random(seed))}
+        sizes = {one.path: one.size for one in cuts(node, random.Random(seed), CONFIG, NOW_MS)}
         assert sizes[longest] >= segment.positions[middle]
     everything = [
         " ".join([*path.parent.name.rsplit("-", 1), str(segments.read(path).headers["base"].max() + 99)])
@@ -68,13 +74,67 @@ def test_what_was_flushed_stays(node: Path) -> None:
         if len(begins(path)) > 1
     ]
     flushed(node, *everything)
-    assert cuts(node, random.Random(1)) == []
+    assert cuts(node, random.Random(1), CONFIG, NOW_MS) == []
 
 
 def test_without_readable_recovery_points_nothing_is_cut(node: Path) -> None:
     (node / RECOVERY_POINTS).write_text("no checkpoint\n")
     with pytest.raises(ClusterError, match="no recovery points"):
-        cuts(node, random.Random(1))
+        cuts(node, random.Random(1), CONFIG, NOW_MS)
+
+
+def log_of(node: Path, *, internal: bool) -> Path:
+    """The log of a data topic, or of an internal one, that has the most batches."""
+    logs = [path for path in node.glob("*/*.log") if path.parent.name != "__cluster_metadata-0"]
+    logs = [path for path in logs if path.parent.name.startswith("__") is internal]
+    return max(logs, key=lambda path: len(begins(path)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "data", "internal"),
+    [
+        ({}, True, True),
+        ({"topic_settings": {"flush.messages": "1"}}, False, True),
+        ({"broker_settings": {"log.flush.interval.messages": "1"}}, False, False),
+        ({"broker_settings": {"log.flush.interval.messages": "1"},
+          "topic_settings": {"flush.messages": "9999"}}, True, False),
+    ],
+)  # fmt: skip
+def test_nothing_is_cut_where_each_record_is_flushed(
+    node: Path, settings: dict[str, Any], data: bool, internal: bool
+) -> None:
+    flushed(node)
+    hit = {one.path for one in cuts(node, None, RunConfig(seed=0, **settings), NOW_MS)}
+    assert (log_of(node, internal=False) in hit, log_of(node, internal=True) in hit) == (data, internal)
+
+
+def test_fewer_records_than_a_log_collects_before_it_is_flushed_are_cut(node: Path) -> None:
+    flushed(node)
+    longest = log_of(node, internal=False)
+    headers = segments.read(longest).headers
+    end = int(headers["base"][-1] + headers["last_delta"][-1]) + 1
+    for records in (2, 5, end - 1, end + 5):
+        config = RunConfig(seed=0, topic_settings={"flush.messages": str(records)})
+        sizes = {one.path: one.size for one in cuts(node, None, config, NOW_MS)}
+        places = begins(longest)
+        kept = headers["base"][places.index(sizes[longest])] if longest in sizes else end
+        assert kept >= end - (records - 1)
+        assert kept == min((int(base) for base in headers["base"] if base > end - records), default=end)
+
+
+def test_what_a_flusher_has_taken_stays(node: Path) -> None:
+    flushed(node)
+    longest = log_of(node, internal=False)
+    segment = segments.read(longest)
+    times = segment.headers["max_timestamp"]
+    brokers = {"log.flush.scheduler.interval.ms": "500", "log.flush.interval.ms": "2000"}
+    config = RunConfig(seed=0, broker_settings=brokers)
+    assert cuts(node, None, config, NOW_MS) == []
+    middle = len(times) // 2
+    sizes = {one.path: one.size for one in cuts(node, None, config, int(times[middle]) + 2001)}
+    assert sizes.get(longest, segment.positions[-1]) > segment.positions[middle]
+    sizes = {one.path: one.size for one in cuts(node, None, config, int(times.min()) + 2000)}
+    assert sizes[longest] == 0
 
 
 class Disk(Sdk):
@@ -104,7 +164,7 @@ def ended(number: int, disk: Disk) -> NodeContainer:
 def test_each_node_loses_its_own_and_what_is_left_is_the_begin(tmp_path: Path, node: Path) -> None:
     flushed(node)
     disks = {1: Disk(node), 2: Disk(node)}
-    lost = lose_unflushed([ended(n, disk) for n, disk in disks.items()], 3, tmp_path / "copies")
+    lost = lose_unflushed([ended(n, disk) for n, disk in disks.items()], 3, tmp_path / "copies", CONFIG)
     assert lost > 0
     assert not (tmp_path / "copies").exists()
     for disk in disks.values():
@@ -122,7 +182,7 @@ def test_each_node_loses_its_own_and_what_is_left_is_the_begin(tmp_path: Path, n
 def test_without_a_seed_all_that_was_not_flushed_is_gone(tmp_path: Path, node: Path) -> None:
     flushed(node)
     disk = Disk(node)
-    lost = lose_unflushed([ended(1, disk)], None, tmp_path / "copies")
+    lost = lose_unflushed([ended(1, disk)], None, tmp_path / "copies", CONFIG)
     assert lost == sum(len(begins(node / path)) - 1 for path in disk.put if path.endswith(".log"))
     assert set(disk.put.values()) == {b""}
 
@@ -131,5 +191,5 @@ def test_where_one_node_cannot_be_read_none_is_cut(tmp_path: Path, node: Path) -
     flushed(node)
     whole, broken = Disk(node), Disk(node, "engine")
     with pytest.raises(ClusterError, match="the container is gone"):
-        lose_unflushed([ended(1, whole), ended(2, broken)], 3, tmp_path / "copies")
+        lose_unflushed([ended(1, whole), ended(2, broken)], 3, tmp_path / "copies", CONFIG)
     assert whole.put == {}
