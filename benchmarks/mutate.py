@@ -46,6 +46,7 @@ HEAVY: Final = ("numpy", "pyarrow", "pyarrow.parquet", "pyarrow.compute", "pydan
 """What children need and is not of the repository."""
 WORDS: Final = frozenset({"sentence", "text", "__str__", "example", "summary", "more", "wanted"})
 """Functions of these names write for people or fetch witnesses: they decide nothing."""
+UNLIMITED_S: Final = 3600.0
 SLACK_S: Final = 60.0
 """Tests of a mutant may take this much longer than three times what they take without one."""
 
@@ -292,21 +293,20 @@ class Copy:
         begin = time.perf_counter()
         place = self.folder / mutant.path
         whole = place.read_text()
-        tests = stages(mutant.path)
-        for stage in tests:
+        killed = ""
+        for stage in stages(mutant.path):
             if stage not in self._limits:
                 start = time.perf_counter()
-                if failed := self._failed(stage, 1800.0):
+                if failed := self._failed(stage, UNLIMITED_S):
                     raise SystemExit(f"{failed} fails without a mutant")
                 self._limits[stage] = 3 * (time.perf_counter() - start) + SLACK_S
-        killed = ""
-        try:
-            place.write_text(changed(whole, mutant.number))
-            for stage in tests:
-                if killed := self._failed(stage, self._limits[stage]):
-                    break
-        finally:
-            place.write_text(whole)
+            try:
+                place.write_text(changed(whole, mutant.number))
+                killed = self._failed(stage, self._limits[stage])
+            finally:
+                place.write_text(whole)
+            if killed:
+                break
         seconds = round(time.perf_counter() - begin, 1)
         return Outcome(name=mutant.name, path=mutant.path, line=mutant.line, killed=killed, seconds=seconds)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
 
 from checkers.logs.answers import RULES, judge
 from checkers.logs.judgement import Judgement
 from core.op import Outcome
 from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
-from history.tables import TABLES
+from history.tables import OPEN, TABLES
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_decisions import LOG, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Op, Process, Send
@@ -95,6 +96,72 @@ def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
     history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL))
     (finding,) = judged(logs(second_commits=True), history).findings
     assert (finding.rule, finding.offset, finding.producer_id) == ("answers-decided", 5, PRODUCER)
+
+
+def client_of(tmp_path: Path, begin_ms: int, end_ms: int, outcome: Outcome, **more: int) -> History:
+    """One process with one transaction between these moments of the run."""
+    history = clients(tmp_path, (1, outcome), **more)
+    rows = history.tables["ops"].to_pylist()
+    times = {"invoke_ns": begin_ms * 10**6, "complete_ns": end_ms * 10**6}
+    ops = pa.Table.from_pylist([row | times for row in rows], TABLES["ops"])
+    return replace(history, tables={**history.tables, "ops": ops})
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "wrong"),
+    [(900, 997, 0), (900, 996, 1), (1007, 1200, 0), (1008, 1200, 1), (1001, 1003, 0)],
+)
+def test_a_commit_that_was_decided_while_its_client_waited_but_for_the_clocks(
+    tmp_path: Path, begin_ms: int, end_ms: int, wrong: int
+) -> None:
+    """It was decided at 1002 ms; two clocks may differ by 5 ms."""
+    assert len(found(logs(), client_of(tmp_path, begin_ms, end_ms, OK))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "wrong"),
+    [(1995, 2007, 1), (1996, 2007, 0), (1995, 2006, 0), (1100, 1900, 0), (2300, 2400, 0)],
+)
+def test_a_commit_that_began_and_ended_while_its_client_aborted(
+    tmp_path: Path, begin_ms: int, end_ms: int, wrong: int
+) -> None:
+    """It began at 2000 ms and was decided at 2002 ms."""
+    assert len(found(logs(second_commits=True), client_of(tmp_path, begin_ms, end_ms, FAIL))) == wrong
+
+
+def test_a_commit_of_another_epoch_is_not_the_aborted_transaction(tmp_path: Path) -> None:
+    history = client_of(tmp_path, 1900, 2400, FAIL, epoch=3)
+    assert [rule for rule, _ in found(logs(second_commits=True), history)] == ["identities-logged"]
+
+
+def test_what_a_client_learned_of_its_identity_after_the_end_says_nothing_of_a_transaction(
+    tmp_path: Path,
+) -> None:
+    history = client_of(tmp_path, 1900, 2400, FAIL)
+    (known,) = history.tables["producers"].to_pylist()
+    for ns, asked in ((2400 * 10**6, 1), (2400 * 10**6 + 1, 0)):
+        producers = pa.Table.from_pylist([known | {"ns": ns}], TABLES["producers"])
+        later = replace(history, tables={**history.tables, "producers": producers})
+        assert judged(logs(second_commits=True), later).asked["answers-decided"] == asked
+
+
+def test_which_transactions_have_an_answer_that_the_log_must_have(tmp_path: Path) -> None:
+    """One without an end, without records, or outside of a transaction has none."""
+    history = client_of(tmp_path, 100, 200, OK)
+    (op,) = history.tables["ops"].to_pylist()
+    for changed, wrong in (({}, 1), ({"complete_ns": OPEN}, 0), ({"n_sends": 0}, 0), ({"txn": 0}, 0)):
+        ops = pa.Table.from_pylist([op | changed], TABLES["ops"])
+        assert len(found(logs(), replace(history, tables={**history.tables, "ops": ops}))) == wrong
+
+
+def test_an_identity_that_a_client_does_not_have_yet_is_not_asked(tmp_path: Path) -> None:
+    history = clients(tmp_path, (COMMITS_S, OK))
+    (known,) = history.tables["producers"].to_pylist()
+    for changed in ({"producer_id": -1}, {"producer_epoch": -1}):
+        rows = pa.Table.from_pylist([known | changed], TABLES["producers"])
+        whole = judged(logs(), replace(history, tables={**history.tables, "producers": rows}))
+        assert not whole.findings
+        assert not whole.asked["identities-logged"]
 
 
 def test_an_epoch_that_the_log_does_not_have(tmp_path: Path) -> None:

@@ -134,6 +134,18 @@ def test_a_marker_of_the_other_result() -> None:
     ]
 
 
+def test_markers_of_both_results_in_the_one_partition_of_a_transaction() -> None:
+    """An ABORT that no decision explains ends the records, and the COMMIT of the decision follows."""
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, start_ms=300)
+    cluster.records(P0, 301)
+    wrong = cluster.marker(P0, 302, "ABORT", epoch=0)
+    cluster.coordinator("PrepareCommit", 303, P0, start_ms=300)
+    cluster.marker(P0, 304, "COMMIT")
+    cluster.coordinator("CompleteCommit", 305, start_ms=300)
+    assert ("decisions-agree", P0, wrong) in places(cluster.judged())
+
+
 def test_the_same_result_as_an_older_decision_is_no_excuse_for_a_marker_that_ends_records() -> None:
     cluster = clean()
     marker = cluster.made["control"][-1]

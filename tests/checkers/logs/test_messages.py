@@ -103,6 +103,54 @@ def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: C
     assert found.findings[0].offset >= 0
 
 
+def up_to(tables: Tables, node: int, topic: str, partition: int, offset: int) -> None:
+    """A follower never asked for more of a partition than what begins at an offset."""
+    asked = kept(tables["frames"], pc.and_(pc.equal(tables["frames"]["client"], node), of_api(tables, FETCH)))
+    known = set(asked["number"].to_pylist())
+    parts = tables["frame_parts"].to_pylist()
+    for row in parts:
+        if row["number"] in known and (row["topic"], row["partition"]) == (topic, partition):
+            row["offset"] = min(row["offset"], offset)
+    tables["frame_parts"] = pa.Table.from_pylist(parts, schema("frame_parts"))
+
+
+@pytest.mark.parametrize("follows", [0, 1])
+def test_a_follower_has_a_batch_once_it_asks_for_what_follows(case: Case, follows: int) -> None:
+    """Asking for the last record of a batch is not enough."""
+    frames = {row["number"]: row for row in case.evidence.table("frames").to_pylist()}
+    parts = [row | frames[row["number"]] for row in case.evidence.table("frame_parts").to_pylist()]
+    produced = [row for row in parts if row["api"] == PRODUCE]
+    keys = ("connection", "correlation", "topic", "partition")
+    records = {tuple(row[key] for key in keys): row["records"] for row in produced if not row["answer"]}
+    answer = next(
+        row
+        for row in produced
+        if row["answer"] and not row["error"] and records.get(tuple(row[key] for key in keys), 0) > 1
+    )
+    last = answer["offset"] + records[tuple(answer[key] for key in keys)] - 1
+    place = answer["topic"], answer["partition"]
+    follower = next(node for node in (1, 2, 3) if node != answer["server"])
+    found = case.judged(lambda tables: up_to(tables, follower, *place, last + follows))
+    refused = {
+        one.offset
+        for one in found.findings
+        if one.rule == REPLICATED.name and (one.tp.topic, one.tp.partition) == place
+    }
+    assert (answer["offset"] in refused) is not bool(follows)
+
+
+@pytest.mark.parametrize("follows", [0, 1])
+def test_a_follower_has_a_decision_once_it_asks_for_what_follows(case: Case, follows: int) -> None:
+    whole = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
+    one = next(each for each in whole.findings if each.rule == MARKERS_COMMITTED.name)
+    offset = one.offset + follows
+    found = case.judged(lambda tables: up_to(tables, 2, TOPIC, one.tp.partition, offset))
+    refused = {
+        each.offset for each in found.findings if each.rule == MARKERS_COMMITTED.name and each.tp == one.tp
+    }
+    assert (one.offset in refused) is not bool(follows)
+
+
 def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(case: Case) -> None:
     """Node 2 never fetches, but node 3 fetched everything from it first, as if node 2 had led."""
 
