@@ -98,9 +98,9 @@ def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
     assert (finding.rule, finding.offset, finding.producer_id) == ("answers-decided", 5, PRODUCER)
 
 
-def client_of(tmp_path: Path, begin_ms: int, end_ms: int, outcome: Outcome, **more: int) -> History:
+def client_of(tmp_path: Path, begin_ms: int, end_ms: int, outcome: Outcome, epoch: int = 0) -> History:
     """One process with one transaction between these moments of the run."""
-    history = clients(tmp_path, (1, outcome), **more)
+    history = clients(tmp_path, (1, outcome), epoch=epoch)
     rows = history.tables["ops"].to_pylist()
     times = {"invoke_ns": begin_ms * 10**6, "complete_ns": end_ms * 10**6}
     ops = pa.Table.from_pylist([row | times for row in rows], TABLES["ops"])
