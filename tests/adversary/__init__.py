@@ -7,6 +7,7 @@ classes        The judge's rules, class by class; groups and cycles have modules
 clients        Lone clients of the small Kafka.
 compare        Judge against checker: differences, shrunk, as text.
 cycle_classes  The judge's rules about cycles of dependencies.
+excuses        Windows in which a log may have lost its end, and what they excuse.
 facts          The words of docs/checks.md, section 1.
 faults         Faults that let Kafka lose what it may lose, and planted bugs.
 group_classes  The judge's rules about groups, copies and transactional ids.

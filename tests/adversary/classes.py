@@ -9,6 +9,7 @@ from itertools import pairwise
 from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
 from tests.adversary.cycle_classes import cycles
+from tests.adversary.excuses import EVER, TEN_S, Span
 from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
     double_assignment,
@@ -20,7 +21,7 @@ from tests.adversary.group_classes import (
     phantom_commit,
     zombie_write,
 )
-from tests.adversary.rows import Row
+from tests.adversary.rows import Key, Row
 
 ACKS = {0: "0", 1: "1", -1: "all"}
 
@@ -31,7 +32,24 @@ def lost_write(f: Facts) -> Found:
             continue
         doubtful = send["txn"] and send["op_outcome"] == INFO and not f.seen(send)
         if f.portable or not doubtful:  # else no client learned of a commit: it is torn off
-            yield ("lost-write", send["tp"], send["value"]), {ACKS[f.acks(send)]}
+            key: Key = ("lost-write", send["tp"], send["value"])
+            until = min(
+                (
+                    t["ack_ns"]
+                    for t in f.sends
+                    if t["tp"] == send["tp"]
+                    and t["place"] > send["offset"] >= 0
+                    and t["ack_ns"] >= 0
+                    and any(
+                        r["phase"] == Phase.FINAL and r["offset"] == t["place"]
+                        for r in f.reads_of[t["tp"], t["value"]]
+                    )
+                ),
+                default=EVER,
+            )
+            span = Span(send["invoke_ns"], until, (send["tp"],), weak=f.weak(send), acked=send["ack_ns"])
+            f.spans[key].append(span)
+            yield key, {f.promised(send, lost=True)}
 
 
 def passed_over(f: Facts, send: Row) -> bool:
@@ -46,6 +64,11 @@ def passed_over(f: Facts, send: Row) -> bool:
     return bool(places) and max(places) <= bound and not got
 
 
+def _acked(send: Row) -> int:
+    """When a send was acknowledged; for ever where it was not."""
+    return int(send["ack_ns"]) if send["ack_ns"] >= 0 else EVER
+
+
 def unseen(f: Facts) -> Found:
     for send in f.sends:
         if f.portable and f.committed(send) and not f.seen(send):
@@ -56,11 +79,16 @@ def duplicate(f: Facts) -> Found:
     for tp, pairs in f.pairs.items():
         for value in {v for _, v in pairs}:
             if len({o for o, v in pairs if v == value}) > 1:
+                key: Key = ("duplicate", tp, value)
                 send = f.send_of.get((tp, value))
-                yield (
-                    ("duplicate", tp, value),
-                    {str(f.processes[send["process"]]["idempotent"]) if send else "1"},
-                )
+                if send is None:
+                    f.spans[key].append(Span(0, EVER, (tp,)))
+                    yield key, {"1"}
+                    continue
+                settings = f.processes[send["process"]]
+                f.spans[key].append(Span(send["invoke_ns"], _acked(send), (tp,)))
+                plain = "retries" if settings["retries"] else "0"
+                yield key, {"1" if settings["idempotent"] else plain}
 
 
 def torn_parts(f: Facts) -> Iterator[tuple[int, list[Row]]]:
@@ -76,7 +104,11 @@ def torn_parts(f: Facts) -> Iterator[tuple[int, list[Row]]]:
 def torn_txn(f: Facts) -> Found:
     for op, hidden in torn_parts(f):
         if any(f.portable or f.missing(s) for s in hidden):
-            yield ("torn-txn", -1, op), PLAIN
+            key: Key = ("torn-txn", -1, op)
+            f.torn[key] = [
+                Span(s["invoke_ns"], EVER, (s["tp"],), internal=True) for s in hidden if f.missing(s)
+            ]
+            yield key, PLAIN
 
 
 def _level(read: Row) -> str:
@@ -89,10 +121,10 @@ def aborted_read(f: Facts) -> Found:
     for read, send in reads_of_sends(f):
         if f.failed(send):
             never = send["txn"] == 0 or send["op_outcome"] != FAIL
-            yield (
-                ("aborted-read", read["tp"], read["value"], read["op"]),
-                {"unsent" if never else _level(read)},
-            )
+            key: Key = ("aborted-read", read["tp"], read["value"], read["op"])
+            span = Span(send["invoke_ns"], read["complete_ns"], (read["tp"],), internal=True)
+            f.spans[key].append(span)
+            yield key, {"unsent" if never else _level(read)}
 
 
 def precommitted_read(f: Facts) -> Found:
@@ -135,7 +167,14 @@ def offsets(f: Facts) -> Found:
                 levels = [f.acks(s) for s in here if f.committed(s)]
                 lowest = next((one for one in (0, 1, -1) if one in levels), -1)
                 variant = "reads" if len(read) > 1 else f"ack {ACKS[lowest]}"
-                yield ("inconsistent-offsets", tp, offset), {variant}
+                key: Key = ("inconsistent-offsets", tp, offset)
+                good = [s for s in here if f.committed(s)]
+                seen = [r["complete_ns"] for r in f.reads if r["tp"] == tp and r["offset"] == offset]
+                since = min([*(s["invoke_ns"] for s in good), *(ns - TEN_S for ns in seen)])
+                until = max([*map(_acked, good), *seen])
+                weak = any(row["acks"] in (0, 1) for row in f.processes.values())
+                f.spans[key].append(Span(since, until, (tp,), weak=weak))
+                yield key, {variant}
             elif len(values | {s["value"] for s in here}) > 1:
                 yield ("offset-reuse", tp, offset), PLAIN
 
@@ -151,8 +190,12 @@ def offset_realtime_inversion(f: Facts) -> Found:
         ]
         if later["place"] >= 0 and earlier:
             highest = max(s["place"] for s in earlier)
-            variants = {ACKS[f.acks(s)] for s in earlier if s["place"] == highest}
-            yield ("offset-realtime-inversion", later["tp"], later["value"]), variants
+            key: Key = ("offset-realtime-inversion", later["tp"], later["value"])
+            first = [s for s in earlier if s["place"] == highest]
+            for s in first:
+                span = Span(s["invoke_ns"], _acked(later), (later["tp"],), weak=f.weak(s))
+                f.spans[key].append(span)
+            yield key, {f.promised(s, lost=False) for s in first}
 
 
 def send_order(f: Facts) -> Found:
@@ -165,12 +208,17 @@ def send_order(f: Facts) -> Found:
                 variant = "weak" if settings["acks"] in (0, 1) else "0"
                 if s["outcome"] != OK:
                     variant = "abandoned"
+                if settings["retries"] and settings["in_flight"] != 1:
+                    variant = "pipelined"
                 if settings["idempotent"]:
                     variant = "1"
                 dropped = any(
                     s["invoke_ns"] < row["ns"] <= t["invoke_ns"]
                     for row in f.changes(process, tp, AssignmentKind.MANUAL)
                 )
+                span = Span(s["invoke_ns"], _acked(t), (tp,), weak=f.weak(s))
+                for name in ("int-nonmonotonic-send", "nonmonotonic-send"):
+                    f.spans[name, *key].append(span)
                 if back and inside:
                     yield ("int-nonmonotonic-send", *key), {variant}
                 elif back and not dropped:
@@ -195,6 +243,9 @@ def poll_order(f: Facts) -> Found:
                 name = "int-" if inside else ""
                 variant = {"member"} if f.member(process, -1 if inside else tp) else {""}
                 key = (tp, r["op"], r["pos"]) if inside else (tp, r["op"])
+                for step in ("nonmonotonic-poll", "poll-skip"):
+                    span = Span(q["complete_ns"] - TEN_S, r["complete_ns"], (tp,))
+                    f.spans[f"{name}{step}", *key].append(span)
                 if high <= low:
                     yield (f"{name}nonmonotonic-poll", *key), variant
                 elif f.between(tp, low, high, r["isolation"]):
@@ -240,6 +291,7 @@ def settled(events: list[Event]) -> bool:
 def stuck_lso(f: Facts) -> Found:
     for tp in f.tps:
         if not f.portable and f.hiding(tp) and settled(f.recorded.events):
+            f.spans["stuck-lso", tp].append(Span(0, EVER, (tp,), internal=True))
             yield ("stuck-lso", tp), PLAIN
 
 
@@ -249,6 +301,7 @@ def hanging_txn(f: Facts) -> Found:
     for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
         tp = names.get((row.topic, row.partition), -1)
         if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
+            f.spans["hanging-txn", tp, row.producer_id].append(Span(0, EVER, (tp,), internal=True))
             yield ("hanging-txn", tp, row.producer_id), PLAIN
 
 

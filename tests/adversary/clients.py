@@ -275,7 +275,7 @@ def _read_too_early(world: World, log: Log, some: list[Entry]) -> None:
     def shown() -> bool:
         """What the transaction does later shows that it was open."""
         ops = [found[0] for e in opened if (found := world.op_of(log.tp, e.value))]
-        later = [r for op in ops for r in op.sends if r["invoke_ns"] > now + 401 * MS]
+        later = [r for op in ops for r in op.sends if r["invoke_ns"] > now + 401 * world.pace * MS]
         aborted = [op for op in ops if op.outcome == FAIL]
         return bool(later or aborted)
 

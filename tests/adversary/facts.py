@@ -11,6 +11,7 @@ from functools import cached_property
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import PhaseStarted
 from history.tables import OPEN
+from tests.adversary.excuses import Span, retention
 from tests.adversary.rows import Key, Recorded, Row
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -42,9 +43,14 @@ class Facts:
         self.reads_of: dict[tuple[int, int], list[Row]] = defaultdict(list)
         for read in self.reads:
             self.reads_of[read["tp"], read["value"]].append(read)
+        self.retention = retention(recorded.config)
         self.bounds: dict[tuple[int, int], Row] = {}
-        if not self.portable:
-            self.bounds = {(row["tp"], row["isolation"]): row for row in rows["bounds"]}
+        for row in () if self.portable else rows["bounds"]:
+            start = row["start"] if self.retention else 0  # else nothing removes records
+            self.bounds[row["tp"], row["isolation"]] = row | {"start": start}
+        self.spans: dict[Key, list[Span]] = defaultdict(list)
+        self.torn: dict[Key, list[Span]] = {}
+        """Of findings about what is missing: when it may have been taken (`tests.adversary.excuses`)."""
 
     # Single records -----------------------------------------------------------------------------
 
@@ -107,6 +113,29 @@ class Facts:
 
     def acks(self, send: Row) -> int:
         return int(self.processes[send["process"]]["acks"])
+
+    def weak(self, send: Row) -> bool:
+        """The record may have been on one replica alone."""
+        return self.acks(send) in (0, 1)
+
+    def promised(self, send: Row, *, lost: bool) -> str:
+        """What was promised to a send. lost: lost-write asks."""
+        acks = self.acks(send)
+        if lost and self.hole(send):
+            return "hole"
+        live = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] != Phase.FINAL]
+        if acks == -1 or (acks == 0 and not lost):
+            return "all" if acks == -1 else "0"
+        return "read" if live else str(acks)
+
+    def hole(self, send: Row) -> bool:
+        """The log is empty where the record was acknowledged."""
+        rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
+        beside = any(row["complete"] and row["end"] > send["offset"] >= 0 for row in rows)
+        final = [r for r in self.reads if r["tp"] == send["tp"] and r["phase"] == Phase.FINAL]
+        empty = all(r["offset"] != send["offset"] for r in final)
+        plain = all(row["txn_id"] < 0 for row in self.processes.values())
+        return beside and empty and plain and not self.retention
 
     # Logs ---------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from tests.adversary.world import MARKER, Entry, Log, Steps, World
 def nemesis(world: World) -> Steps:
     """Leaders move; what is above the high watermark may go. More only where the faults permit it."""
     rng, config = world.rng, world.plan.config
+    given = [*config.topic_settings, *config.broker_settings]
+    unflushed = not any("flush" in name for name in given)
     world.roles()
     for number in range(rng.randint(0, 3)):
         for _ in range(rng.randint(2, 12)):
@@ -37,11 +39,15 @@ def nemesis(world: World) -> Steps:
         for log in world.logs:
             if log.leader in nodes:
                 low = log.high
-                if kind.startswith("unclean") or (kind == "power:all@random" and world.chance(0.7)):
+                if kind.startswith("unclean") or (
+                    kind == "power:all@random" and unflushed and world.chance(0.7)
+                ):
                     low = max(log.start, log.high - rng.randint(0, 3))
                 log.cut(rng.randint(low, log.end))
                 log.high = log.end
                 log.leader, log.epoch = rng.randint(1, 3), log.epoch + 1
+        if kind.startswith("power"):
+            world.out |= set(nodes)
         world.roles()
         for _ in range(rng.randint(0, 6)):
             yield
@@ -49,6 +55,9 @@ def nemesis(world: World) -> Steps:
         for log in world.logs:
             log.leader, log.epoch = rng.randint(1, 3), log.epoch + (rng.random() < 0.5)
         world.roles()
+        if world.chance(0.8):
+            world.out.clear()
+            world.roles()
 
 
 def bugs(world: World) -> Steps:

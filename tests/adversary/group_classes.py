@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from core.op import AssignmentKind, CommitKind, End, Phase
 from history.tables import OPEN
+from tests.adversary.excuses import EVER, Span
 from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, RU, Facts, Found
 from tests.adversary.rows import Key, Row
 
@@ -16,7 +17,9 @@ def offset_commit_regression(f: Facts) -> Found:
         rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
         for d in rows:
             if _forgotten(f, rows, d) or _lowered(f, rows, d) or _undercut(f, rows, d):
-                yield ("offset-commit-regression", tp, group, d["op"], d["offset"]), PLAIN
+                key: Key = ("offset-commit-regression", tp, group, d["op"], d["offset"])
+                f.spans[key].append(Span(0, d["complete_ns"], (tp,), internal=True))
+                yield key, PLAIN
 
 
 def _forgotten(f: Facts, rows: list[Row], d: Row) -> bool:
@@ -75,7 +78,9 @@ def phantom_commit(f: Facts) -> Found:
         ru = f.bounds.get((c["tp"], RU))
         beyond = ru is not None and ru["end"] >= 0 and c["offset"] > max(ru["end"], ru["read_to"])
         if beyond or _only_aborted(f, c):
-            yield ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"]), PLAIN
+            key: Key = ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"])
+            f.spans[key].append(Span(0, EVER, (c["tp"],), internal=True))
+            yield key, PLAIN
 
 
 def _only_aborted(f: Facts, c: Row) -> bool:
@@ -111,6 +116,7 @@ def double_assignment(f: Facts) -> Found:
             owners.setdefault((row["tp"], group, row["generation"]), set()).add(row["process"])
     for key, processes in owners.items():
         if len(processes) > 1:
+            f.spans["double-assignment", *key].append(Span(0, EVER, (key[0],), internal=True))
             yield ("double-assignment", *key), PLAIN
 
 
@@ -142,7 +148,15 @@ def eos_duplicate(f: Facts) -> Found:
                 made[place] = made.get(place, 0) + 1
         for (tp, source, offset), many in made.items():
             if many > 1:
-                yield ("eos-duplicate", tp, group, source, offset), PLAIN
+                key: Key = ("eos-duplicate", tp, group, source, offset)
+                place = tp, source, offset
+                since = min(
+                    s["invoke_ns"]
+                    for s in _copies(f, group)
+                    if f.committed(s) and (s["tp"], s["src_tp"], s["src_offset"]) == place
+                )
+                f.spans[key].append(Span(since, EVER, (tp, source), internal=True))
+                yield key, PLAIN
 
 
 def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
@@ -164,6 +178,7 @@ def _passed(f: Facts, group: int, tp: int) -> list[int]:
 def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
+            f.spans[key].append(Span(0, EVER, None))
             yield key, PLAIN
 
 
@@ -179,7 +194,9 @@ def group_duplicate(f: Facts) -> Found:
         for r in f.reads:
             mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
             if mine and r["phase"] != Phase.FINAL and _again(f, rows, a, r):
-                yield ("group-duplicate", tp, group, r["op"]), PLAIN
+                key: Key = ("group-duplicate", tp, group, r["op"])
+                f.spans[key].append(Span(0, r["complete_ns"], (tp,), internal=True))
+                yield key, PLAIN
                 break
 
 
@@ -204,6 +221,7 @@ def group_skip(f: Facts) -> Found:
             for offset in _passed(f, group, tp):
                 if offset not in got:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
+                    f.spans["group-skip", tp, group, offset].append(Span(0, EVER, (tp,), internal=True))
                     yield ("group-skip", tp, group, offset), {"auto" if automatic else ""}
 
 
@@ -249,7 +267,10 @@ def zombie_write(f: Facts) -> Found:
             )
             if behind:
                 variant = "committed" if f.committed(s) else "uncommitted"
-                yield ("zombie-write", s["tp"], s["value"]), {variant}
+                key: Key = ("zombie-write", s["tp"], s["value"])
+                until = s["ack_ns"] if s["ack_ns"] >= 0 else EVER
+                f.spans[key].append(Span(0, until, (s["tp"],), internal=True))
+                yield key, {variant}
         fenced = min((begun(f, b["process"]) for b in heirs), default=NEVER)
         for number, op in f.ops.items():
             if op["process"] != a["process"] or not op["txn"]:
@@ -258,6 +279,7 @@ def zombie_write(f: Facts) -> Found:
             wrote += [c["invoke_ns"] for c in f.commits if c["op"] == number and c["kind"] == CommitKind.TXN]
             good = op["outcome"] == OK or (op["outcome"] == INFO and number in f.proven)
             if good and any(ns > fenced for ns in wrote):
+                f.spans["zombie-write", -1, number].append(Span(0, EVER, None))
                 yield ("zombie-write", -1, number), {"commit"}
 
 

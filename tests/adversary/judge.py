@@ -21,6 +21,7 @@ from history.events import (
     incomplete,
 )
 from tests.adversary.classes import RULES, from_outside, settled, torn_parts
+from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
 from tests.adversary.rows import Key, Recorded, Said
@@ -65,53 +66,49 @@ class Permission:
 
     def __init__(self, f: Facts) -> None:
         config: RunConfig = f.recorded.config
-        settings = {**config.broker_settings, **config.topic_settings}
-        key = "unclean.leader.election.enable"
-        unclean = config.unclean_leader_election or settings.get(key, "").strip().lower() == "true"
-        down = {
-            node
-            for e in f.recorded.events
-            if isinstance(e, FaultStarted) and e.name.split(":")[0] == "power"
-            for node in e.nodes
-        }
-        self.truncated = unclean or len(down) >= config.min_insync_replicas
-        self.powerless = len(down) >= config.min_insync_replicas
-        self.commit = config.commit
+        self.f, self.commit = f, config.commit
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
-        plain = [p for p in f.processes.values() if p["acks"] >= -1 and not p["idempotent"]]
-        self.retries = not plain or any(p["retries"] for p in plain)
-        self.pipelined = not plain or any(p["in_flight"] != 1 for p in plain)
+        names = {row["tp"]: f"{row['topic']}-{row['partition']}" for row in f.rows["tps"]}
+        self.logs = Logs(config, f.recorded.events, names)
 
-    def of(self, name: str, variant: str) -> bool:
-        """Whether a finding of this class and variant is permitted."""
-        if name in NEVER_PERMITTED:
+    def excuses(self, key: Key) -> set[str]:
+        """What may have taken what a finding misses, "" = nothing; of several witnesses, several."""
+        if key in self.f.torn:
+            each = [self.logs.excuse(span) for span in self.f.torn[key]]
+            return {next((one for one in ("unclean", "power") if one in each), "") if all(each) else ""}
+        if key[0] == "node-died":
+            ends = [e for e in self.logs.ended if e.end.node == key[2]]
+            return {"power" if self.logs.powerless_before(ends[int(key[3])].ns) else ""}
+        return {self.logs.excuse(span) for span in self.f.spans.get(key, ())} or {""}
+
+    def of(self, name: str, variant: str, excuse: str) -> bool:
+        """Whether a finding of this class, variant and excuse is permitted."""
+        if name in NEVER_PERMITTED or (name, variant) == ("lost-write", "hole"):
             return False
         if name in INFORMATIONAL:
             return True
         match name, variant:
-            case (("lost-write" | "offset-realtime-inversion"), ("0" | "1")):
+            case (("lost-write" | "offset-realtime-inversion" | "inconsistent-offsets"), ("0" | "ack 0")):
                 return True
-            case "inconsistent-offsets", ("ack 0" | "ack 1"):
-                return True
-            case "duplicate", "0" if self.retries:
+            case (("lost-write" | "offset-realtime-inversion" | "inconsistent-offsets"), ("1" | "ack 1")):
+                return bool(excuse)
+            case "duplicate", "retries":
                 return True
             case (("aborted-read" | "precommitted-read"), "ru"):
                 return True
             case ("aborted-read", "unsent") | ("precommitted-read", _):
                 return False
-            case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("0" | "weak" | "abandoned")):
-                return variant != "0" or (self.retries and self.pipelined) or self.truncated
-            case "eos-duplicate", _ if self.commit == "after" or (
-                self.commit == "transaction" and self.unstable
-            ):
+            case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "weak" | "abandoned")):
+                return True
+            case "eos-duplicate", _ if self.commit == "after":
+                return True
+            case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:
                 return True
             case "eos-loss", _ if self.commit == "before":
                 return True
             case "group-skip", "auto":
                 return True
-            case "node-died", _:
-                return self.powerless
-        return self.truncated
+        return excuse in ("unclean", "power")
 
 
 def judge(recorded: Recorded) -> Said:
@@ -121,19 +118,24 @@ def judge(recorded: Recorded) -> Said:
     for rule in RULES:
         for key, variants in rule(f):
             found[key] |= variants
-    findings = {key: frozenset(some) for key, some in found.items()}
     if recorded.portable:
-        return Said(findings=findings)
+        return Said(findings={key: frozenset(f"{one}/" for one in some) for key, some in found.items()})
     permission = Permission(f)
+    findings = {
+        key: frozenset(f"{one}/{excuse}" for one in some for excuse in permission.excuses(key))
+        for key, some in found.items()
+    }
     forbidden: Counter[str] = Counter()
     permitted: set[str] = set()
+    open_to: Counter[str] = Counter()
     for key, some in findings.items():
         name = str(key[0])
-        for variant in some:
-            if variant != "log" and (mixed(f) or permission.of(name, variant)):
-                permitted.add(name)
-            elif variant != "log":
-                forbidden[name] += 1
+        kinds = [one.split("/") for one in some if not one.startswith("log/")]
+        may = {mixed(f) or permission.of(name, variant, excuse) for variant, excuse in kinds}
+        if True in may:
+            permitted.add(name)
+        forbidden[name] += False in may
+        open_to[name] += len(may) > 1
     unknown = doubts(f)
     statuses = {}
     for check, classes in CHECKS.items():
@@ -145,12 +147,13 @@ def judge(recorded: Recorded) -> Said:
             statuses[check] = "permitted"
         else:
             statuses[check] = "quiet"
-    shown = {str(key[0]) for key, variants in findings.items() if variants - {"log"}}
+    shown = {str(key[0]) for key, some in findings.items() if any(not one.startswith("log/") for one in some)}
     bad = set(+forbidden)
     valid: bool | str = False if bad else "unknown" if unknown else True
     return Said(
         findings=findings,
         forbidden=dict(+forbidden),
+        either=frozenset(+open_to),
         statuses=statuses,
         valid=valid,
         code=_code(recorded, bad, shown, bool(unknown)),

@@ -65,11 +65,13 @@ class Said:
     """What somebody says of a history.
 
     findings: keys with the variants that each may have. forbidden: class -> findings that nothing permits.
-    statuses: of checks. valid, code: of the verdict, None and -1 where it has none (portable histories).
+    statuses: of checks. either: classes of which a finding may be permitted or not, as its witness is chosen.
+    valid, code: of the verdict, None and -1 where it has none (portable histories).
     """
 
     findings: Mapping[Key, frozenset[str]]
     forbidden: Mapping[str, int] = field(default_factory=dict)
+    either: frozenset[str] = frozenset()
     statuses: Mapping[str, str] = field(default_factory=dict)
     valid: bool | str | None = None
     code: int = -1
@@ -105,12 +107,14 @@ def _fits(row: Row, where: Mapping[int, Where]) -> bool:
 def answer(recorded: Recorded) -> Said:
     """What the checker says."""
     tables = recorded.arrow()
-    tally = api.check_tables(tables, recorded=not recorded.portable, events=recorded.events, cap=2**31)
+    tally = api.check_tables(
+        tables, recorded=not recorded.portable, events=recorded.events, config=recorded.config, cap=2**31
+    )
     found: dict[Key, set[str]] = {}
     for each in tally.findings:
-        found.setdefault(each.canonical, set()).add(str(each.variant.value))
+        found.setdefault(each.canonical, set()).add(f"{each.variant.value}/{each.excuse.value}")
     findings = {key: frozenset(some) for key, some in found.items()}
-    assert Counter((each.name, each.variant) for each in tally.findings) == tally.counts
+    assert Counter(each.kind for each in tally.findings) == tally.counts
     crashed = tuple(sorted(tally.crashed))
     if recorded.portable:
         return Said(findings=findings, crashed=crashed)
@@ -137,7 +141,7 @@ def whole_answer(recorded: Recorded) -> Said:
     result = api.check(recorded.arrow(), config=recorded.config, events=recorded.events, names=names)
     found: dict[Key, set[str]] = {}
     for row in result.findings.to_pylist():
-        found.setdefault((row["anomaly"], *row["key"]), set()).add(row["variant"])
+        found.setdefault((row["anomaly"], *row["key"]), set()).add(f"{row['variant']}/{row['excuse']}")
     crashed = tuple(sorted(name for name, one in result.verdict.checks.items() if one.status == "crashed"))
     return _said(result.verdict, {key: frozenset(some) for key, some in found.items()}, crashed)
 

@@ -25,6 +25,7 @@ from history.events import (
     incomplete,
 )
 from tests.adversary.clients import consumer, producer, transactional
+from tests.adversary.excuses import retention
 from tests.adversary.faults import BUGS, bugs, nemesis
 from tests.adversary.members import member
 from tests.adversary.noise import shaken
@@ -32,6 +33,23 @@ from tests.adversary.rows import Recorded
 from tests.adversary.world import MS, RC, RU, Group, Plan, Steps, World
 
 # Runs -------------------------------------------------------------------------------------------
+
+
+SETTINGS = (
+    {"unclean.leader.election.enable": "TRUE"},
+    {"retention.bytes": "1000"},
+    {"retention.ms": "1000"},
+    {"flush.messages": "1"},
+    {"min.insync.replicas": "3"},
+)
+FLUSHER = {"log.flush.scheduler.interval.ms": "100", "log.initial.task.delay.ms": "0"}
+OF_BROKERS = (
+    {"log.flush.interval.messages": "1"},
+    {"log.retention.hours": "1"},
+    {"unclean.leader.election.enable": "true"},
+    FLUSHER,
+    FLUSHER | {"log.flush.interval.ms": "2000"},
+)
 
 
 def plan(rng: Random, *, portable: bool) -> Plan:
@@ -49,7 +67,8 @@ def plan(rng: Random, *, portable: bool) -> Plan:
             unclean_leader_election=rng.random() < 0.12,
             isolation=rng.choice((RC, RC, RC, RU)),
             commit=rng.choice(("transaction", "transaction", "transaction", "after", "before")),
-            topic_settings={"unclean.leader.election.enable": "TRUE"} if rng.random() < 0.04 else {},
+            topic_settings=rng.choice(SETTINGS) if rng.random() < 0.15 else {},
+            broker_settings=rng.choice(OF_BROKERS) if rng.random() < 0.2 else {},
             expect=("lost-write",) if rng.random() < 0.05 else (),
         )
     chosen = rng.sample(BUGS, rng.choice((0, 0, 1, 1, 1, 2, 3)))
@@ -96,7 +115,7 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     promises = (
         []
         if noise or portable
-        else [(p.bug, p.classes) for p in world.promises if p.holds() and not _unsure(p.bug, events)]
+        else [(p.bug, p.classes) for p in world.promises if p.holds() and not _unsure(p.bug, events, world)]
     )
     return Recorded(
         seed=seed,
@@ -110,8 +129,10 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     )
 
 
-def _unsure(bug: str, events: list[Event]) -> bool:
-    """Whether a bug cannot be shown by a run that ended so."""
+def _unsure(bug: str, events: list[Event], world: World) -> bool:
+    """Whether a bug cannot be shown by such a run."""
+    if "start" in world.planted and retention(world.plan.config):
+        return True
     if bug == "phantom":
         return not any(isinstance(event, PhaseStarted) and event.phase >= Phase.COLLECT for event in events)
     return bug == "hanging" and any(map(_unsettled, events))

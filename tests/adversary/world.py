@@ -177,6 +177,11 @@ class World:
         self.pending = list(plan.bugs)
         self.planted: list[str] = []
         self.promises: list[Promise] = []
+        self.out: set[int] = set()
+        """Nodes that lost their power, and are not in sync yet."""
+        named = ("__transaction_state-0", "__consumer_offsets-0")
+        self.coordinators = {name: 1 for name in named if rng.random() < 0.7}
+        self.pace = rng.choice((1, 1, 10))
         self.zombies: set[int] = set()
         """Fenced processes that brokers serve all the same: a bug."""
         self._values: dict[int, int] = {}
@@ -186,7 +191,7 @@ class World:
 
     def tick(self) -> int:
         """Time passes; in coarse runs several things happen at one moment."""
-        self.now += self.rng.randint(0 if self.plan.coarse else 1, 400) * MS
+        self.now += self.rng.randint(0 if self.plan.coarse else 1, 400) * self.pace * MS
         return self.now
 
     def chance(self, share: float) -> bool:
@@ -324,8 +329,9 @@ class World:
         self.events.append(
             RolesSeen(
                 ns=self.tick(),
-                leaders={f"t{log.tp}-0": log.leader for log in self.logs},
-                isr={f"t{log.tp}-0": (1, 2, 3) for log in self.logs},
+                leaders={f"t{log.tp}-0": log.leader for log in self.logs} | self.coordinators,
+                isr={f"t{log.tp}-0": tuple({1, 2, 3} - self.out) for log in self.logs}
+                | {name: tuple({1, 2, 3} - self.out) for name in self.coordinators},
                 controller=1,
                 answering=(1, 2, 3),
                 agreed=True,

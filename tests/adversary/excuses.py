@@ -1,0 +1,175 @@
+"""The naive judge's windows and excuses (docs/checks.md, section 6): what may have taken records off a log.
+
+Each rule about what is missing says between which moments it may have been taken (`Facts.spans`). See
+`tests.adversary.facts`.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.config import RunConfig
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+
+EVER = 2**63 - 1
+TEN_S = 10 * 10**9
+INTERNAL = ("__transaction_state", "__consumer_offsets")
+UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
+
+
+class Span(NamedTuple):
+    """When something may have been taken: from partitions (None = all), also from internal topics. weak: it
+    may have been on one replica alone. acked: of the record, -1 = none, or flushing plays no part."""
+
+    since: int
+    until: int
+    tps: tuple[int, ...] | None
+    internal: bool = False
+    weak: bool = False
+    acked: int = -1
+
+
+class Logs:
+    """The windows of the partitions of a run."""
+
+    def __init__(self, config: RunConfig, events: list[Event], tps: dict[int, str]) -> None:
+        self.config, self.tps = config, tps
+        self.roles = [e for e in events if isinstance(e, RolesSeen)]
+        self.faults = [e for e in events if isinstance(e, FaultStarted)]
+        self.healed = {e.fault: e.ns for e in events if isinstance(e, FaultHealed)}
+        self.ended = [e for e in events if isinstance(e, NodeEnded)]
+        self.internal = [
+            name
+            for topic in INTERNAL
+            for name in sorted(
+                {n for e in self.roles for n in e.leaders if n.startswith(topic)} or {f"{topic}-?"}
+            )
+        ]
+
+    def excuse(self, span: Span) -> str:
+        """What may have taken it; "" = nothing."""
+        names = [self.tps[tp] for tp in (self.tps if span.tps is None else span.tps)]
+        if span.internal or span.tps is None:
+            names += self.internal
+        found: set[str] = set()
+        for name in names:
+            leader = [*self._leader(name)]
+            if self._unclean(name) and _meet(leader, span.since, span.until):
+                found.add("unclean")
+            until = min(span.until, self._flushed(name, span.acked))
+            if _meet([*self._power(name, weak=span.weak)], span.since, until):
+                found.add("power")
+            if span.weak and _meet(leader, span.since, span.until):
+                found.add("leader")
+        return next((one for one in ("unclean", "power", "leader") if one in found), "")
+
+    def powerless_before(self, ns: int) -> bool:
+        """A power window of any partition began before."""
+        names = [*self.tps.values(), *self.internal]
+        return any(begin < ns for name in names for begin, _ in self._power(name, weak=False))
+
+    # Settings -----------------------------------------------------------------------------------
+
+    def _unclean(self, name: str) -> bool:
+        own = self.config.topic_settings
+        if name.startswith(INTERNAL[0]):
+            return False
+        if name.startswith(INTERNAL[1]):
+            own = self.config.broker_settings
+        return str(own.get(UNCLEAN, self.config.unclean_leader_election)).strip().lower() == "true"
+
+    def _minimum(self, name: str) -> int:
+        config = self.config
+        if name.startswith(INTERNAL[0]):
+            return int(config.broker_settings.get("transaction.state.log.min.isr", min(2, config.brokers)))
+        own = config.broker_settings if name.startswith(INTERNAL[1]) else config.topic_settings
+        return int(own.get(MIN_ISR, config.min_insync_replicas))
+
+    def _of_topic(self, name: str, own: str, brokers: str, otherwise: str) -> str:
+        given = self.config.broker_settings.get(brokers, otherwise)
+        return given if name.startswith("__") else self.config.topic_settings.get(own, given)
+
+    def _flushed(self, name: str, acked: int) -> int:
+        brokers = self.config.broker_settings
+        scheduler = int(brokers.get("log.flush.scheduler.interval.ms", EVER))
+        if acked < 0 or scheduler >= 86_400_000:
+            return EVER
+        interval = int(self._of_topic(name, "flush.ms", "log.flush.interval.ms", str(scheduler)))
+        delay = int(brokers.get("log.initial.task.delay.ms", 30_000))
+        return acked + (interval + 2 * scheduler + delay) * 10**6 + TEN_S
+
+    # Windows ------------------------------------------------------------------------------------
+
+    def _replicas(self, name: str) -> set[int]:
+        nodes = {n for e in self.roles for n in (e.leaders.get(name, -1), *e.isr.get(name, ()))}
+        return nodes - {-1}
+
+    def _leader(self, name: str) -> Iterator[tuple[int, int]]:
+        replicas = self._replicas(name)
+        led = [(e.ns, e.leaders.get(name, -1)) for e in self.roles]
+        first = next((at for at, (_, node) in enumerate(led) if node >= 0), -1)
+        yield 0, led[first][0] if first >= 0 else EVER
+        led = led[first:] if first >= 0 else []
+        for (a, old), (b, new) in pairwise(led):
+            if old < 0:
+                yield a - TEN_S, b + TEN_S
+            elif new != old:
+                yield max(a, b - TEN_S), b + TEN_S
+        if led and led[-1][1] < 0:
+            yield led[-1][0] - TEN_S, EVER
+        for fault in self.faults:
+            if set(fault.nodes) & replicas or not (fault.nodes or fault.slots):
+                healed = self.healed.get(fault.fault)
+                yield fault.begin_ns, EVER if healed is None else healed + TEN_S
+        for end in self.ended:
+            if end.end.node in replicas:
+                yield end.ns - TEN_S, end.ns + TEN_S
+
+    def _power(self, name: str, *, weak: bool) -> Iterator[tuple[int, int]]:
+        every = self._of_topic(name, "flush.messages", "log.flush.interval.messages", "")
+        if every == "1":
+            return
+        replicas = self._replicas(name)
+        out = [
+            (node, fault, self._back(name, node, fault))
+            for fault in self.faults
+            if fault.name.split(":")[0] == "power"
+            for node in fault.nodes
+            if node in replicas or not replicas
+        ]
+        least = 1 if weak else self._minimum(name)
+        for _, fault, _ in out:
+            then = {
+                node for node, other, back in out if other.begin_ns <= fault.ns and back >= fault.begin_ns
+            }
+            if len(then) >= least:
+                yield fault.begin_ns, fault.ns
+
+    def _back(self, name: str, node: int, fault: FaultStarted) -> int:
+        """When a node that lost its power was in sync again."""
+        healed = self.healed.get(fault.fault)
+        gone = False
+        for event in self.roles:
+            if event.ns < fault.ns:
+                continue
+            inside = node in event.isr.get(name, ())
+            if gone and inside and healed is not None and event.ns >= healed:
+                return event.ns
+            gone = gone or not inside or event.leaders.get(name, -1) < 0
+        return EVER
+
+
+def _meet(windows: list[tuple[int, int]], since: int, until: int) -> bool:
+    """Whether a window has a moment in common with a span of time."""
+    return any(begin <= until and end >= since for begin, end in windows)
+
+
+def retention(config: RunConfig) -> bool:
+    """Whether a limit may remove records within a run."""
+    own, brokers = config.topic_settings, config.broker_settings
+    if int(own.get("retention.bytes", brokers.get("log.retention.bytes", -1))) >= 0:
+        return True
+    limits = [int(own.get("retention.ms", -1)), int(brokers.get("log.retention.ms", -1))]
+    limits += [60_000 * int(brokers.get("log.retention.minutes", -1))]
+    limits += [3_600_000 * int(brokers.get("log.retention.hours", -1))]
+    return any(0 <= limit < 2 * 86_400_000 for limit in limits)
