@@ -17,6 +17,8 @@ from history import events as ev
 from tests.harness.run.test_program import KILL, of, phases, when
 from tests.harness.run.worlds import RealWorld, register_memory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> RealWorld:
