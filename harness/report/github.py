@@ -48,6 +48,7 @@ def render(verdict: Verdict) -> str:
             *(_row(name, anomaly) for name, anomaly in wording.ranked(verdict)[:CLASSES_MAX]),
             "",
         ]
+    lines += [f"- Incident: {escaped(line)}" for line in wording.incident_lines(verdict)]
     lines += [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]]
     lines += ["", "Repeat with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)

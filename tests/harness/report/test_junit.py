@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.report import build, github, junit
-from history.verdict import CheckResult, Verdict
+from history.verdict import CheckResult, Incident, Verdict
 from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous
 from tests.browser.report_runs import clean
 
@@ -121,6 +121,14 @@ def test_the_summary_is_appended_where_github_wants_it(
     assert "| lost\\-write | 37 findings, forbidden | Record 4/1207" in text
     assert "- Not decided: Whether consumers skipped" in text
     assert "    inquest run --workload transactions" in text
+
+
+def test_incidents_stand_in_the_summary_as_text() -> None:
+    one = Incident(at_s=12.25, text="node 2 ended with exit code 137: <b>", checks=["recovery"])
+    text = github.render(msgspec.structs.replace(verdict_of("clean"), incidents=[one]))
+    assert "- Incident: at 12" in text
+    assert "node 2 ended with exit code 137: &lt;b&gt;" in text
+    assert "Incident" not in github.render(verdict_of("clean"))
 
 
 def test_no_summary_is_written_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
