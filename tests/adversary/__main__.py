@@ -2,8 +2,8 @@
 
     python -m tests.adversary --runs 100000 --portable 100000 --seed 0 --jobs 2
 
-Each history is also changed in a way that must not change its verdict (`tests.adversary.metamorphic`). Of
-every `WHOLE` runs one goes the public way, with files. A difference is shrunk and printed. Exit code 0
+Of every `CHANGED` histories one is also changed in a way that must not change its verdict
+(`tests.adversary.metamorphic`). Of every `WHOLE` runs one goes the public way, with files. A difference is shrunk and printed. Exit code 0
 without differences, else 1.
 """
 
