@@ -3,8 +3,8 @@
     python -m tests.adversary --runs 100000 --portable 100000 --seed 0 --jobs 2
 
 Of every `CHANGED` histories one is also changed in a way that must not change its verdict
-(`tests.adversary.metamorphic`). Of every `WHOLE` runs one goes the public way, with files. A difference is shrunk and printed. Exit code 0
-without differences, else 1.
+(`tests.adversary.metamorphic`). Of every `WHOLE` runs one goes the public way, with files. A difference is
+shrunk and printed. Exit code 0 without differences, else 1.
 """
 
 import argparse
