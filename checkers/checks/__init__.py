@@ -18,8 +18,8 @@ send_order      What one process sent, in the order in which it stands in the lo
 stability       What keeps read_committed consumers waiting once all clients are gone.
 uniqueness      Records that stand in the log twice.
 
-To add a check: its rule in docs/checks.md, its module here, its line in `CHECKS`, its function in the
-oracle (tests/oracle), and golden histories (tests/histories).
+To add a check: its rule in docs/checks.md, its module here, its line in `CHECKS`, its functions in the
+oracle (tests/oracle) and in the judge (tests/adversary), and golden histories (tests/histories).
 """
 
 from typing import Final

@@ -123,6 +123,23 @@ def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]
     assert (judgement.findings, judgement.asked["one-owner"]) == ([], 0)
 
 
+def test_tasks_of_a_streams_group_are_no_partitions(golden: dict[str, pa.Table]) -> None:
+    tasks = [{"subtopologyId": "0", "partitions": [0, 1]}]
+
+    def change(rows: Rows) -> Rows:
+        changed = []
+        for row in rows:
+            made = json.loads(row["body"] or "{}")
+            named = made.keys() & {"topicPartitions", "assignedPartitions"}
+            fields = made | dict.fromkeys(named, tasks)
+            changed.append(row | ({"body": json.dumps(fields)} if named else {}))
+        return changed
+
+    whole, judgement = judged(golden, MODERN, same), judged(golden, MODERN, change)
+    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert judgement.asked["one-owner"] < whole.asked["one-owner"]
+
+
 def test_values_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
     opaque = judged(golden, CLASSIC, lambda rows: [row | {"opaque": b"?", "body": None} for row in rows])
     assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
