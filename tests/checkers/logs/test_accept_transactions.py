@@ -39,6 +39,17 @@ def test_the_log_of_a_real_broker_passes(version: str) -> None:
     assert [doubt.rule for doubt in found.doubts] == doubts
 
 
+def test_a_record_without_a_list_of_partitions_names_none() -> None:
+    made = real()
+    empty = [row for row in made["transaction_log"] if not row["partitions"]]
+    for row in empty:
+        row["partitions"] = None
+    found = judged(made)
+    assert empty
+    assert not found.findings
+    assert not found.crashed
+
+
 def without_prepare(rows: list[Row]) -> None:
     del rows[2]
 

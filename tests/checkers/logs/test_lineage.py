@@ -116,6 +116,46 @@ def test_another_record_where_one_was_acknowledged(tmp_path: Path) -> None:
     assert not judge(Evidence(tables(clean())), sent(tmp_path / "1", 3, 6, acks=1, at_s={6: 2})).findings
 
 
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "held"),
+    [(5000, 5995, True), (5000, 5993, False), (6005, 6500, True), (6006, 6500, False), (5999, 6001, True)],
+)
+def test_a_record_was_made_while_its_client_waited_but_for_the_clocks(
+    tmp_path: Path, begin_ms: int, end_ms: int, held: bool
+) -> None:
+    """The batch at offset 6 was made at 6000 ms; two clocks may differ by 5 ms."""
+    send = Send(tp=0, value=0, offset=6)
+    op = Op(process=0, f="send", invoke=begin_ms * 10**6, complete=end_ms * 10**6, mops=[send])
+    built = Built(tps=[TP.topic], ops=[op], processes={0: Process(acks=-1)})
+    history = load(write_run(tmp_path / "run", built.tables()))
+    wrong = [] if held else [("acknowledged-held", 6)]
+    assert places(judge(Evidence(tables(clean())), history)) == wrong
+
+
+def test_an_acknowledged_offset_before_the_first_batch(tmp_path: Path) -> None:
+    made = clean()
+    made["batches"] = [row for row in made["batches"] if row["base"] >= 3]
+    found = judge(Evidence(tables(made)), sent(tmp_path, 2, 3))
+    assert ("acknowledged-held", 2) in places(found)
+    assert ("acknowledged-held", 3) not in places(found)
+
+
+@pytest.mark.parametrize(("ms", "lost"), [(4995, False), (4994, True)])
+def test_a_record_that_was_made_after_a_group_had_read_it_but_for_the_clocks(ms: int, lost: bool) -> None:
+    made = clean()
+    made["offset_log"].append(read_to(6, -1) | {"commit_ms": BEGAN_MS + ms})
+    wanted = [("consumed-kept", 5)] if lost else []
+    assert places(judge(Evidence(tables(made)), None)) == wanted
+
+
+def test_a_marker_may_be_younger_than_the_commit_of_an_offset_behind_it() -> None:
+    made = clean()
+    made["batches"][-4]["control"] = True
+    made["offset_log"].append(read_to(6, -1, 4))
+    assert made["batches"][-4]["base"] == 5
+    assert not judge(Evidence(tables(made)), None).findings
+
+
 def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
     made = clean()
     made["batches"][-1]["control"] = True
