@@ -129,7 +129,8 @@ class _Node:
         elif topic == GROUP_TOPIC:
             self._add("offset_log", offsets(log), tp)
             self._add("group_log", _groups(log), tp)
-        self._add("epochs", log.epochs, tp)
+        if self._settings.era.truncate_by_epoch:  # before KIP-101 there was no leader-epoch-checkpoint
+            self._add("epochs", log.epochs, tp)
         self._add("ends", self._ends(tp, log), tp)
         self._add("producers", _producers(log), tp)
         self._add("aborted", _aborted(start, log), tp)

@@ -413,3 +413,15 @@ def test_the_files_of_a_real_broker_are_in_order() -> None:
     assert {doubt.why for doubt in found.doubts} == set()
     assert found.asked["epoch-checkpoint"] > len(evidence.partitions()) / 2
     assert METADATA in evidence.partitions()
+
+
+def test_an_epoch_without_a_record_may_have_kept_its_entry_beside_the_next_one() -> None:
+    """Before KAFKA-7415 (2.1) nothing took it away; alone it speaks of records that the log does not have."""
+    made = clean()
+    begins = next(row for row in made["epochs"] if row["take"] and row["node"] == 3 and row["epoch"] == 3)
+    beside = begins | {"epoch": 2}
+    assert not any((row["take"], row["node"], row["epoch"]) == (1, 3, 2) for row in made["epochs"])
+    made["epochs"].append(beside)
+    assert not judged(made).findings
+    beside["start"] += 3
+    assert {each.rule for each in judged(made).findings} == {"epoch-checkpoint"}
