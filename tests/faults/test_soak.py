@@ -222,4 +222,4 @@ def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     assert "in use" in taken.err
     os.kill(command.process.pid, signal.SIGINT)
     told = command.wait()
-    assert (told.code, "Traceback" in told.err) == (0, False), told
+    assert (told.code, "Traceback" in told.err) == (130, False), told
