@@ -135,7 +135,8 @@ class KernelView:
         self.shown_rc = np.where(txn, final_rc, self.shown_any)
         self.withheld = np.zeros(len(txn), bool)
         if (span := self.bounds[RC]) is not None and not txn.all():
-            passed = (sends["place"] >= span.start) & (sends["place"] < span.read_to)
+            start = span.start if self.known.removed else 0
+            passed = (sends["place"] >= start) & (sends["place"] < span.read_to)
             self.withheld = passed & self.shown_any & ~final_rc & ~txn
         self.seen = final_rc | self.flagged(self.counting & rc & ~final)
         if not txn.all():  # of other sends every counting read counts

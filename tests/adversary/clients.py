@@ -176,9 +176,9 @@ def end_txn(
             log = world.logs[row["tp"]]
             there = [e for e in log.entries if e.value == row["value"]]
             if row["outcome"] != FAIL:
-                if not there:
+                if not there and row["outcome"] != OK:
                     there = [log.append(row["value"], token)]
-                log.high = max(log.high, there[-1].offset + 1)
+                log.high = max(log.high, there[-1].offset + 1) if there else log.high
                 row["outcome"] = OK if not doubt else row["outcome"]
                 row["ack_ns"] = row["ack_ns"] if row["ack_ns"] >= 0 or row["outcome"] != OK else world.tick()
     fate = "abort" if abort else "commit"

@@ -27,6 +27,7 @@ from tests.checkers.found import check_tables, findings
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
+from tests.oracle import anomalies
 
 KERNELS = kernels_of(CHECKS)
 Tables = Mapping[str, pa.Table]
@@ -416,3 +417,18 @@ def test_where_a_reset_leads_is_a_setting_of_the_clients(
     built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=3, read_to=3)]
     run = write_run(tmp_path / "run", built.tables(), settings={"client_settings": settings})
     assert {one.canonical for one in check_history(load(run)).findings} == found
+
+
+@pytest.mark.parametrize(("place", "lost"), [(0, True), (1, False)])
+def test_without_retention_a_later_start_of_the_log_withholds_no_record(place: int, lost: bool) -> None:
+    """Only read_uncommitted shows it; read_committed read up to offset 1, of a log that began there."""
+    value = value_of(1, 0)
+    sent = Op(process=1, f="send", invoke=1, complete=2, mops=[Send(tp=0, value=value, outcome=Outcome.OK)])
+    final = Op(process=9, f="final", invoke=7, complete=8, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=place, value=value)]
+    built = Built(tps=["x"], ops=[sent, final])
+    built.processes[9] = Process(isolation=Isolation.READ_UNCOMMITTED, acks=-2)
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, start=1, end=1, read_to=1)]
+    tables = built.tables()
+    wanted = {("lost-write", 0, value)} if lost else set()
+    assert findings(tables, portable=False) == anomalies.findings(tables, portable=False) == wanted
