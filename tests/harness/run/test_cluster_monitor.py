@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.cluster import Cluster, Roles
+from core.cluster import Cluster, NodeEnd, Roles
 from core.op import Isolation, TopicPartition
 from harness.run.cluster_monitor import ClusterMonitor
 from history import events as ev
@@ -27,6 +27,7 @@ class FakeCluster:
         self.answers = False
         self.asked: list[tuple[float, Isolation]] = []
         self.listed = 0
+        self.dead: list[NodeEnd] = []
 
     async def roles(self) -> Roles:
         tps = (DATA, FRESH, INTERNAL)
@@ -37,6 +38,10 @@ class FakeCluster:
             answering=(1,),
             agreed=True,
         )
+
+    async def ended(self) -> Sequence[NodeEnd]:
+        told, self.dead = self.dead, []
+        return told
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
@@ -116,3 +121,12 @@ def test_nothing_is_looked_at_once_it_was_stopped(time_: Time, ends_s: float) ->
     count = len(cluster.asked)
     time_.wait(time_.runtime.until(lambda: False, 0.3))
     assert len(cluster.asked) == count
+
+
+def test_nodes_that_ended_are_on_record_at_once(time_: Time) -> None:
+    cluster = FakeCluster(time_)
+    cluster.dead = [NodeEnd(node=2, exit_code=137, signal=9)]
+    monitor, events = monitored(time_, cluster, 1000, lambda monitor: bool(monitor.ended))
+    (seen,) = [event for event in events if isinstance(event, ev.NodeEnded)]
+    assert seen.end == NodeEnd(node=2, exit_code=137, signal=9)
+    assert monitor.ended == [seen.end]
