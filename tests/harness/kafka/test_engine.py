@@ -49,7 +49,9 @@ def test_pid_files_of_dead_daemons_are_removed_and_of_living_ones_kept(
 
 
 @pytest.mark.parametrize(
-    ("pid", "started"), [(None, False), ("4194305", True), (str(os.getpid()), True), ("alive", False)]
+    ("pid", "started"),
+    [(None, False), ("4194305", True), (str(os.getpid()), True), ("alive", False)],
+    ids=["stopped", "died", "another program has its pid", "alive"],
 )
 def test_an_engine_that_was_stopped_is_not_started_to_clear_up_and_one_that_died_is(
     pid: str | None, started: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
