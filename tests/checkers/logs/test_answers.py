@@ -129,6 +129,16 @@ def test_a_commit_that_began_and_ended_while_its_client_aborted(
     assert len(found(logs(second_commits=True), client_of(tmp_path, begin_ms, end_ms, FAIL))) == wrong
 
 
+def test_a_transaction_that_was_begun_again_begins_where_its_records_do(tmp_path: Path) -> None:
+    """The coordinator had begun one before the client's op, and gave it up."""
+    cluster = Cluster()
+    cluster.coordinator("Ongoing", BEGAN_MS + 3000, P0, start_ms=BEGAN_MS + 3000)
+    cluster.transaction(BEGAN_MS + 3200, P0)
+    for row in cluster.made["transaction_log"]:
+        row["transactional_id"] = "txn-0"
+    assert len(found(cluster, client_of(tmp_path, 3100, 3400, FAIL))) == 1
+
+
 def test_a_commit_of_another_epoch_is_not_the_aborted_transaction(tmp_path: Path) -> None:
     history = client_of(tmp_path, 1900, 2400, FAIL, epoch=3)
     assert [rule for rule, _ in found(logs(second_commits=True), history)] == ["identities-logged"]

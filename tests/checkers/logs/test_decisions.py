@@ -213,7 +213,34 @@ def test_records_in_a_partition_that_the_decision_does_not_name() -> None:
     cluster.coordinator("CompleteCommit", 304, start_ms=300)
     (finding,) = cluster.judged().findings
     assert (finding.rule, finding.tp, finding.offset) == ("partitions-named", P1, hidden)
+    assert "its decision does not name this partition" in finding.sentence
     assert "no marker ends them" in finding.sentence
+
+
+def test_records_of_a_producer_that_the_log_does_not_know() -> None:
+    cluster = clean()
+    cluster.records(P1, 300)
+    cluster.made["batches"][-1]["producer_id"] = 3000
+    (finding,) = cluster.judged().findings
+    assert (finding.rule, finding.tp, finding.producer_id) == ("partitions-named", P1, 3000)
+    assert "no transaction of __transaction_state has the records 3000/0" in finding.sentence
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_at_one_millisecond_a_record_is_of_the_transaction_that_names_its_partition(named: bool) -> None:
+    """It was created in the millisecond of a decision, and nothing ends it."""
+    cluster = Cluster()
+    cluster.transaction(100, *((P0, P1) if named else (P0,)))
+    if named:
+        cluster.made["batches"] = [
+            row for row in cluster.made["batches"] if row["partition"] == 0 or not row["transactional"]
+        ]
+        cluster.made["control"] = [row for row in cluster.made["control"] if row["partition"] == 0]
+        cluster.ends[P1] = 0
+    cluster.coordinator("Ongoing", 103, P1, start_ms=103)
+    cluster.records(P1, 102)
+    wanted = [("partitions-marked", P1, 0)] if named else []
+    assert places(cluster.judged()) == wanted
 
 
 def test_records_that_no_transaction_of_the_log_has() -> None:

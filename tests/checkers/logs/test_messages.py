@@ -18,7 +18,18 @@ from checkers.logs.transactions import TOPIC
 from core.config import run_config
 from harness.compose import record
 from harness.run.progress import silent
-from history.evidence import ALL, CLIENT, FETCH, PER_NODE, PER_PARTITION, PER_RUN, PRODUCE, Evidence, schema
+from history.evidence import (
+    ALL,
+    CLIENT,
+    FETCH,
+    PER_NODE,
+    PER_PARTITION,
+    PER_RUN,
+    PRODUCE,
+    WRITE_TXN_MARKERS,
+    Evidence,
+    schema,
+)
 from history.reader import History, load
 
 Tables = dict[str, pa.Table]
@@ -78,6 +89,7 @@ def test_a_sound_run_is_silent_and_exercises_every_rule(case: Case) -> None:
     assert not found.findings
     assert not found.doubts
     assert all(found.asked[rule.name] for rule in RULES)
+    assert found.asked[MARKERS_COMMITTED.name] == found.asked[MARKERS_LOGGED.name]
 
 
 def test_without_messages_no_rule_is_asked(case: Case) -> None:
@@ -169,6 +181,46 @@ def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(ca
     found = case.judged(change)
     assert found.asked[REPLICATED.name]
     assert not rules(found)
+
+
+def test_a_request_with_a_number_that_was_used_before_is_another_one(case: Case) -> None:
+    def change(tables: Tables) -> None:
+        frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
+        answer = first_answer(tables)
+        asked = next(
+            row
+            for row in frames
+            if not row["answer"]
+            and (row["connection"], row["correlation"]) == (answer["connection"], answer["correlation"])
+        )
+        number = max(row["number"] for row in frames) + 1
+        own = [row for row in parts if row["number"] == asked["number"]]
+        frames.append(asked | {"number": number, "at_ns": frames[-1]["at_ns"]})
+        parts += [row | {"number": number, "records": 10**6} for row in own]
+        tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
+        tables["frame_parts"] = pa.Table.from_pylist(parts, schema("frame_parts"))
+
+    assert not case.judged(change).findings
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_coordinator_that_leads_no_more_has_to_hear_what_its_successor_knows(
+    case: Case, heard: bool
+) -> None:
+    """The first markers come from a follower; the leader answers its Fetches, or none after the first."""
+
+    def change(tables: Tables) -> None:
+        frames = tables["frames"].to_pylist()
+        sent = next(row for row in frames if row["api"] == WRITE_TXN_MARKERS and not row["answer"])
+        leader = sent["client"]
+        sent["client"] = other = next(node for node in (1, 2, 3) if node != leader)
+        told = [row for row in frames if row["api"] == FETCH and row["answer"]]
+        told = [row for row in told if (row["client"], row["server"]) == (other, leader)]
+        for row in () if heard else told:
+            row["at_ns"] = told[0]["at_ns"]
+        tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
+
+    assert rules(case.judged(change)) == (set() if heard else {MARKERS_COMMITTED.name})
 
 
 def test_a_marker_that_nobody_decided(case: Case) -> None:
