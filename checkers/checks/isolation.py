@@ -111,9 +111,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 def _under_way(p: KernelView, result: PartitionResult) -> None:
     """What the join needs: reads that had ended before the transaction had ended, and how long it lasted."""
     sends, reads = p.sends, p.reads
-    rows = np.flatnonzero((sends["txn"] == 1) & ~p.failed)
-    if not len(rows):
+    txn = sends["txn"] == 1
+    if not txn.any():
         return
+    rows = np.flatnonzero(txn & ~p.failed)
     until = np.full(len(sends["op"]) + 1, -1)
     until[rows] = p.known.ended_by(sends["op"][rows])
     early = p.of_reads(np.flatnonzero((reads["isolation"] == RC) & (reads["complete_ns"] < until[p.writer])))
@@ -124,7 +125,7 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
             sent={name: sends[name][writer] for name in SENT},
             read={name: reads[name][early] for name in READ},
         )
-    own = p.of_sends(np.flatnonzero(sends["txn"] == 1))
+    own = p.of_sends(np.flatnonzero(txn))
     of = sends["op"][own]
     first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])  # rows are in the order of ops
     if not len(first):

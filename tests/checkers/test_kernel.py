@@ -432,3 +432,17 @@ def test_without_retention_a_later_start_of_the_log_withholds_no_record(place: i
     tables = built.tables()
     wanted = {("lost-write", 0, value)} if lost else set()
     assert findings(tables, portable=False) == anomalies.findings(tables, portable=False) == wanted
+
+
+def test_a_record_that_its_client_never_handed_over_shows_that_its_transaction_continued() -> None:
+    """It is the only one in its partition; the record in the other one was read before it was tried."""
+    first, second = value_of(1, 0), value_of(1, 1)
+    txn = Op(process=1, f="txn", invoke=1, complete=40, txn=True)
+    txn.mops = [
+        Send(tp=0, value=first, offset=0, ns=(2, 3)),
+        Send(tp=1, value=second, outcome=Outcome.FAIL, ns=(20, 21)),
+    ]
+    read = Op(process=2, f="poll", invoke=5, complete=10, mops=[Read(tp=0, offset=0, value=first)])
+    tables = Built(tps=["x", "y"], ops=[txn, read]).tables()
+    found = findings(tables, portable=False)
+    assert found == anomalies.findings(tables, portable=False) == {("precommitted-read", 0, first, 0)}
