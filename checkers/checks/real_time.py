@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from checkers.checks.durability import loss, promised
+from checkers.checks.durability import loss
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import ACKS, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
@@ -50,8 +50,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
     until = sends["ack_ns"][later]
     excuses = p.excuses(earlier, sends["invoke_ns"][earlier], np.where(until < 0, NEVER, until))
-    acks = p.known.acks[p.owner[earlier]]
-    codes = np.where(acks == 0, acks, promised(p, earlier))  # where nothing was asked, nothing came back
+    codes = p.known.acks[p.owner[earlier]]  # read or not: the later one may be what its leader alone had
     result.report(INVERSION, np.arange(len(hits)), inversion, codes, ACKS, excuses=excuses)
 
 

@@ -30,10 +30,7 @@ def variants(history: History, key: Key) -> set[tuple[str, str]]:
     (p,) = (p for p in history.partitions if p.tp == key[1])
     if key[0] == "offset-realtime-inversion":
         later = p.send_of[int(key[2])]
-        return {
-            ("0" if _process(p, s)["acks"] == 0 else _promised(p, s), inversion(p, s, later))
-            for s in _inverted(p, later)
-        }
+        return {(ACKS[_process(p, s)["acks"]], inversion(p, s, later)) for s in _inverted(p, later)}
     return {(variant, excuse) for variant in rule(p, key) for excuse in excuses(history, key)}
 
 
