@@ -160,8 +160,14 @@ class Logs:
 
 
 def _meet(windows: list[tuple[int, int]], since: int, until: int) -> bool:
-    """Whether a window has a moment in common with a span of time."""
-    return any(begin <= until and end >= since for begin, end in windows)
+    """Whether a window has a moment in common with a span of time. Windows that overlap are one."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(windows):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return any(begin <= until and end >= since for begin, end in joined)
 
 
 def retention(config: RunConfig) -> bool:

@@ -189,7 +189,9 @@ def _assignments(rng: Random, world: World) -> None:
             "process": op.process, "tp": rng.randrange(len(world.logs)), "generation": rng.randint(-1, 3),
             "assignment": rng.randint(0, 3), "kind": kind, "ns": op.invoke + rng.randint(0, 300) * MS,
         }  # fmt: skip
-        op.assigns.append(row)
+        own = [one for other in world.ops for one in other.assigns if one["process"] == op.process]
+        if all((one["tp"], one["assignment"]) != (row["tp"], row["assignment"]) for one in own):
+            op.assigns.append(row)  # a number is raised once
 
 
 def _no_assignments(rng: Random, world: World) -> None:

@@ -186,17 +186,12 @@ def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(ca
 def test_a_request_with_a_number_that_was_used_before_is_another_one(case: Case) -> None:
     def change(tables: Tables) -> None:
         frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
-        answer = first_answer(tables)
-        asked = next(
-            row
-            for row in frames
-            if not row["answer"]
-            and (row["connection"], row["correlation"]) == (answer["connection"], answer["correlation"])
-        )
-        number = max(row["number"] for row in frames) + 1
-        own = [row for row in parts if row["number"] == asked["number"]]
-        frames.append(asked | {"number": number, "at_ns": frames[-1]["at_ns"]})
-        parts += [row | {"number": number, "records": 10**6} for row in own]
+        number = len(frames)
+        for asked in [row for row in frames if row["api"] == PRODUCE and not row["answer"]]:
+            own = [row for row in parts if row["number"] == asked["number"]]
+            parts += [row | {"number": number, "records": 10**6} for row in own]
+            frames.append(asked | {"number": number, "at_ns": frames[-1]["at_ns"]})
+            number += 1
         tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
         tables["frame_parts"] = pa.Table.from_pylist(parts, schema("frame_parts"))
 
