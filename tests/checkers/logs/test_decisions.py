@@ -370,6 +370,11 @@ def beginning_gone(cluster: Cluster) -> None:
     cluster.made["partitions"][0]["start"] = 1
 
 
+def not_taken(cluster: Cluster) -> None:
+    """The only node in sync at the end is another one."""
+    cluster.elect(LOG, 150, 2, [2])
+
+
 def test_a_marker_in_a_damaged_batch_is_a_doubt() -> None:
     cluster = clean()
     row = cluster.made["control"].pop()
@@ -385,7 +390,7 @@ def test_a_marker_in_a_damaged_batch_is_a_doubt() -> None:
     assert "partitions-marked" in {doubt.rule for doubt in found.doubts}
 
 
-@pytest.mark.parametrize("cause", [power, unclean, no_metadata, beginning_gone])
+@pytest.mark.parametrize("cause", [power, unclean, no_metadata, beginning_gone, not_taken])
 def test_where_a_decision_may_be_lost_rightly_there_is_a_doubt(cause: Callable[[Cluster], None]) -> None:
     cluster = clean()
     cluster.marker(P1, 400, "COMMIT", epoch=1)

@@ -198,6 +198,17 @@ def test_a_request_with_a_number_that_was_used_before_is_another_one(case: Case)
     assert not case.judged(change).findings
 
 
+def test_without_the_metadata_log_it_is_unknown_which_replicas_had_to_have_a_batch(case: Case) -> None:
+    def change(tables: Tables) -> None:
+        without_fetches(tables, "transactions", 2)
+        tables["metadata"] = tables["metadata"].slice(0, 0)
+
+    found = case.judged(change)
+    assert not found.counts[REPLICATED.name]
+    assert not found.asked[REPLICATED.name]
+    assert REPLICATED.name in {one.rule for one in found.doubts}
+
+
 @pytest.mark.parametrize("heard", [False, True])
 def test_a_coordinator_that_leads_no_more_has_to_hear_what_its_successor_knows(
     case: Case, heard: bool
