@@ -10,7 +10,7 @@ from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
 from tests.adversary.cycle_classes import cycles
 from tests.adversary.excuses import EVER, TEN_S, Span
-from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
+from tests.adversary.facts import ACKS, FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
     double_assignment,
     eos_duplicate,
@@ -22,8 +22,6 @@ from tests.adversary.group_classes import (
     zombie_write,
 )
 from tests.adversary.rows import Key, Row
-
-ACKS = {0: "0", 1: "1", -1: "all"}
 
 
 def lost_write(f: Facts) -> Found:
@@ -49,7 +47,7 @@ def lost_write(f: Facts) -> Found:
             )
             span = Span(send["invoke_ns"], until, (send["tp"],), weak=f.weak(send), acked=send["ack_ns"])
             f.spans[key].append(span)
-            yield key, {f.promised(send, lost=True)}
+            yield key, {f.promised(send)}
 
 
 def passed_over(f: Facts, send: Row) -> bool:
@@ -195,7 +193,7 @@ def offset_realtime_inversion(f: Facts) -> Found:
             for s in first:
                 span = Span(s["invoke_ns"], _acked(later), (later["tp"],), weak=f.weak(s))
                 f.spans[key].append(span)
-            yield key, {f.promised(s, lost=False) for s in first}
+            yield key, {ACKS[f.acks(s)] for s in first}
 
 
 def send_order(f: Facts) -> Found:

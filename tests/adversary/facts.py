@@ -22,6 +22,7 @@ STORING = (CommitKind.SYNC, CommitKind.AUTO, CommitKind.TXN)
 Found = Iterator[tuple[Key, set[str]]]
 """Keys of findings, each with the variants that it may have."""
 PLAIN = {""}
+ACKS = {0: "0", 1: "1", -1: "all"}
 
 
 class Facts:
@@ -118,15 +119,12 @@ class Facts:
         """The record may have been on one replica alone."""
         return self.acks(send) in (0, 1)
 
-    def promised(self, send: Row, *, lost: bool) -> str:
-        """What was promised to a send. lost: lost-write asks."""
-        acks = self.acks(send)
-        if lost and self.hole(send):
+    def promised(self, send: Row) -> str:
+        """What was promised to a send that is lost."""
+        if self.hole(send):
             return "hole"
         live = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] != Phase.FINAL]
-        if acks == -1 or (acks == 0 and not lost):
-            return "all" if acks == -1 else "0"
-        return "read" if live else str(acks)
+        return "read" if live and self.weak(send) else ACKS[self.acks(send)]
 
     def hole(self, send: Row) -> bool:
         """The log is empty where the record was acknowledged."""

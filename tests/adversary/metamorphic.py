@@ -59,10 +59,15 @@ def rename(recorded: Recorded, rng: Random) -> Recorded:
     return replace(recorded, tables=tables, events=[_renamed(event) for event in recorded.events])
 
 
+def _other(name: str) -> str:
+    """Another name of a partition; those of internal topics keep theirs."""
+    return name if name.startswith("__") else f"other{name}"
+
+
 def _renamed(event: Event) -> Event:
     if isinstance(event, RolesSeen):
-        leaders = {f"other{name}": node for name, node in event.leaders.items()}
-        isr = {f"other{name}": nodes for name, nodes in event.isr.items()}
+        leaders = {_other(name): node for name, node in event.leaders.items()}
+        isr = {_other(name): nodes for name, nodes in event.isr.items()}
         return msgspec.structs.replace(event, leaders=leaders, isr=isr)
     if isinstance(event, TransactionsOpen):
         rows = tuple(msgspec.structs.replace(row, topic=f"other{row.topic}") for row in event.rows)
