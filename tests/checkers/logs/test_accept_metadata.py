@@ -134,9 +134,9 @@ def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) ->
 def test_a_broker_that_died_is_not_eligible_when_it_is_back(golden: dict[str, pa.Table]) -> None:
     """Broker 2 is fenced at 145, and registered again."""
 
-    def nodes(why: str) -> dict[str, pa.Table]:
+    def nodes(why: str, *, clean: bool = False) -> dict[str, pa.Table]:
         takes = [{"take": take, "node": 2, "why": why if take == 0 else "end", "at_ns": 9} for take in (0, 1)]
-        found = [{"take": take, "node": 2, "clean_shutdown": False} for take in (0, 1)]
+        found = [{"take": take, "node": 2, "clean_shutdown": clean} for take in (0, 1)]
         return golden | {
             "takes": pa.Table.from_pylist(takes, schema("takes")),
             "nodes": pa.Table.from_pylist(found, schema("nodes")),
@@ -153,6 +153,15 @@ def test_a_broker_that_died_is_not_eligible_when_it_is_back(golden: dict[str, pa
     sound = judged(nodes("killed"), twice)
     assert (sound.findings, sound.asked[rule]) == ([], 1)
     assert judged(nodes("end"), kept).asked[rule] == 0
+    assert judged(nodes("killed", clean=True), kept).asked[rule] == 0
+    first = min(row["offset"] for row in golden["metadata"].to_pylist() if row["broker"] == 2)
+
+    def several(rows: Rows) -> Rows:
+        """It was registered twice since what it knew when it died."""
+        died = [row | {"take": 0, "node": 2} for row in rows if row["offset"] < first]
+        return [*died, *(row | {"take": 1, "node": 2} for row in rows)]
+
+    assert judged(nodes("killed"), several).asked[rule] == 0
     found = [place for place in places(judged(nodes("killed"), kept)) if place[0] == rule]
     back = [row["offset"] for row in golden["metadata"].to_pylist() if row["name"] == "RegisterBrokerRecord"]
     assert found == [(rule, back[-1])]
@@ -181,6 +190,8 @@ def test_a_log_goes_on_from_its_snapshot(golden: dict[str, pa.Table]) -> None:
     judgement = judged(tables, lambda rows: [*snapshot(rows, 129), *later(rows)])
     assert (judgement.findings, judgement.doubts) == ([], [])
     assert judgement.asked["change-has-cause"] == 48
+    again = judged(tables, lambda rows: [*snapshot(rows, 129), *snapshot(rows, 160), *later(rows)])
+    assert again.asked["change-has-cause"] == 48  # from the first one on
     without = judged(tables, later)
     assert without.findings == []
     assert {doubt.rule for doubt in without.doubts} == {rule.name for rule in RULES}
