@@ -317,8 +317,7 @@ def expected(history: History) -> dict[str, int]:
     found = Counter(history.expected)
     found.update(
         {
-            "lost-write": counts["lost"] + counts["lost after it was read"]
-            + 2 * counts["torn in doubt"],
+            "lost-write": counts["lost"] + counts["lost after it was read"],
             "torn-txn": counts["lost"] + counts["torn in doubt"],
             "duplicate": counts["duplicate"],
             # by uncommitted consumers; what final reads show of them no verdict counts

@@ -287,10 +287,7 @@ def serve(
 
     with server(results, port) as serving:
         show(f"http://127.0.0.1:{serving.server_port}/")
-        try:
-            serving.serve_forever()
-        except KeyboardInterrupt:
-            raise InquestError("stopped", ExitCode.INTERRUPTED) from None
+        serving.serve_forever()
 
 
 @app.command(name="list")

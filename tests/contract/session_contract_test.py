@@ -81,7 +81,7 @@ class Sessions:
         tps = tuple(TopicPartition(name, partition) for partition in range(partitions))
         first = self.connect(acks=-1, idempotent=True)
         for tp in tps:
-            assert acked(send(first, tp, -1)) == [0]
+            assert acked(send(first, tp, FIRST)) == [0]
         return tps
 
     def reader(self, isolation: Isolation, *tps: TopicPartition, **spec: Any) -> Session:
@@ -93,6 +93,10 @@ class Sessions:
 
 def record(tp: TopicPartition, value: int) -> Record:
     return Record(tp, value, encode(RUN, tp, value, 100))
+
+
+FIRST = 2**40
+"""Value of the record that each topic begins with."""
 
 
 def send(session: Session, tp: TopicPartition, *values: int) -> list[Delivery]:
@@ -136,7 +140,7 @@ def eventually(session: Session, enough: Callable[[list[Fetched]], bool]) -> lis
 def values_seen(sessions: Sessions, isolation: Isolation, *tps: TopicPartition) -> list[int]:
     """Values that a new consumer reads up to the end, without the warm-up's."""
     reader = sessions.reader(isolation, *tps, report_end=True)
-    return [value(f) for f in read_to_end(reader, *tps) if value(f) >= 0]
+    return [value(f) for f in read_to_end(reader, *tps) if value(f) != FIRST]
 
 
 def settled(sessions: Sessions, isolation: Isolation, tp: TopicPartition, end: int) -> list[int]:
@@ -147,7 +151,7 @@ def settled(sessions: Sessions, isolation: Isolation, tp: TopicPartition, end: i
         seen, reached = [], -1
         while reached < 0:
             assert time.monotonic() < until, f"no end of {tp}"
-            seen += [value(f) for f in run_blocking(reader.poll(500, 100)) if value(f) >= 0]
+            seen += [value(f) for f in run_blocking(reader.poll(500, 100)) if value(f) != FIRST]
             for event in reader.events():
                 reached = event.offset if isinstance(event, EndReached) else reached
         if reached >= end:
@@ -192,7 +196,7 @@ class SessionContract:
         assert len(placed) == 90
         for isolation in LEVELS:
             reader = sessions.reader(isolation, *tps, report_end=True)
-            fetched = [f for f in read_to_end(reader, *tps) if value(f) >= 0]
+            fetched = [f for f in read_to_end(reader, *tps) if value(f) != FIRST]
             assert {(f.tp, f.offset): value(f) for f in fetched} == placed
             for tp in tps:
                 assert [f.offset for f in fetched if f.tp == tp] == list(range(1, 31))

@@ -41,6 +41,7 @@ from core.session import (
 from harness.clients.executor import Client
 from history import journal as j
 from tests.contract.session_contract_test import (
+    FIRST,
     NUMBERS,
     PATIENCE_S,
     RUN,
@@ -296,7 +297,7 @@ class WorkContract:
         member = sessions.connect(isolation=RC, group=group)
         run_blocking(member.subscribe([tp.topic]))
         fetched = eventually(member, lambda fetched: any(f.offset == 9 for f in fetched))
-        assert [value(f) for f in fetched] == [-1, *range(1, 10)]
+        assert [value(f) for f in fetched] == [FIRST, *range(1, 10)]
         run_blocking(member.commit_offsets({tp: 10}))
         run_blocking(member.seek({tp: 2}))
         member.events()

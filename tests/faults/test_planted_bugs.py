@@ -41,8 +41,15 @@ def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[st
         assert forbidden == set()
 
 
-@pytest.mark.parametrize(("bug", "code"), [("lose", 0), ("", 4)])
-def test_a_control_has_to_find_what_it_expects(tmp_path: Path, bug: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("preset", "bug", "code"),
+    [
+        ("no-idempotence", "duplicate", 0),
+        ("no-idempotence", "", 4),
+        ("acks1", "lose", 1),  # under a leader that never changed acks=1 permits no loss
+    ],
+)
+def test_a_control_has_to_find_what_it_expects(tmp_path: Path, preset: str, bug: str, code: int) -> None:
     bugs = ["--set", f'broker_settings={{"memory.bug":"{bug}"}}']
-    ended = inquest(*arguments(tmp_path, "--preset", "acks1", *bugs))
+    ended = inquest(*arguments(tmp_path, "--preset", preset, *bugs))
     assert ended.code == code, ended

@@ -167,7 +167,8 @@ def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -
         (["check", "s3://bucket/run"], 70, "the store cannot be used"),
         (["report", "s3://bucket/run"], 70, "the store cannot be used"),
         (["check", "{run}", "--master", "spark://127.0.0.1:9"], 70, "no Spark master answers"),
-        (["check", "{run}", "--master", "spark://nowhere"], 70, "no Spark master answers"),
+        (["check", "{run}", "--master", "spark://nowhere:7077"], 70, "no Spark master answers"),
+        (["check", "{run}", "--master", "spark://nowhere"], 64, "spark://host:7077"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(

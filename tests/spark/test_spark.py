@@ -141,7 +141,7 @@ def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark:
     seen: list[Progress] = []
     check(run, without_spark=not by_spark, watch=seen.append)
     stages = {each.stage.name: [one for one in seen if one.stage.name == each.stage.name] for each in seen}
-    assert list(stages) == ["open transactions", "checking"]
+    assert list(stages) == ["open transactions", "holders of transactional ids", "checking"]
     units = load(run).names.units
     for told in stages.values():
         assert (told[-1].tasks, told[-1].done) == (len(units), sum(unit.sends + unit.reads for unit in units))

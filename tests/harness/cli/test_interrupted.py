@@ -106,7 +106,7 @@ def test_a_process_of_its_own(here: Path) -> None:
         assert serving.stdout.readline().startswith("http://")
         serving.send_signal(signal.SIGTERM)
         _, err = serving.communicate(timeout=60)
-    assert (serving.returncode, err) == (130, "inquest: stopped\n")
+    assert (serving.returncode, err) == (130, "inquest: interrupted\n")
 
 
 def test_a_handler_of_a_run_takes_precedence() -> None:
