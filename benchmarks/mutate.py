@@ -63,7 +63,7 @@ LABELS = tuple(
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("tests/oracle/*.py",),
     "kernels": ("checkers/checks/*.py", "checkers/engine/[cdkor]*.py", "checkers/engine/partition_view.py"),
-    "permissions": ("checkers/allowed.py", "checkers/permission*.py", "checkers/permissions/*.py"),
+    "permissions": ("checkers/allowed.py", "checkers/catalogue.py", "checkers/windows.py"),
     "labels": (
         "checkers/known_bugs.py", "checkers/*_evidence.py", "checkers/bugs_in_logs.py",
         "checkers/late_requests.py", "checkers/labelled_run.py", "checkers/transaction_fates.py",
@@ -71,6 +71,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "logs": ("checkers/logs/*.py",),
     "verdict": (
         "checkers/verdict.py", "checkers/judged_logs.py", "checkers/subjects.py", "checkers/incidents.py",
+        "checkers/mixed_clusters.py",
     ),
     "model": tuple(
         f"model/{part}/*.py" for part in ("log", "replication", "kraft", "coordinator", "client")
@@ -93,8 +94,8 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("checkers/judged_logs.py", ((f"{CHECKED}/test_judged_logs.py",), VERDICT)),
     ("checkers/incidents.py", (VERDICT, (ADVERSARY,))),
     ("checkers/subjects.py", (VERDICT, (ADVERSARY,))),
-    ("checkers/allowed.py", (VERDICT[:1], (ADVERSARY,), VERDICT[1:])),
-    ("checkers/permission*", (("near", *VERDICT[:1]), (ADVERSARY,), VERDICT[1:])),
+    ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
+    ("checkers/mixed_clusters.py", (VERDICT, (ADVERSARY,))),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
     ("model/*", (("tests/model",), ("tests/harness/simulation/test_invariants.py",))),
 )  # fmt: skip
