@@ -268,8 +268,7 @@ def zombie_write(f: Facts) -> Found:
             if behind:
                 variant = "committed" if f.committed(s) else "uncommitted"
                 key: Key = ("zombie-write", s["tp"], s["value"])
-                until = s["ack_ns"] if s["ack_ns"] >= 0 else EVER
-                f.spans[key].append(Span(0, until, (s["tp"],), internal=True))
+                f.spans[key].append(Span(0, EVER, (s["tp"],), internal=True))
                 yield key, {variant}
         fenced = min((begun(f, b["process"]) for b in heirs), default=NEVER)
         for number, op in f.ops.items():

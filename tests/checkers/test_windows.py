@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.windows import EXCUSES, FOREVER, LogWindows, Windows, removes, run_windows, whenever
+from checkers.windows import EXCUSES, FOREVER, Excuse, LogWindows, Windows, removes, run_windows, whenever
 from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
 from core.op import Isolation, Phase, value_of
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from tests.checkers.found import check_tables
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
@@ -321,3 +322,19 @@ def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_
         limit = {"topic_settings": {"retention.bytes": "100"}}
         run = write_run(tmp_path / f"limit {start}", lost(start=start).tables(), settings=limit)
         assert check_run(run, without_spark=True).anomalies == {}
+
+
+@pytest.mark.parametrize("powerless", [False, True])
+def test_a_loss_of_power_makes_room_for_a_successor_below_an_older_record(powerless: bool) -> None:
+    """Its record was acknowledged at 2 s, the power went at 20 s, the successor came at 30 s."""
+    ops = []
+    for process, second, offset in ((1, 1, 2), (2, 30, 1)):
+        op = Op(process=process, f="txn", invoke=second * S, complete=(second + 2) * S, txn=True)
+        span = (second * S, (second + 1) * S)
+        op.mops = [Send(tp=0, value=value_of(process, 0), offset=offset, ns=span)]
+        ops.append(op)
+    built = Built(tps=["x"], ops=ops, processes={1: Process(txn_id=0), 2: Process(txn_id=0)})
+    events = [START, *(fault("power:all", 20, 1, 2, 3, until=25) if powerless else [])]
+    found = check_tables(built.tables(), portable=False, events=events).findings
+    (zombie,) = (one for one in found if one.name == "zombie-write" and one.key[0] == 0)
+    assert zombie.excuse == (Excuse.POWER if powerless else Excuse.NONE)

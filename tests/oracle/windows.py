@@ -236,10 +236,6 @@ def _copied_twice(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp, int(source)], since, EVER)
 
 
-def _zombie(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], 0, _until(p.send_of[int(key[2])]))
-
-
 def _again(p: Partition, key: Key) -> set[str]:
     reads = [r for r in p.reads if r["op"] == key[3]]
     return {_wide(p.history, [p.tp], 0, r["complete_ns"]) for r in reads}
@@ -327,7 +323,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "offset-commit-regression": _went_back,
     "group-duplicate": _again,
     "eos-duplicate": _copied_twice,
-    "zombie-write": _zombie,
+    "zombie-write": _any_time,
     "group-skip": _any_time,
     "phantom-commit": _any_time,
     "double-assignment": _any_time,
