@@ -135,6 +135,8 @@ def _unsure(bug: str, events: list[Event], world: World) -> bool:
         return True
     if bug == "phantom":
         return not any(isinstance(event, PhaseStarted) and event.phase >= Phase.COLLECT for event in events)
+    if bug == "group-forgets":  # what it went back to may be what was committed
+        return "group-ahead" in world.planted
     return bug == "hanging" and any(map(_unsettled, events))
 
 
