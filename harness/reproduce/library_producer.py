@@ -8,6 +8,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from core.errors import ClusterError
 from core.op import TopicPartition
+from harness.kafka.client.settings import of_librdkafka
 from harness.reproduce.stage import FiveBrokers
 
 CALL_S: Final = 60.0
@@ -35,7 +36,7 @@ class LibraryProducer:
         self._stage = stage
         settings = {
             **IMPATIENT,
-            **stage.cluster.endpoint().args,
+            **of_librdkafka(stage.cluster.endpoint().args),
             "transactional.id": name,
             "transaction.timeout.ms": TRANSACTION_MS,
         }
@@ -87,7 +88,7 @@ class PlainProducer:
         self.sent: list[tuple[TopicPartition, str]] = []
         self.acknowledged: set[tuple[TopicPartition, str]] = set()
         self._say = stage.say if says else lambda _: None
-        self._producer = Producer({**IMPATIENT, **stage.cluster.endpoint().args, **settings})
+        self._producer = Producer({**IMPATIENT, **of_librdkafka(stage.cluster.endpoint().args), **settings})
 
     def send(self, tp: TopicPartition, *values: str) -> None:
         """Send records, and wait for nothing."""

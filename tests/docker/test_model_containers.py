@@ -13,6 +13,7 @@ from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule, Seen
+from harness.kafka.client.settings import of_librdkafka
 from harness.served.containers import ModelContainers
 from history import evidence
 from tests.docker.conftest import until
@@ -48,7 +49,7 @@ def whole(cluster: ModelContainers) -> bool:
 
 def send(cluster: ModelContainers) -> int:
     """Send records; how many were acknowledged."""
-    made = Producer({**cluster.endpoint().args, "enable.idempotence": True, "linger.ms": 0})
+    made = Producer({**of_librdkafka(cluster.endpoint().args), "enable.idempotence": True, "linger.ms": 0})
     acked: list[object] = []
     for number in range(RECORDS):
         made.produce(TP.topic, f"{number}", partition=0, on_delivery=lambda error, _: acked.append(error))
@@ -93,7 +94,7 @@ def loses_what_was_not_flushed(cluster: ModelContainers) -> None:
 def delays_markers(cluster: ModelContainers) -> None:
     """Markers that a rule holds between brokers: their partitions are unstable until it lets them go."""
     tid = "held"
-    made = Producer({**cluster.endpoint().args, "transactional.id": tid, "log_level": "0"})
+    made = Producer({**of_librdkafka(cluster.endpoint().args), "transactional.id": tid, "log_level": "0"})
     made.init_transactions(WAIT_S)
     roles = run_blocking(cluster.roles())
     coordinator = roles.coordinator(TRANSACTION_TOPIC, tid)

@@ -23,7 +23,7 @@ from harness.kafka.client.consumer import SessionConsumer
 from harness.kafka.client.error_table import Failure, Verb, outcome
 from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded
 from harness.kafka.client.producer import SessionProducer
-from harness.kafka.client.settings import CLUSTER_ID, LIBRDKAFKA
+from harness.kafka.client.settings import CLUSTER_ID, LIBRDKAFKA, of_librdkafka
 from harness.kafka.client.trial import REFUSALS, refused
 
 
@@ -47,9 +47,8 @@ class KafkaSession:
 
     def __init__(self, args: Mapping[str, str], spec: SessionSpec) -> None:
         self.client = effective(spec, LIBRDKAFKA)
-        args = dict(args)
-        self._events = ClientEvents(args.pop(CLUSTER_ID, ""))
-        self._args = args
+        self._events = ClientEvents(args.get(CLUSTER_ID, ""))
+        self._args = args = of_librdkafka(args)
         self._spec = spec
         self._in: SessionConsumer | None = None
         self._out: SessionProducer | None = None

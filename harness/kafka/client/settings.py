@@ -4,6 +4,7 @@ librdkafka's own defaults wait a minute for an answer and ten seconds before a r
 that last seconds such a client would see one fault per run.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -122,6 +123,12 @@ NAMES: Final = ("transactional.id", "group.id", "client.id")
 
 CLUSTER_ID: Final = "cluster.id"
 """Beside the settings of librdkafka that reaching a cluster takes: the id that its brokers have to name."""
+
+
+def of_librdkafka(args: Mapping[str, str]) -> dict[str, str]:
+    """The settings of librdkafka among the arguments of an endpoint."""
+    return {name: value for name, value in args.items() if name != CLUSTER_ID}
+
 
 LIBRDKAFKA: Final = ClientLibrary(
     name="librdkafka",

@@ -161,7 +161,7 @@ transaction has an epoch of its own.""",
         },
         classes=frozenset({"torn-txn"}),
         forbidden=True,
-        seen="2 of 79",
+        seen="3 of 79",
     ),
 }
 """By the KIP or issue that ended it."""
