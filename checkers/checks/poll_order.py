@@ -114,7 +114,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         (BACK, found[~inside & back[found]]),
         (SKIP, found[~inside & ~back[found]]),
     ):
-        codes, excuses = _member(p, steps, mine), _excuses(p, steps, mine)
+        codes, excuses = _member(p, steps, mine), _excuses(p, steps, mine, skips=name in (SKIP, SKIP_INSIDE))
         result.report(name, mine, partial(_finding, p, steps, name), codes, READERS, excuses=excuses)
     if p.low > 0:
         _pending(p, result, steps, hits[~explained & reset & ~passed], back)
@@ -133,7 +133,8 @@ def _pending(p: KernelView, result: PartitionResult, steps: _Steps, maybe: Array
         if was_reset:
             above = max(above, p.start - 1)
         one = np.array([step])
-        variant, excuse = READERS[int(_member(p, steps, one)[0])], EXCUSES[int(_excuses(p, steps, one)[0])]
+        code = int(_excuses(p, steps, one, skips=not back[step])[0])
+        variant, excuse = READERS[int(_member(p, steps, one)[0])], EXCUSES[code]
         finding = entered(_finding(p, steps, name, step), Kind(name, variant, excuse))
         result.pending.append(Pending(int(p.reads["isolation"][steps.r[step]]), above, finding))
 
@@ -150,12 +151,15 @@ def _passed(p: KernelView, steps: _Steps, hits: Array) -> Array:
     return passed
 
 
-def _excuses(p: KernelView, steps: _Steps, hits: Array) -> Array:
-    """Codes of what may have changed the log between the two reads of each of these steps."""
+def _excuses(p: KernelView, steps: _Steps, hits: Array, *, skips: bool) -> Array:
+    """Codes of what may have changed the log between the two reads of each of these steps, or later, so that
+    what lies between them now was not there."""
     if not p.windows:
         return np.zeros(len(hits), np.int8)
-    done = p.reads["complete_ns"]
-    since, until = done[steps.q[hits]] - SLACK_NS, done[steps.r[hits]]
+    done, r = p.reads["complete_ns"], steps.r[hits]
+    since, until = done[steps.q[hits]] - SLACK_NS, done[r]
+    if skips:
+        until = np.where(p.stayed(r), until, NEVER)
     return p.windows.excuses(since, until, weak=np.zeros(len(hits), bool))
 
 

@@ -320,7 +320,8 @@ class KernelView:
         offset = self.sends["offset"][rows]
         missing = self.withheld[rows]
         removed = np.zeros(len(rows), bool)
-        hiding = ru is not None and rc is not None and ru.end >= 0 and rc.end < ru.end
+        ends = -1 if ru is None else ru.end, -1 if rc is None else rc.end
+        hiding = ends[1] < ends[0] if min(ends) >= 0 else not self.known.dense
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:
                 start = bound.start if self.known.removed else 0
@@ -360,6 +361,16 @@ class KernelView:
         placed = offset >= 0
         found[placed] = earliest[self.slots(offset[placed]) + 1]
         return found
+
+    def stayed(self, reads: Array) -> Array:
+        """Which of these reads returned what final reads show at their offsets (flags). Nothing that lies
+        below it was lost since: a truncation takes the end of a log."""
+        offset, values = self.reads["offset"], self.values(reads)
+        final = np.flatnonzero(self.reads["phase"] == FINAL)
+        final = final[among(offset[final], distinct(offset[reads]))]
+        shown = set(zip(offset[final].tolist(), self.values(final).tolist(), strict=True))
+        pairs = zip(offset[reads].tolist(), values.tolist(), strict=True)
+        return np.fromiter((pair in shown for pair in pairs), bool, len(reads))
 
     def _at_home(self, reads: Array) -> Array:
         """Which of these reads are own, or of a whole partition."""

@@ -242,7 +242,8 @@ def poll_order(f: Facts) -> Found:
                 variant = {"member"} if f.member(process, -1 if inside else tp) else {""}
                 key = (tp, r["op"], r["pos"]) if inside else (tp, r["op"])
                 for step in ("nonmonotonic-poll", "poll-skip"):
-                    span = Span(q["complete_ns"] - TEN_S, r["complete_ns"], (tp,))
+                    gone = step == "poll-skip" and not f.still_there(r)
+                    span = Span(q["complete_ns"] - TEN_S, EVER if gone else r["complete_ns"], (tp,))
                     f.spans[f"{name}{step}", *key].append(span)
                 if high <= low:
                     yield (f"{name}nonmonotonic-poll", *key), variant

@@ -4,6 +4,8 @@ A client is a generator: between two steps the others act. What it learns is rec
 Not here: groups (`tests.adversary.members`).
 """
 
+from itertools import starmap
+
 from core.op import AssignmentKind, End, Outcome
 from tests.adversary.rows import Row
 from tests.adversary.world import MARKER, MS, RC, RU, Ended, Entry, Group, Log, Op, Steps, TxnId, World
@@ -186,10 +188,8 @@ def end_txn(
     if heir != op.process and fate == "commit":
         world.promise("zombie", lambda: _took_over(world, op, heir), "zombie-write")
     if fate == "commit" and group is not None and world.strikes("eos-loss"):
-        tps = {row["tp"] for row in op.sends}
-        world.promise(
-            "eos-loss", lambda: op.outcome == OK and any(map(world.read_whole, tps)), "lost-write", "eos-loss"
-        )
+        copies = [(world.logs[row["tp"]], [row["value"]]) for row in op.sends]
+        world.promise("eos-loss", lambda: any(starmap(world.hidden, copies)), "lost-write", "eos-loss")
         world.decide(known, token, "abort", None, {})
         world.later += [world._stored(group, token, tp, at, "commit") for tp, at in offsets.items()]
     else:

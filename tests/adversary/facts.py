@@ -190,11 +190,16 @@ class Facts:
         ru, rc = self.ends(tp)
         return 0 <= rc < ru
 
+    def may_hide(self, tp: int) -> bool:
+        """A stuck last stable offset hides what lies above it, for all that is known."""
+        unknown = min(self.ends(tp)) < 0
+        return self.hiding(tp) or (unknown and any(p["txn_id"] >= 0 for p in self.processes.values()))
+
     def covers(self, level: int, send: Row) -> bool:
         row = self.bounds.get((send["tp"], level))
         if row is None:
             return False
-        to_end = row["complete"] and not (level == RC and self.hiding(send["tp"]))
+        to_end = row["complete"] and not (level == RC and self.may_hide(send["tp"]))
         if send["offset"] < 0:
             return bool(row["start"] == 0 and to_end)
         return bool(row["start"] <= send["offset"] and (send["offset"] < row["read_to"] or to_end))
@@ -204,6 +209,11 @@ class Facts:
         if level == RU or send["txn"] == 0:
             return bool(final)
         return any(r["isolation"] == RC for r in final)
+
+    def still_there(self, read: Row) -> bool:
+        """The final reads returned what this read did, at the same offset."""
+        same = (r for r in self.reads_of[read["tp"], read["value"]] if r["offset"] == read["offset"])
+        return any(r["phase"] == Phase.FINAL for r in same)
 
     def removed(self, send: Row) -> bool:
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]

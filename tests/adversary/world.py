@@ -380,7 +380,7 @@ class World:
                 log.mark(token, "commit")
             elif fate == "commit" and self.strikes("torn"):
                 own = [e.value for e in log.entries if e.token == token and e.value != MARKER]
-                self.promise("torn", lambda: self._hidden(log, own), "lost-write")
+                self.promise("torn", lambda: self.hidden(log, own), "lost-write")
                 log.mark(token, "abort")
             else:
                 log.mark(token, fate)
@@ -395,7 +395,8 @@ class World:
     def _held(self, log: Log) -> bool:
         return log.stable() < log.high and len([row for row in self.bounds if row["tp"] == log.tp]) == 2
 
-    def _hidden(self, log: Log, values: list[int]) -> bool:
+    def hidden(self, log: Log, values: list[int]) -> bool:
+        """Whether the log has some promised record of these, and readers at read_committed do not get it."""
         shown = {e.value for e in log.visible(RC, 0)}
         return self.read_whole(log.tp) and any(
             self.promised(log.tp, v) and self.holds(log.tp, v) and v not in shown for v in values

@@ -338,3 +338,56 @@ def test_a_loss_of_power_makes_room_for_a_successor_below_an_older_record(powerl
     found = check_tables(built.tables(), portable=False, events=events).findings
     (zombie,) = (one for one in found if one.name == "zombie-write" and one.key[0] == 0)
     assert zombie.excuse == (Excuse.POWER if powerless else Excuse.NONE)
+
+
+def passed_over(shown: dict[int, int]) -> Built:
+    """A consumer read the records 0 and 2 at 10 s: those of process 1 at the offsets 0 and 3. shown: offset
+    -> record, by the final reads."""
+    built = Built(tps=["x"])
+    for n, (at, offset) in enumerate(((1, 0), (30, 1), (2, 3), (31, 3))):
+        op = Op(process=1 + (at > 9), f="send", invoke=at * S, complete=(at + 1) * S)
+        op.mops = [Send(tp=0, value=value_of(1 + (at > 9), n), offset=offset)]
+        built.ops.append(op)
+    poll = Op(process=3, f="poll", invoke=9 * S, complete=10 * S)
+    poll.mops = [Read(tp=0, offset=offset, value=value_of(1, n)) for offset, n in ((0, 0), (3, 2))]
+    built.ops.append(poll)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        op = Op(process=80 + level, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
+        op.mops = [Read(tp=0, offset=o, value=value_of(1 + n % 2, n)) for o, n in shown.items()]
+        built.ops.append(op)
+        built.bounds.append(Bound(tp=0, isolation=level, end=4, read_to=4))
+    return built
+
+
+@pytest.mark.parametrize(
+    ("shown", "at", "excuse"),
+    [
+        ({0: 0, 1: 1, 3: 3}, 20, Excuse.POWER),  # what it read at 3 is gone: 1 may be younger
+        ({0: 0, 1: 1, 3: 2}, 20, Excuse.NONE),  # it is still there, and so was what lies below
+        ({0: 0, 1: 1, 3: 3}, None, Excuse.NONE),
+    ],
+)
+def test_a_consumer_skipped_nothing_that_came_after_a_loss(
+    shown: dict[int, int], at: int | None, excuse: Excuse
+) -> None:
+    events = [START, *(fault("power:all", at, 1, 2, 3, until=at + 4) if at is not None else [])]
+    found = check_tables(passed_over(shown).tables(), portable=False, events=events).findings
+    (skip,) = (one for one in found if one.name == "int-poll-skip")
+    assert skip.excuse == excuse
+
+
+@pytest.mark.parametrize(("txn_id", "known", "forbidden"), [(0, False, 0), (0, True, 1), (-1, False, 1)])
+def test_a_record_above_the_end_that_readers_at_read_committed_have_may_be_hidden(
+    tmp_path: Path, txn_id: int, known: bool, forbidden: int
+) -> None:
+    """It was acknowledged at 4; final reads at read_committed end at 4. known: so does the log."""
+    built = lost(4)
+    built.processes[1].txn_id = txn_id
+    if not known:
+        built.ops = [op for op in built.ops if op.process != 80]
+        built.bounds = [bound for bound in built.bounds if bound.isolation == Isolation.READ_COMMITTED]
+    verdict = check_run(write_run(tmp_path / "run", built.tables(), events=[STARTED, START, RECOVERED]))
+    lost_writes = verdict.anomalies.get("lost-write")
+    assert (0 if lost_writes is None else lost_writes.disallowed) == forbidden
+    assert verdict.exit_code == (1 if forbidden else 2)

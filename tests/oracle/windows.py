@@ -259,10 +259,18 @@ def _poll(p: Partition, key: Key) -> set[str]:
         earlier = [
             q for q in p.reads if q["process"] == r["process"] and (q["op"], q["pos"]) < (r["op"], r["pos"])
         ]
+        skips = "skip" in str(key[0])
         for q in earlier:
-            since, until = q["complete_ns"] - TEN_S, r["complete_ns"]
+            since = q["complete_ns"] - TEN_S
+            until = EVER if skips and not _stayed(p, r) else r["complete_ns"]
             found.add(_named(p.history, p.tp).excuse(since, until))
     return found
+
+
+def _stayed(p: Partition, r: Row) -> bool:
+    """A final read returned the record at its offset."""
+    same = [f for f in p.reads if (f["offset"], f["value"]) == (r["offset"], r["value"])]
+    return any(f["phase"] == Phase.FINAL for f in same)
 
 
 def torn(history: History, op: int, missing: list[tuple[Partition, Row]]) -> str:

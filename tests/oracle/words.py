@@ -105,12 +105,18 @@ class Partition:
             return False
         return 0 <= self.bounds[RC].end < self.bounds[RU].end
 
+    def may_hide(self) -> bool:
+        """It did, or one of the two is not known, and there were transactions."""
+        known = all(level in self.bounds and self.bounds[level].end >= 0 for level in (RU, RC))
+        ids = [process["txn_id"] for process in self.history.processes.values()]
+        return self.stuck() or (not known and max(ids, default=-1) >= 0)
+
     def covers(self, level: int, send: Row) -> bool:
         """The final read at this level would have shown the send."""
         if level not in self.bounds:
             return False
         bounds = self.bounds[level]
-        to_the_end = bounds.complete and not (level == RC and self.stuck())
+        to_the_end = bounds.complete and not (level == RC and self.may_hide())
         if send["offset"] < 0:
             return bounds.start == 0 and to_the_end
         return bounds.start <= send["offset"] and (send["offset"] < bounds.read_to or to_the_end)
