@@ -269,12 +269,12 @@ def last_read(world: World, process: int, tp: int) -> Row | None:
 
 def _read_too_early(world: World, log: Log, some: list[Entry]) -> None:
     """A consumer at read_committed was given records of open transactions."""
-    opened = [e for e in some if log.fate.get(e.token) == "open"]
+    opened = [e.value for e in some if log.fate.get(e.token) == "open"]
     now = world.now
 
     def shown() -> bool:
         """What the transaction does later shows that it was open."""
-        ops = [found[0] for e in opened if (found := world.op_of(log.tp, e.value))]
+        ops = [found[0] for value in opened if (found := world.op_of(log.tp, value))]
         later = [r for op in ops for r in op.sends if r["invoke_ns"] > now + 401 * world.pace * MS]
         aborted = [op for op in ops if op.outcome == FAIL]
         return bool(later or aborted)

@@ -28,7 +28,7 @@ def cycles(f: Facts) -> Found:
         "G1c": of_wr,
         "G0": of_ww,
         "G1c-ww": both - of_wr - of_ww,
-        "G1c-realtime": components(soon | _rt(f, wr)) - of_wr,
+        "G1c-realtime": components(soon | _rt(f, soon)) - of_wr,
         "G0-realtime": components(ww | _rt(f, ww)) - of_ww,
     }
     for name, found in named.items():

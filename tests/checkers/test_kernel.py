@@ -287,6 +287,7 @@ def copier(*, outcome: Outcome, shown: bool) -> Built:
     built.ops = [sent, copy, final]
     for tp in (0, 1):
         built.bounds.append(Bound(tp=tp, isolation=Isolation.READ_COMMITTED, end=2, read_to=2))
+        built.bounds.append(Bound(tp=tp, isolation=Isolation.READ_UNCOMMITTED, end=2, read_to=0))
     return built
 
 
@@ -311,7 +312,7 @@ def test_a_copy_that_is_not_there_is_a_loss_only_where_its_partition_was_read_to
     doubt.mops = [Send(tp=1, value=3, source=(0, 0))]
     lost.ops.append(doubt)
     assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
-    lost.bounds[1].read_to = 1
+    lost.bounds[2].read_to = 1
     tally = check_tables(lost.tables())
     assert not tally.counts
     assert [doubt.number for doubt in tally.doubts if doubt.check == "exactly-once"] == [1]
