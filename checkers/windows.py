@@ -8,13 +8,14 @@ record was there and one at which it was not. Not here: what a window permits (`
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from core.config import RunConfig
-from core.flushing import DAY_MS, flushing
+from core.flushing import DAY_MS, Flushing, flushing
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 
@@ -29,6 +30,8 @@ OFFSETS: Final = "__consumer_offsets"
 POWER: Final = "power"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
+MOST_COUNTED: Final = 1 << 16
+"""A greater number of records that brokers flush together narrows nothing."""
 LIMITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
 """Units of the brokers' limits of retention (`log.retention.hours` …)."""
 
@@ -76,11 +79,43 @@ class Windows:
         return zip(self.begin.tolist(), self.end.tolist(), strict=True)
 
     def between(self, since: Array, until: Array) -> Array:
-        """Of each pair of moments: whether some time of a window lies between them (flags)."""
+        """Of each pair of moments: whether a window has a moment between them; in order (flags)."""
         if not self:
             return np.zeros(len(since), bool)
         first = np.searchsorted(self.end, since)
-        return np.asarray(np.append(self.begin, FOREVER)[first] <= until) & (first < len(self.begin))
+        begun = np.append(self.begin, FOREVER)[first] <= until
+        return np.asarray(begun & (first < len(self.begin)) & (since <= until))
+
+    def after_next(self, moments: Array) -> Array:
+        """Of each moment: when the first window that begins later has ended; FOREVER: none does."""
+        over = np.append(self.end, FOREVER)[np.searchsorted(self.begin, moments, side="right")]
+        return np.asarray(np.minimum(over, FOREVER - 1) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLosses:
+    """Power windows. young: those at which a replica may have had only for a moment what it had."""
+
+    every: Windows = field(default_factory=Windows)
+    young: Windows = field(default_factory=Windows)
+
+    def __bool__(self) -> bool:
+        return bool(self.every)
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self.every)
+
+    def take(self, since: Array, until: Array, *, timed: Array, counted: Array) -> Array:
+        """Of each pair of moments: whether one may have taken a record in between (flags).
+
+        timed, counted: when it was flushed, by time and by the number of records behind it (FOREVER: never).
+        """
+        first = self._between(since, np.minimum(until, counted), timed)
+        again = self.every.after_next(counted)  # a log that was cut shorter has it again without a flush
+        return first | self._between(np.maximum(since, again), until, timed)
+
+    def _between(self, since: Array, until: Array, timed: Array) -> Array:
+        return self.every.between(since, np.minimum(until, timed)) | self.young.between(since, until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,30 +124,44 @@ class LogWindows:
 
     power: as many replicas as a record with acks=all had to be on had lost power; any_power: one had.
     leader: the leader may have changed, or one that was replaced may have answered. flushed_ns: how long
-    after it was acknowledged a record is flushed, at the latest.
+    after it was acknowledged a record is flushed, at the latest. flushed_records: a log that has this number
+    of records that are not flushed is flushed at once; 0 = no number is set.
     """
 
     unclean: Windows = field(default_factory=Windows)
-    power: Windows = field(default_factory=Windows)
-    any_power: Windows = field(default_factory=Windows)
+    power: PowerLosses = field(default_factory=PowerLosses)
+    any_power: PowerLosses = field(default_factory=PowerLosses)
     leader: Windows = field(default_factory=Windows)
     flushed_ns: int = FOREVER
+    flushed_records: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.unclean or self.any_power or self.leader)
 
-    def excuses(self, since: Array, until: Array, *, weak: Array, acked: Array | None = None) -> Array:
+    def excuses(
+        self,
+        since: Array,
+        until: Array,
+        *,
+        weak: Array,
+        acked: Array | None = None,
+        counted: Array | None = None,
+    ) -> Array:
         """Of each pair of moments: the code of what may have taken a record in between.
 
         weak: flags, one replica alone may have had it. acked: when it was acknowledged (-1: unknown).
+        counted: when the acknowledged records behind it show that it was flushed (FOREVER: they do not).
         """
         codes = np.full(len(since), NO_EXCUSE, np.int8)
         codes[weak & self.leader.between(since, until)] = BY_LEADER
-        unflushed = until
+        never = np.full(len(since), FOREVER)
+        counted = never if counted is None else counted
+        timed = never
         if acked is not None and self.flushed_ns < FOREVER:
-            known = np.where(acked >= 0, acked, FOREVER - self.flushed_ns)
-            unflushed = np.minimum(until, known + self.flushed_ns)
-        power = self.power.between(since, unflushed) | (weak & self.any_power.between(since, unflushed))
+            timed = np.where(acked >= 0, acked, FOREVER - self.flushed_ns) + self.flushed_ns
+        power = self.power.take(since, until, timed=timed, counted=counted)
+        if weak.any():
+            power |= weak & self.any_power.take(since, until, timed=timed, counted=counted)
         codes[power] = BY_POWER
         codes[self.unclean.between(since, until)] = BY_UNCLEAN
         return codes
@@ -123,8 +172,8 @@ def together(windows: Iterable[LogWindows]) -> LogWindows:
     every = list(windows)
     return LogWindows(
         unclean=Windows.of(span for one in every for span in one.unclean),
-        power=Windows.of(span for one in every for span in one.power),
-        any_power=Windows.of(span for one in every for span in one.any_power),
+        power=PowerLosses(Windows.of(span for one in every for span in one.power)),
+        any_power=PowerLosses(Windows.of(span for one in every for span in one.any_power)),
         leader=Windows.of(span for one in every for span in one.leader),
     )
 
@@ -173,8 +222,8 @@ def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool) -> RunWindo
     """As if everything that may still come had been at all times."""
     every = LogWindows(
         unclean=_ALWAYS if unclean else Windows(),
-        power=_ALWAYS if power else Windows(),
-        any_power=_ALWAYS if power else Windows(),
+        power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
+        any_power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
         leader=_ALWAYS,
     )
     return RunWindows(of_tp=dict.fromkeys(tps, every), internal=every)
@@ -184,12 +233,13 @@ def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool) -> RunWindo
 class LogSettings:
     """What a topic's settings say of what its logs may lose.
 
-    flushed_ns: see `LogWindows`; 0 = each record is flushed before it is acknowledged.
+    flushed_ns, flushed_records: see `LogWindows`; 0 ns = each record is flushed before it is acknowledged.
     """
 
     min_isr: int
     unclean: bool
     flushed_ns: int
+    flushed_records: int
 
 
 def log_settings(config: RunConfig, topic: str) -> LogSettings:
@@ -197,20 +247,19 @@ def log_settings(config: RunConfig, topic: str) -> LogSettings:
     `__transaction_state` a minimum of its own, and no unclean elections."""
     brokers = config.broker_settings
     copies = str(min(3, config.brokers))
+    of = flushing(config, topic)
+    number = of.records if 1 < of.records <= MOST_COUNTED else 0
+    made = partial(LogSettings, flushed_ns=_flushed_ns(of), flushed_records=number)
     if topic == TRANSACTIONS:
         least = brokers.get("transaction.state.log.min.isr", str(min(2, int(copies))))
-        return LogSettings(min_isr=_number(least, 2), unclean=False, flushed_ns=_flushed_ns(config, topic))
+        return made(min_isr=_number(least, 2), unclean=False)
     if topic == OFFSETS:
         least = brokers.get(MIN_ISR, str(min(config.min_insync_replicas, int(copies))))
         elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
-        return LogSettings(
-            min_isr=_number(least, 1), unclean=is_true(elects), flushed_ns=_flushed_ns(config, topic)
-        )
+        return made(min_isr=_number(least, 1), unclean=is_true(elects))
     own = config.settings_of_topics()
-    return LogSettings(
-        min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
-        unclean=is_true(own[UNCLEAN_ELECTION]),
-        flushed_ns=_flushed_ns(config, topic),
+    return made(
+        min_isr=_number(own[MIN_ISR], config.min_insync_replicas), unclean=is_true(own[UNCLEAN_ELECTION])
     )
 
 
@@ -223,9 +272,8 @@ def _number(setting: str, otherwise: int) -> int:
     return int(setting) if setting.strip().isdecimal() else otherwise
 
 
-def _flushed_ns(config: RunConfig, topic: str) -> int:
+def _flushed_ns(of: Flushing) -> int:
     """By number: each record, or none for certain. By time: what the flusher takes at the latest."""
-    of = flushing(config, topic)
     if of.each:
         return 0
     return 1_000_000 * of.latest_ms + SLACK_NS if of.looks_ms else FOREVER
@@ -276,17 +324,39 @@ class _Seen:
             if node >= 0
         }
         leader = Windows.of(self._leaders(name, replicas))
-        power = any_power = Windows()
+        power = any_power = PowerLosses()
         if of.flushed_ns:
-            power = Windows.of(self._losses(name, replicas, of.min_isr))
-            any_power = Windows.of(self._losses(name, replicas, 1))
+            power = self._power(name, replicas, of, of.min_isr)
+            any_power = self._power(name, replicas, of, 1)
         return LogWindows(
             unclean=leader if of.unclean else Windows(),
             power=power,
             any_power=any_power,
             leader=leader,
             flushed_ns=of.flushed_ns,
+            flushed_records=of.flushed_records,
         )
+
+    def _power(self, name: str, replicas: set[int], of: LogSettings, least: int) -> PowerLosses:
+        """Its power windows, with at least `least` replicas out."""
+        spans = list(self._losses(name, replicas, least))
+        young = [span for span in spans if self._young(name, replicas, span[0], of.flushed_ns)]
+        return PowerLosses(Windows.of(spans), Windows.of(young))
+
+    def _young(self, name: str, replicas: set[int], begin: int, flushed_ns: int) -> bool:
+        """Whether, less than the time of the flusher before, one of its replicas may have started, or come
+        into the in-sync replicas: what it had by then was acknowledged before, and not flushed there."""
+        since = begin - flushed_ns
+        ended = any(one.ns < begin and one.end.node in replicas for one in self.ended)
+        of_all = not replicas  # no look names them
+        faults = (f for f in self.faults if f.begin_ns < begin and (of_all or _concerns(f, replicas)))
+        looks = (
+            (a, b)
+            for a, b in pairwise(self.roles)
+            if a.ns < begin and b.ns >= since and {*b.isr.get(name, ())} - {*a.isr.get(name, ())}
+        )
+        healed = (self.healed.get(fault.fault, FOREVER) >= since for fault in faults)
+        return ended or any(healed) or any(looks)
 
     def _leaders(self, name: str, replicas: set[int]) -> Iterator[Span]:
         """When its leader may have changed, or answered although it was replaced."""
@@ -302,7 +372,7 @@ class _Seen:
         if led and led[-1][1] < 0:
             yield led[-1][0] - SLACK_NS, FOREVER
         for fault in self.faults:
-            if replicas.intersection(fault.nodes) or not (fault.nodes or fault.slots):
+            if _concerns(fault, replicas):
                 yield fault.begin_ns, self.healed.get(fault.fault, FOREVER - SLACK_NS) + SLACK_NS
         for ended in self.ended:
             if ended.end.node in replicas:
@@ -330,3 +400,8 @@ class _Seen:
             elif out and one.ns > healed:
                 return one.ns
         return FOREVER
+
+
+def _concerns(fault: FaultStarted, replicas: set[int]) -> bool:
+    """Whether a fault is one on some of these nodes, or on no node and no client."""
+    return bool(replicas.intersection(fault.nodes)) or not (fault.nodes or fault.slots)

@@ -134,7 +134,8 @@ def _taken(p: KernelView, rows: Array) -> Array:
         return np.zeros(len(rows), np.int8)
     since, acked = p.sends["invoke_ns"][rows], p.sends["ack_ns"][rows]
     weak = p.known.weak[p.owner[rows]]
-    return windows.excuses(since, p.kept_behind(rows), weak=weak, acked=acked)
+    counted = p.flushed_behind(rows, windows.flushed_records)
+    return windows.excuses(since, p.kept_behind(rows), weak=weak, acked=acked, counted=counted)
 
 
 def _unseen(p: KernelView, row: int) -> Finding:

@@ -1,5 +1,6 @@
 """What carries the checks: the input of kernels, findings, and where kernels and joins run.
 
+acknowledged     When a record there or above was first acknowledged by all in-sync replicas.
 check            What a check is: a claim, the classes that contradict it, a kernel for one partition, a
                  join over all.
 components       Strongly connected components of ops, with real time or without.

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from checkers.engine.acknowledged import Acknowledged, acknowledged
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from checkers.windows import LogWindows
@@ -68,7 +69,8 @@ class Piece:
 
     own_sends, own_reads: flags; other rows are guests from other ranges, which own rows need. lowest_values:
     of each process, its lowest value in the log of the partition; first_ack: its earliest acknowledgement;
-    kept_above: the earliest one of a record that final reads showed in a higher range.
+    kept_above: the earliest one of a record that final reads showed in a higher range; acked_above: of those
+    that all in-sync replicas acknowledged in higher ranges.
     """
 
     low: int
@@ -78,6 +80,7 @@ class Piece:
     lowest_values: Array
     first_ack: int
     kept_above: int
+    acked_above: Acknowledged
 
 
 class KernelView:
@@ -360,6 +363,22 @@ class KernelView:
         found = np.full(len(rows), NEVER)
         placed = offset >= 0
         found[placed] = earliest[self.slots(offset[placed]) + 1]
+        return found
+
+    def flushed_behind(self, rows: Array, number: int) -> Array:
+        """Of each of these sends: when brokers that flush `number` records together had flushed it,
+        by the records behind it that were acknowledged; NEVER: unknown, or number is 0."""
+        found = np.full(len(rows), NEVER)
+        offset = self.sends["offset"][rows]
+        placed = np.flatnonzero(offset >= 0)
+        if number and len(placed):
+            every = acknowledged(
+                self.sends, self.known.acks[self.owner], self.windows
+            )  # guests are in the log, too
+            last = offset[placed] + number - 1
+            found[placed] = every.at(last)
+            if self.piece is not None:
+                found[placed] = np.minimum(found[placed], self.piece.acked_above.at(last))
         return found
 
     def stayed(self, reads: Array) -> Array:

@@ -203,7 +203,9 @@ def _range_tasks(
     met = {
         (tp, number): one
         for tp in {tp for tp, _ in seen}
-        for number, one in enumerate(ranges.meet([seen[key] for key in sorted(seen) if key[0] == tp], known))
+        for number, one in enumerate(
+            ranges.meet(tp, [seen[key] for key in sorted(seen) if key[0] == tp], known)
+        )
     }
     asked = [(unit, one) for unit, one in cut if ranges.guests_named(met[one.tp, one.number])]
     tasks = [GuestTask(folder, unit, one, met[one.tp, one.number]) for unit, one in asked]

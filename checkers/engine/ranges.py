@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.engine.acknowledged import Acknowledged, above_each, acknowledged
 from checkers.engine.findings import FINAL, NEVER, OK, Runs, offsets_of, runs
 from checkers.engine.kernel_input import READS, SENDS, KernelInput
 from checkers.engine.partition_view import Piece, Slots, among, distinct
@@ -63,7 +64,8 @@ class Scouted:
     the kernel input) its first send with a place here, and its lowest place (NEVER: none). values: its lowest
     value in the log here. first_ack: the earliest acknowledgement; first_placed: the earliest of a record
     that has a place; kept: the earliest of one that final reads showed here; invoked: the latest send with a
-    place. sources: inputs of copies made here, by partition.
+    place. acked: of the records that all in-sync replicas acknowledged here, where brokers flush by number.
+    sources: inputs of copies made here, by partition.
     """
 
     homeless: Array
@@ -74,6 +76,7 @@ class Scouted:
     first_placed: int
     kept: int
     invoked: int
+    acked: Acknowledged
     sources: Mapping[int, Runs]
 
 
@@ -85,6 +88,7 @@ class Met:
     limit: sends here that were acknowledged before this moment are guests of lower ranges. older: of each
     process, whether it sent something before its first send here. lowest_values, first_ack: of the partition.
     kept_above: the earliest acknowledgement of a record that final reads showed in a higher range.
+    acked_above: see `Piece`.
     """
 
     values: Array
@@ -95,6 +99,7 @@ class Met:
     lowest_values: Array
     first_ack: int
     kept_above: int
+    acked_above: Acknowledged
     rows: Mapping[str, Columns] = field(default_factory=dict)
 
 
@@ -243,7 +248,7 @@ def cut(folder: Run, unit: str, tps: Iterable[int], rows: int) -> list[Range]:
 
 def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     """What a range tells of itself. Raises: HistoryError."""
-    names = ("process", "value", "invoke_ns", "ack_ns", "src_tp", "src_offset")
+    names = ("process", "value", "offset", "invoke_ns", "ack_ns", "src_tp", "src_offset")
     sends = UnitFile(folder, unit, "sends").rows(of, names)
     reads = UnitFile(folder, unit, "reads").rows(of, ("value", "phase"))
     placed = np.flatnonzero(sends["place"] >= 0)
@@ -273,6 +278,7 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
         first_placed=int(acks[(acks >= 0) & (sends["place"] >= 0)].min(initial=NEVER)),
         kept=_kept(sends, reads, writer, fits),
         invoked=int(sends["invoke_ns"][placed].max(initial=-1)),
+        acked=_acked(sends, of, known),
         sources={
             tp: runs(distinct(sends["src_offset"][copies & (sends["src_tp"] == tp)]))
             for tp in distinct(sends["src_tp"][copies]).tolist()
@@ -293,7 +299,16 @@ def _kept(sends: Columns, reads: Columns, writer: Array, fits: Array) -> int:
     return earliest
 
 
-def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
+def _acked(sends: Columns, of: Range, known: KernelInput) -> Acknowledged:
+    """What lower ranges have to know of the records that all in-sync replicas acknowledged here."""
+    windows = known.windows[of.tp]
+    if not (windows.flushed_records and windows.any_power):
+        return Acknowledged()
+    every = acknowledged(sends, known.acks[known.positions(sends["process"])], windows)
+    return every.some(of.low, windows.flushed_records)
+
+
+def meet(tp: int, scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
     """What each range of a partition learns from all of them; given in order, and returned so."""
     values = distinct(np.concatenate([each.homeless for each in scouted]))
     seen: dict[int, list[Array]] = defaultdict(list)
@@ -305,6 +320,7 @@ def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
     lowest_values = np.min([each.values for each in scouted], axis=0)
     firsts = np.stack([each.first for each in scouted])
     above = np.minimum.accumulate([NEVER, *(each.kept for each in reversed(scouted))])[::-1][1:]
+    acked = above_each([each.acked for each in scouted], known.windows[tp].flushed_records)
     met, limit = [], -1
     for number, each in enumerate(scouted):
         met.append(
@@ -317,6 +333,7 @@ def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
                 lowest_values=lowest_values,
                 first_ack=min(each.first_ack for each in scouted),
                 kept_above=int(above[number]),
+                acked_above=acked[number],
             )
         )
         limit = max(limit, each.invoked)
@@ -384,6 +401,7 @@ def piece(
             lowest_values=met.lowest_values,
             first_ack=met.first_ack,
             kept_above=met.kept_above,
+            acked_above=met.acked_above,
         ),
     )
 

@@ -45,7 +45,20 @@ def lost_write(f: Facts) -> Found:
                 ),
                 default=EVER,
             )
-            span = Span(send["invoke_ns"], until, (send["tp"],), weak=f.weak(send), acked=send["ack_ns"])
+            behind = tuple(
+                (t["offset"] - send["offset"], t["invoke_ns"], t["ack_ns"])
+                for t in f.sends
+                if t["tp"] == send["tp"] and t["ack_ns"] >= 0 and f.acks(t) == -1
+                if t["offset"] >= 0 and send["offset"] >= 0
+            )
+            span = Span(
+                send["invoke_ns"],
+                until,
+                (send["tp"],),
+                weak=f.weak(send),
+                acked=send["ack_ns"],
+                behind=behind,
+            )
             f.spans[key].append(span)
             yield key, {f.promised(send)}
 

@@ -19,7 +19,8 @@ UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 class Span(NamedTuple):
     """When something may have been taken: from partitions (None = all), also from internal topics. weak: it
-    may have been on one replica alone. acked: of the record, -1 = none, or flushing plays no part."""
+    may have been on one replica alone. acked: of the record, -1 = none, or flushing plays no part. behind: of
+    records that all in-sync replicas acknowledged: how far behind, when sent, when acknowledged."""
 
     since: int
     until: int
@@ -27,6 +28,7 @@ class Span(NamedTuple):
     internal: bool = False
     weak: bool = False
     acked: int = -1
+    behind: tuple[tuple[int, int, int], ...] = ()
 
 
 class Logs:
@@ -56,8 +58,7 @@ class Logs:
             leader = [*self._leader(name)]
             if self._unclean(name) and _meet(leader, span.since, span.until):
                 found.add("unclean")
-            until = min(span.until, self._flushed(name, span.acked))
-            if _meet([*self._power(name, weak=span.weak)], span.since, until):
+            if self._taken(name, span):
                 found.add("power")
             if span.weak and _meet(leader, span.since, span.until):
                 found.add("leader")
@@ -89,14 +90,20 @@ class Logs:
         given = self.config.broker_settings.get(brokers, otherwise)
         return given if name.startswith("__") else self.config.topic_settings.get(own, given)
 
-    def _flushed(self, name: str, acked: int) -> int:
+    def _latest(self, name: str) -> int:
+        """How long a running broker leaves records unflushed."""
         brokers = self.config.broker_settings
         scheduler = int(brokers.get("log.flush.scheduler.interval.ms", EVER))
-        if acked < 0 or scheduler >= 86_400_000:
+        if scheduler >= 86_400_000:
             return EVER
         interval = int(self._of_topic(name, "flush.ms", "log.flush.interval.ms", str(scheduler)))
         delay = int(brokers.get("log.initial.task.delay.ms", 30_000))
-        return acked + (interval + 2 * scheduler + delay) * 10**6 + TEN_S
+        return (interval + 2 * scheduler + delay) * 10**6 + TEN_S
+
+    def _together(self, name: str) -> int:
+        """How many records are flushed together; EVER: no number narrows anything."""
+        number = int(self._of_topic(name, "flush.messages", "log.flush.interval.messages", "0"))
+        return number if 1 < number <= 65536 else EVER
 
     # Windows ------------------------------------------------------------------------------------
 
@@ -125,7 +132,46 @@ class Logs:
             if end.end.node in replicas:
                 yield end.ns - TEN_S, end.ns + TEN_S
 
+    def _taken(self, name: str, span: Span) -> bool:
+        """A loss of power may have taken it."""
+        losses = [*self._losses(name, weak=span.weak)]
+        needed = self._together(name) - 1
+        some = [*self._power(name, weak=True)]
+        counted = min(
+            (ns for far, sent, ns in span.behind if far >= needed and not _meet(some, sent, ns)), default=EVER
+        )
+        spared = next((end for begin, end in _joined([*map(_window, losses)]) if begin > counted), EVER)
+        for fault in losses:
+            until = span.until
+            if span.acked >= 0 and not self._young(name, fault):
+                until = min(until, span.acked + self._latest(name))
+            if _meet([_window(fault)], span.since, min(until, counted)):
+                return True
+            if _meet([_window(fault)], max(span.since, spared + 1), until):
+                return True
+        return False
+
+    def _young(self, name: str, fault: FaultStarted) -> bool:
+        """A replica may have had for less than the flusher's time what it had when the fault began."""
+        replicas, begin = self._replicas(name), fault.begin_ns
+        since = begin - self._latest(name)
+        ended = any(e.ns < begin and e.end.node in replicas for e in self.ended)
+        struck = any(
+            other.begin_ns < begin
+            and self.healed.get(other.fault, EVER) >= since
+            and (not replicas or set(other.nodes) & replicas or not (other.nodes or other.slots))
+            for other in self.faults
+        )
+        came = any(
+            a.ns < begin and b.ns >= since and not set(b.isr.get(name, ())) <= set(a.isr.get(name, ()))
+            for a, b in pairwise(self.roles)
+        )
+        return ended or struck or came
+
     def _power(self, name: str, *, weak: bool) -> Iterator[tuple[int, int]]:
+        return map(_window, self._losses(name, weak=weak))
+
+    def _losses(self, name: str, *, weak: bool) -> Iterator[FaultStarted]:
         every = self._of_topic(name, "flush.messages", "log.flush.interval.messages", "")
         if every == "1":
             return
@@ -143,7 +189,7 @@ class Logs:
                 node for node, other, back in out if other.begin_ns <= fault.ns and back >= fault.begin_ns
             }
             if len(then) >= least:
-                yield fault.begin_ns, fault.ns
+                yield fault
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:
         """When a node that lost its power was in sync again."""
@@ -160,14 +206,23 @@ class Logs:
 
 
 def _meet(windows: list[tuple[int, int]], since: int, until: int) -> bool:
-    """Whether a window has a moment in common with a span of time. Windows that overlap are one."""
+    """Whether a window has a moment in common with a span of time."""
+    return since <= until and any(begin <= until and end >= since for begin, end in windows)
+
+
+def _joined(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Windows that overlap are one."""
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(windows):
         if joined and begin <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((begin, end))
-    return any(begin <= until and end >= since for begin, end in joined)
+    return joined
+
+
+def _window(fault: FaultStarted) -> tuple[int, int]:
+    return fault.begin_ns, fault.ns
 
 
 def retention(config: RunConfig) -> bool:

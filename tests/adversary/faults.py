@@ -9,8 +9,9 @@ from tests.adversary.world import MARKER, Entry, Log, Steps, World
 def nemesis(world: World) -> Steps:
     """Leaders move; what is above the high watermark may go. More only where the faults permit it."""
     rng, config = world.rng, world.plan.config
-    given = [*config.topic_settings, *config.broker_settings]
-    unflushed = not any("flush" in name for name in given)
+    given = {**config.broker_settings, **config.topic_settings}
+    together = int(given.get("flush.messages", given.get("log.flush.interval.messages", 0)))
+    timed = "log.flush.scheduler.interval.ms" in given
     world.roles()
     for number in range(rng.randint(0, 3)):
         for _ in range(rng.randint(2, 12)):
@@ -39,10 +40,11 @@ def nemesis(world: World) -> Steps:
         for log in world.logs:
             if log.leader in nodes:
                 low = log.high
-                if kind.startswith("unclean") or (
-                    kind == "power:all@random" and unflushed and world.chance(0.7)
-                ):
+                most = 3 if not together else min(together - 1, 3)
+                if kind.startswith("unclean"):
                     low = max(log.start, log.high - rng.randint(0, 3))
+                elif kind == "power:all@random" and not timed and world.chance(0.7):
+                    low = max(log.start, log.high - rng.randint(0, most))
                 log.cut(rng.randint(low, log.end))
                 log.high = log.end
                 log.leader, log.epoch = rng.randint(1, 3), log.epoch + 1

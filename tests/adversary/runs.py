@@ -40,6 +40,8 @@ SETTINGS = (
     {"retention.bytes": "1000"},
     {"retention.ms": "1000"},
     {"flush.messages": "1"},
+    {"flush.messages": "3"},
+    {"flush.messages": "3"},
     {"min.insync.replicas": "3"},
 )
 FLUSHER = {"log.flush.scheduler.interval.ms": "100", "log.initial.task.delay.ms": "0"}

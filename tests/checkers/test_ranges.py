@@ -6,6 +6,7 @@
 import os
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ from checkers.checks import CHECKS
 from checkers.engine import pipeline, ranges
 from checkers.engine.check import Tally
 from checkers.engine.pipeline import check_tables
+from checkers.windows import Excuse
+from core.op import Isolation, Phase, value_of
 from history import seal
+from history.events import FaultStarted
 from history.reader import load
-from tests.histories.folders import write_run
+from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.folders import STARTED, write_run
 from tests.histories.planted import random_history
 from tests.histories.planted_groups import random_events
 
@@ -48,6 +53,42 @@ def test_ranges_find_what_whole_partitions_show(
     history = load(write_run(tmp_path / "run", built.tables(), events=random_events(seed, built)))
     whole = told(check_history(history))
     assert whole == told(check_tables(built.tables(), CHECKS, recorded=True, events=history.events))
+    monkeypatch.setattr(ranges, "RANGE_ROWS", FEW)
+    assert told(check_history(history)) == whole
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_ranges_know_what_was_flushed_by_the_number_of_records(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records but one are lost, and power went when some of those behind each were acknowledged."""
+    rng, built = Random(f"flushed/{seed}"), Built(tps=["x"])
+    for offset in range(40):  # in order, so that no range needs rows of others
+        op = Op(process=1, f="send", invoke=2 * offset, complete=2 * offset + 1)
+        op.mops = [Send(tp=0, value=value_of(1, offset), offset=offset)]
+        built.ops.append(op)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        op = Op(process=80 + level, f="final", invoke=200, complete=201, phase=Phase.FINAL)
+        op.mops = [Read(tp=0, offset=0, value=value_of(1, 0))]
+        built.ops.append(op)
+        built.bounds.append(Bound(tp=0, isolation=level, end=1, read_to=40))
+    number = rng.choice((2, 3, FEW + 1, 3 * FEW))
+    settings = {"topic_settings": {"flush.messages": str(number)}}
+    loss = FaultStarted(
+        begin_ns=(at := rng.randint(34, 70)),
+        ns=at,
+        fault=0,
+        name="power:all",
+        nodes=(1, 2, 3),
+        text="…",
+        colour="",
+    )
+    monkeypatch.setattr(seal, "ROW_GROUP", FEW - 2)
+    history = load(write_run(tmp_path / "run", built.tables(), settings=settings, events=[STARTED, loss]))
+    whole = told(check_history(history))
+    excuses = {kind.excuse for _, kind in whole["findings"] if kind.name == "lost-write"}
+    assert excuses == {Excuse.POWER, Excuse.NONE}
     monkeypatch.setattr(ranges, "RANGE_ROWS", FEW)
     assert told(check_history(history)) == whole
 

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.windows import EXCUSES, FOREVER, Excuse, LogWindows, Windows, removes, run_windows, whenever
+from checkers.windows import (
+    EXCUSES,
+    FOREVER,
+    Excuse,
+    LogWindows,
+    PowerLosses,
+    Windows,
+    removes,
+    run_windows,
+    whenever,
+)
 from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
 from core.op import Isolation, Phase, value_of
@@ -53,7 +63,7 @@ def of_x(events: Iterable[Event], **settings: Any) -> LogWindows:
     return run_windows(X, list(events), run_config({"seed": 1, **settings}))[0]
 
 
-def seconds(windows: Windows) -> list[tuple[float, float]]:
+def seconds(windows: Iterable[tuple[int, int]]) -> list[tuple[float, float]]:
     return [(begin / S, end / S if end < FOREVER else FOREVER) for begin, end in windows]
 
 
@@ -198,6 +208,69 @@ def test_a_flusher_limits_what_a_loss_of_power_may_take() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "young"),
+    [
+        ([START, *fault("kill:one", 10, 1, until=46)], False),
+        ([START, *fault("kill:one", 10, 1, until=47)], True),  # it may have had it for 13 s
+        ([START, *fault("kill:one", 10, 1)], True),
+        ([START, *fault("kill:one", 10, 4, until=50)], False),
+        ([START, *fault("kill:one", 61, 1, until=65)], False),
+        ([START, roles(20, 1, 1, 2), roles(46, 1, 1, 2, 3)], False),
+        ([START, roles(20, 1, 1, 2), roles(47, 1, 1, 2, 3)], True),
+        ([START, roles(20, 1, 1, 2), roles(61, 1, 1, 2, 3)], True),  # it came some time between
+        ([START, roles(20, 1, 1, 2)], False),
+        ([START, NodeEnded(ns=5 * S, end=NodeEnd(node=2, exit_code=1))], True),
+        ([START, NodeEnded(ns=5 * S, end=NodeEnd(node=4, exit_code=1))], False),
+        (fault("kill:one", 10, 1, until=47), True),  # of which partition is not known
+    ],
+)
+def test_a_replica_that_came_in_late_is_flushed_late(before: list[Event], young: bool) -> None:
+    """A record of 2 s; all lose power at 60 s, and the flusher takes 13 s at most."""
+    brokers = {"log.flush.scheduler.interval.ms": "1000", "log.initial.task.delay.ms": "0"}
+    events = [*before, *fault("power:all", 60, 1, 2, 3, number=1)]
+    windows = of_x(events, broker_settings=brokers)
+    moments = np.array([S]), np.array([FOREVER])
+    (code,) = windows.excuses(*moments, weak=np.array([False]), acked=np.array([2 * S])).tolist()
+    assert EXCUSES[code] == (Excuse.POWER if young else Excuse.NONE)
+
+
+@pytest.mark.parametrize(
+    ("counted", "losses", "excuse"),
+    [
+        (19, [(20, 21)], Excuse.NONE),
+        (20, [(20, 21)], Excuse.POWER),
+        (FOREVER // S, [(20, 21)], Excuse.POWER),
+        (19, [(20, 21), (30, 31)], Excuse.POWER),  # the first cut the log, so that a second may take more
+        (19, [(20, 21), (21, 22)], Excuse.NONE),  # they are one
+        (20, [(9, 9), (30, 31)], Excuse.NONE),  # before it was sent
+        (31, [(30, 31), (40, 41)], Excuse.POWER),
+    ],
+)
+def test_enough_records_behind_a_record_flush_it(
+    counted: int, losses: list[tuple[int, int]], excuse: Excuse
+) -> None:
+    windows = LogWindows(power=PowerLosses(Windows.of((a * S, b * S) for a, b in losses)))
+    moments = np.array([10 * S]), np.array([FOREVER])
+    (code,) = windows.excuses(*moments, weak=np.array([False]), counted=np.array([counted * S])).tolist()
+    assert EXCUSES[code] == excuse
+
+
+@pytest.mark.parametrize(
+    ("settings", "number"),
+    [
+        ({}, 0),
+        ({"topic_settings": {"flush.messages": "1"}}, 0),
+        ({"topic_settings": {"flush.messages": "2"}}, 2),
+        ({"broker_settings": {"log.flush.interval.messages": "3"}}, 3),
+        ({"topic_settings": {"flush.messages": "65536"}}, 65_536),
+        ({"topic_settings": {"flush.messages": "9223372036854775807"}}, 0),
+    ],
+)
+def test_the_number_of_records_that_are_flushed_together(settings: dict[str, Any], number: int) -> None:
+    assert of_x([START], **settings).flushed_records == number
+
+
+@pytest.mark.parametrize(
     ("settings", "may"),
     [
         ({}, False),
@@ -322,6 +395,31 @@ def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_
         limit = {"topic_settings": {"retention.bytes": "100"}}
         run = write_run(tmp_path / f"limit {start}", lost(start=start).tables(), settings=limit)
         assert check_run(run, without_spark=True).anomalies == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "acks", "events", "forbidden"),
+    [
+        (2, -1, power(55, 1, 2, 3), 2),  # of the last three: the last one alone was not flushed
+        (3, -1, power(55, 1, 2, 3), 1),
+        (4, -1, power(55, 1, 2, 3), 0),
+        (2, 1, power(55, 1, 2, 3), 0),  # nobody says that the others had anything
+        (2, -1, power(49.5, 1, 2, 3), 0),  # it went on until 50.5
+        (2, -1, [*power(55, 1, 2, 3), *fault("power:all", 70, 1, 2, 3, number=1)], 0),
+        (2, -1, [], 3),
+    ],
+)
+def test_a_loss_of_power_takes_less_than_the_number_of_records_that_is_flushed(
+    tmp_path: Path, number: int, acks: int, events: list[Event], forbidden: int
+) -> None:
+    run = write_run(
+        tmp_path / "run",
+        lost(2, 3, 4, acks=acks).tables(),
+        settings={"topic_settings": {"flush.messages": str(number)}},
+        events=[STARTED, START, *events, RECOVERED],
+    )
+    loss = check_run(run, without_spark=True).anomalies["lost-write"]
+    assert (loss.count, loss.disallowed) == (3, forbidden)
 
 
 @pytest.mark.parametrize("powerless", [False, True])

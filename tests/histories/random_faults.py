@@ -29,7 +29,8 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"min_insync_replicas": 1},
     {"topic_settings": {"min.insync.replicas": "1"}},
-    {"topic_settings": {"min.insync.replicas": "3", "flush.messages": "7"}},
+    {"topic_settings": {"min.insync.replicas": "3", "flush.messages": "2"}},
+    {"topic_settings": {"flush.messages": "3"}},
     {"topic_settings": {"flush.messages": "1"}},
     {"unclean_leader_election": True},
     {"unclean_leader_election": True, "topic_settings": {"unclean.leader.election.enable": "false"}},
@@ -41,6 +42,14 @@ SETTINGS: tuple[dict[str, Any], ...] = (
             "log.initial.task.delay.ms": "0",
             "log.flush.interval.ms": "2000",
         }
+    },
+    {
+        "topic_settings": {"flush.messages": "2"},
+        "broker_settings": {
+            "log.flush.scheduler.interval.ms": "500",
+            "log.initial.task.delay.ms": "0",
+            "log.flush.interval.messages": "1",
+        },
     },
     {"broker_settings": {"log.flush.interval.messages": "1", "transaction.state.log.min.isr": "1"}},
 )

@@ -78,8 +78,13 @@ class Windows:
         """Power windows with a minimum."""
         if self._setting("flush.messages", "log.flush.interval.messages", "0") == "1":
             return []
-        found: Times = []
+        return [(fault.begin_ns, fault.ns) for fault in self.powerless(minimum)]
+
+    def powerless(self, minimum: int) -> list[FaultStarted]:
+        """The faults that make them."""
+        found: list[FaultStarted] = []
         faults = [f for f in _of(self.history, FaultStarted) if f.name.split(":")[0] == "power"]
+        faults.sort(key=lambda f: (f.begin_ns, f.fault))
         for fault in faults:
             hit = {n for n in fault.nodes if n in self.replicas or not self.replicas}
             earlier = [f for f in faults if (f.begin_ns, f.fault) <= (fault.begin_ns, fault.fault)]
@@ -89,7 +94,7 @@ class Windows:
                 if self._back(node, [f for f in earlier if node in f.nodes][-1]) > fault.begin_ns
             }
             if hit and len(out) >= minimum:
-                found.append((fault.begin_ns, fault.ns))
+                found.append(fault)
         return found
 
     def _back(self, node: int, fault: FaultStarted) -> int:
@@ -104,6 +109,27 @@ class Windows:
     def _in_sync(self, node: int, e: RolesSeen) -> bool:
         return e.leaders.get(self.name, -1) != -1 and node in e.isr.get(self.name, ())
 
+    def young(self, fault: FaultStarted) -> bool:
+        """A replica may have had only for a moment what it had when this fault began."""
+        begin, since = fault.begin_ns, fault.begin_ns - self.flush_ns()
+        if any(e.end.node in self.replicas and e.ns < begin for e in _of(self.history, NodeEnded)):
+            return True
+        for other in _of(self.history, FaultStarted):
+            here = not (other.nodes or other.slots) or not self.replicas or self.replicas & set(other.nodes)
+            healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == other.fault]
+            if here and other.begin_ns < begin and (not healed or healed[-1] >= since):
+                return True
+        for a, b in zip(self.roles, self.roles[1:], strict=False):
+            came = set(b.isr.get(self.name, ())) - set(a.isr.get(self.name, ()))
+            if came and a.ns < begin and b.ns >= since:
+                return True
+        return False
+
+    def number(self) -> int:
+        """How many records are flushed together, 0 = no number that narrows anything."""
+        given = int(self._setting("flush.messages", "log.flush.interval.messages", "0"))
+        return given if 1 < given <= 65_536 else 0
+
     def flush_ns(self) -> int:
         """How long after its acknowledgement a record may be unflushed."""
         brokers = self.config.broker_settings
@@ -114,15 +140,23 @@ class Windows:
         delay = int(brokers.get("log.initial.task.delay.ms", 30_000))
         return (interval + 2 * flusher + delay) * 10**6 + TEN_S
 
-    def excuse(self, since: int, until: int, *, weak: bool = False, acked: int | None = None) -> str:
-        """What may have taken records between two moments."""
+    def excuse(
+        self, since: int, until: int, *, weak: bool = False, acked: int = -1, counted: int = EVER
+    ) -> str:
+        """What may have taken records between two moments. counted: when enough records behind it were
+        acknowledged."""
         if _meets(self.unclean(), since, until):
             return "unclean"
-        unflushed = until
-        if acked is not None and acked >= 0:
-            unflushed = min(until, acked + self.flush_ns())
-        if _meets(self.power(1 if weak else self.minimum()), since, unflushed):
-            return "power"
+        least = 1 if weak else self.minimum()
+        after = [window for window in _merged(self.power(least)) if window[0] > counted]
+        for fault in self.powerless(least) if self.power(least) else []:
+            window = (fault.begin_ns, fault.ns)
+            timed = EVER if acked < 0 or self.young(fault) else acked + self.flush_ns()
+            for low, high in [(since, min(until, counted))] + [
+                (max(since, end + 1), until) for _, end in after[:1]
+            ]:
+                if _meets([window], low, min(high, timed)):
+                    return "power"
         return "leader" if weak and _meets(self.leader(), since, until) else ""
 
 
@@ -130,8 +164,19 @@ def _of(history: History, kind: type[T]) -> list[T]:
     return [e for e in history.events if isinstance(e, kind)]
 
 
+def _merged(windows: Times) -> Times:
+    """Those that have a moment in common are one."""
+    found: Times = []
+    for begin, end in sorted(windows):
+        if found and found[-1][1] >= begin:
+            begin, end = found[-1][0], max(end, found[-1][1])
+            found.pop()
+        found.append((begin, end))
+    return found
+
+
 def _meets(windows: Times, since: int, until: int) -> bool:
-    return any(end >= since and begin <= until for begin, end in windows)
+    return since <= until and any(end >= since and begin <= until for begin, end in windows)
 
 
 def _named(history: History, tp: int) -> Windows:
@@ -188,8 +233,20 @@ def lost_write(p: Partition, key: Key) -> str:
         if (r["phase"], r["value"], r["offset"]) == (Phase.FINAL, s["value"], s["place"])
     ]
     windows = _named(p.history, p.tp)
-    until = min(behind, default=EVER)
-    return windows.excuse(send["invoke_ns"], until, weak=_weak(p, send), acked=send["ack_ns"])
+    until, counted = min(behind, default=EVER), EVER
+    if windows.number() and send["offset"] >= 0:
+        enough = send["offset"] + windows.number() - 1
+        every = [s for s in p.sends if s["offset"] >= enough and s["ack_ns"] >= 0]
+        by_all = [
+            s["ack_ns"]
+            for s in every
+            if p.history.processes[s["process"]]["acks"] == -1
+            and not _meets(windows.power(1), s["invoke_ns"], s["ack_ns"])
+        ]
+        counted = min(by_all, default=EVER)
+    return windows.excuse(
+        send["invoke_ns"], until, weak=_weak(p, send), acked=send["ack_ns"], counted=counted
+    )
 
 
 def inversion(p: Partition, earlier: Row, later: Row) -> str:
