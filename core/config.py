@@ -183,7 +183,7 @@ class RunConfig(BaseModel):
 
     capture: bool = False
     """Record the messages of clients and nodes (`evidence/frames.parquet`): rules about messages need them.
-    With real clusters it takes root on the machine of the Docker engine."""
+    With real clusters it takes a Docker engine on this machine."""
 
     expect: tuple[str, ...] = ()
     """Anomaly classes that this control has to find."""

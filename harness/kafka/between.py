@@ -1,18 +1,21 @@
 """Proxies between brokers in containers: one in the network of each broker, at the port that others dial.
 
-Addresses and firewall rules stay as they are, since a proxy dials only its own broker, on the loopback of
-that network. What a broker sends to itself passes by all rules. A container that is started again has a new
-network, and gets a new proxy: what the old one held is lost, as its connections are.
+It runs in a sidecar container: the user need not be root. Addresses and firewall rules stay as they
+are, since a proxy dials only its own broker, on the loopback of that network. What a broker sends to itself
+passes by all rules. A container that is started again has a new network, and gets a new proxy: what the old
+one held is lost, as its connections are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core.cluster import Listener
 from core.errors import ClusterError
 from core.wire import Rule, Seen
 from harness.kafka.broker_config import BEHIND_PORT, PORTS
+from harness.kafka.containers.sidecar import Sidecar
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import Route
+from harness.wire.proxy_main import __name__ as PROGRAM
 
 
 class Between:
@@ -20,10 +23,11 @@ class Between:
 
     def __init__(self) -> None:
         self._standing: dict[int, WireProxy] = {}
+        self._sidecars: dict[int, Sidecar] = {}
         self._stopped: list[WireProxy] = []
 
-    def stand(self, node: int, network: str, address: str) -> None:
-        """Start the proxy of a broker that was started. network: file of its network namespace. address: of
+    def stand(self, node: int, start: Callable[[str], Sidecar], address: str) -> None:
+        """Start the proxy of a broker that was started. start: a module in the broker's network. address: of
         the broker in it. Raises: ClusterError."""
         self.stop(node)
         route = Route(
@@ -34,18 +38,24 @@ class Between:
             port=BEHIND_PORT,
             exempt=address,
         )
-        self._standing[node] = WireProxy([route], network)
+        self._sidecars[node] = sidecar = start(PROGRAM)
+        self._standing[node] = WireProxy([route], sidecar)
 
     def stop(self, node: int) -> None:
-        """End the proxy of a broker. No-op where none stands."""
+        """End the proxy of a broker, and remove its container. No-op where none stands. Raises: ClusterError,
+        where the engine does not do it."""
         if (proxy := self._standing.pop(node, None)) is not None:
             proxy.stop()
             self._stopped.append(proxy)
+        if (sidecar := self._sidecars.pop(node, None)) is not None:
+            sidecar.remove()
 
     def stop_all(self) -> None:
-        """End all of them; idempotent."""
-        for node in tuple(self._standing):
-            self.stop(node)
+        """End all of them; idempotent. Their containers are removed with the run's others."""
+        self._stopped += self._standing.values()
+        for proxy in self._standing.values():
+            proxy.stop()
+        self._standing.clear()
 
     def add(self, rule: Rule) -> None:
         """Put a rule in force before the brokers that it names. Raises: ClusterError."""

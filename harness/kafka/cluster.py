@@ -30,10 +30,12 @@ from harness.kafka.asked import AskedBrokers
 from harness.kafka.between import Between
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.client.settings import CLUSTER_ID
-from harness.kafka.containers import claims, data, engine, firewall
+from harness.kafka.containers import claims, data, engine, firewall, sidecar
+from harness.kafka.containers.code_image import ensure_code_image
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
+from harness.kafka.containers.sidecar import Sidecar
 from harness.kafka.evidence import NodeEvidence
 from harness.kafka.node_ends import NodeEnds, described, signal_of
 from harness.kafka.power import lose_unflushed
@@ -41,6 +43,8 @@ from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Watch
+from harness.wire.capture_main import __name__ as CAPTURE
+from harness.wire.child import boot
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -51,6 +55,8 @@ READY_POLL_S = 0.2
 TROUBLE_S = 4.0
 ENDED = ("exited", "dead")
 """States of a container that has run and does not run any more, in the engine's words."""
+CAPTURED = "/captured"
+"""Where the capture's container has its tables."""
 TAIL = 60
 """Lines of a node's log that are looked through when it has ended."""
 
@@ -78,7 +84,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._cluster = broker_config.cluster_id(self.run)
         listeners = {n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
         self.admin = Brokers(listeners, cluster=self._cluster)
-        self._image = ""
+        self._image = self._code_image = ""
         self._client: DockerClient | None = None
         self._watcher: DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
@@ -129,13 +135,15 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         claims.remove_left(self._client)
         self._watcher = engine.connect(timeout_s=TROUBLE_S)
         self._image = self._built(self._client)
+        if self._between is not None or self._config.capture:
+            self._code_image = ensure_code_image(self._client)
         self._reaper = start_reaper(self.run, self._copies)
         self.start_proxies()
         run_engine = RunEngine(self._client, self.run)
         subnet = create_network(run_engine, self._plan.subnets())
         self.addresses.update({node: address(subnet, node) for node in self._nodes})
         if self._config.capture:
-            self._capture = Capture(self._watch(bridge(run_engine)))
+            self._capture = self._start_capture(bridge(run_engine))
         for node in self._nodes:
             self._containers[node] = self._described(run_engine, node)
             self._containers[node].create()
@@ -171,7 +179,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         """SIGKILL to all nodes at once; their data directories then, and at earlier kills; then the messages
         that were captured."""
         missed = self._take_disks(into)
-        if self._capture is not None and (why := self._capture.finish(into)):
+        if self._capture is not None and (why := self._capture.finish(into, self._captured)):
             missed.append(why)
         return missed
 
@@ -305,20 +313,36 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         """Start a broker's proxy for other brokers, where these are asked for."""
         if self._between is None or made.number not in self.brokers:
             return
-        if not self._entered(sandbox := made.sandbox()):
-            raise ClusterError("proxies between brokers need root and nsenter on the Docker engine's machine")
-        self._between.stand(made.number, sandbox, self.addresses[made.number])
+        network = sidecar.beside(str(made.own.id))
+        self._between.stand(
+            made.number, lambda module: self._sidecar(module, network), self.addresses[made.number]
+        )
 
     # ---- starting
 
-    def _watch(self, interface: str) -> Watch:
-        return Watch(
+    def _sidecar(self, module: str, network: str, capabilities: Sequence[str] = ()) -> Sidecar:
+        """A module of this code in a container of the run. Raises: ClusterError."""
+        assert self._client is not None
+        return Sidecar(
+            self._client,
+            self._code_image,
+            module,
+            network=network,
+            labels=claims.labels(self.run),
+            capabilities=capabilities,
+        )
+
+    def _start_capture(self, interface: str) -> Capture:
+        child = self._sidecar(CAPTURE, sidecar.HOST, ("NET_RAW", "NET_ADMIN"))
+        watch = Watch(
             interface=interface,
             nodes={its: node for node, its in self.addresses.items()},
             brokers=PORTS[Listener.BROKER],
             others=(PORTS[Listener.CLIENT], PORTS[Listener.CONTROLLER]),
-            into=str(self._captured),
+            into=CAPTURED,
+            boot=boot(),
         )
+        return Capture(watch, child, lambda into: child.copy(CAPTURED, into))
 
     def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
         published = {

@@ -18,7 +18,6 @@ embedded             Subscriptions and assignments of Kafka's consumers, version
                      pass on.
 gates                Links of a node that are cut: what it sends over them waits, and what comes over them it
                      does not read.
-image                The image of the model's nodes: Python, what a node imports, and the project's own code.
 node                 One broker or controller of the model in real time: its events, its answers, what it
                      asks other nodes.
 node_main            The process of a node: `python -m harness.served.node_main`.

@@ -18,6 +18,7 @@ from core.errors import ClusterError
 from harness.kafka.addresses import LOOPBACK
 from harness.kafka.broker_config import BEHIND_PORT, DATA, HARNESS_PORT, PORTS
 from harness.kafka.cluster import READY_DEADLINE_S, KafkaCluster
+from harness.kafka.containers.code_image import ensure_code_image
 from harness.kafka.containers.data import Limit, copy_data, put_files
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, kill_all
 from harness.kafka.evidence import END_BYTES, END_S, KILLED_BYTES, KILLED_S, SHUT_DOWN
@@ -25,7 +26,6 @@ from harness.kafka.power import LIMIT as LOSS
 from harness.kafka.waiting import on_each
 from harness.served.cluster import node_settings
 from harness.served.disk import load
-from harness.served.image import ensure_model_image
 from harness.served.node import BASE_MS, DISK, LOST_POWER, NodeAddress, now_ms
 from harness.served.node_main import FAILED
 from harness.served.node_main import __name__ as PROGRAM
@@ -139,7 +139,7 @@ class ModelContainers(KafkaCluster):
     # ---- what is not Kafka's
 
     def _built(self, client: "DockerClient") -> str:
-        return ensure_model_image(client)
+        return ensure_code_image(client)
 
     def _environment(self, node: int) -> dict[str, str]:
         return {}

@@ -2,7 +2,7 @@
 
 Standard input brings one line, `Watch`, and its end ends the process: a harness that dies leaves none behind.
 Standard output tells `Told` twice: when it looks, and when it has written everything. It needs the right to
-open packet sockets, and the interface on this machine. It sends nothing.
+open packet sockets (CAP_NET_RAW, CAP_NET_ADMIN), and the interface in its network. It sends nothing.
 
 While it is busy the kernel holds up to `BUFFER` bytes for it. What the kernel drops beyond that is counted,
 and stands in `gaps`.
@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 import pyarrow.parquet as pq
 
+from harness.wire.child import ELSEWHERE, boot
 from harness.wire.packets import packet
 from harness.wire.recorded import Recorded, When
 from history.evidence import PER_RUN, Row, table
@@ -39,8 +40,9 @@ _TIME: Final = struct.Struct("@ll")
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at. interface: of this machine. nodes: by their IPv4 addresses. brokers: port where
-    brokers listen for each other; others: further ports of nodes. into: folder for the tables, which exists.
+    """What to look at. interface: of its network. nodes: by their IPv4 addresses. brokers: port where
+    brokers listen for each other; others: further ports of nodes. into: folder for the tables, made where it
+    is missing. boot: of the machine whose clock the times are of.
     """
 
     interface: str
@@ -48,6 +50,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int
     others: tuple[int, ...]
     into: str
+    boot: str
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +112,10 @@ class Eye:
 
     def __init__(self, watch: Watch) -> None:
         """Raises: OSError."""
+        if watch.boot != boot():
+            raise OSError(ELSEWHERE)
         self._socket = opened(watch.interface)
+        Path(watch.into).mkdir(parents=True, exist_ok=True)
         nodes = {socket.inet_aton(address): node for address, node in watch.nodes.items()}
         self._recorded = Recorded(nodes, watch.brokers, watch.others)
         self._tables = Tables(Path(watch.into))

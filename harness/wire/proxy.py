@@ -1,4 +1,4 @@
-"""The proxy as the harness holds it: a process before the brokers, the rules in it, and what they did."""
+"""The proxy as the harness holds it: a program before the brokers, the rules in it, and what they did."""
 
 import contextlib
 import itertools
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from core.errors import ClusterError
-from core.programs import environment, program
 from core.wire import Rule, Seen
+from harness.wire.child import Child, boot, process
 from harness.wire.proxy_main import Add, Command, Release, Remove, Route, Routes, Told
 from harness.wire.proxy_main import __name__ as PROGRAM
 
@@ -20,38 +20,29 @@ END_S = 5.0
 
 
 class WireProxy:
-    """A running proxy, in a session of its own. Its methods may be called from any thread."""
+    """A running proxy. Its methods may be called from any thread."""
 
-    def __init__(self, routes: Sequence[Route], network: str = "") -> None:
-        """Start it; returns when it listens. network: file of the network namespace to run in; "" = this
-        process's. Raises: ClusterError, and nothing is left."""
+    def __init__(self, routes: Sequence[Route], child: Child | None = None) -> None:
+        """Returns when it listens. child: the program, which runs; None = a process is started. Raises:
+        ClusterError, and nothing is left."""
         self._changed = threading.Condition()
         self._seen: list[Seen] = []
         self._done = self._asked = 0
         self._error = ""
         self._numbers = itertools.count(1)
         self._added: list[int] = []
-        try:
-            self._process = subprocess.Popen(
-                [*(["nsenter", f"--net={network}"] if network else []), *program(PROGRAM)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-                env=environment(),
-            )
-        except OSError as error:
-            raise ClusterError(f"the proxy of the wire was not started: {error}") from error
+        self._process = child or process(PROGRAM)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            self._call(Routes(tuple(routes)), START_S)
+            self._call(Routes(tuple(routes), boot()), START_S)
         except BaseException:
             self.stop()
             raise
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Of its process, on the machine that it runs on."""
         return self._process.pid
 
     def number(self) -> int:
@@ -103,7 +94,8 @@ class WireProxy:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # of an engine that answers no more
+                self._process.wait(END_S)
         self._reader.join(END_S)
         assert self._process.stdout is not None
         self._process.stdout.close()

@@ -15,6 +15,7 @@ import msgspec
 
 from core.cluster import Address
 from core.wire import Rule, Seen
+from harness.wire.child import ELSEWHERE, boot
 from harness.wire.link import Desk, Link
 from harness.wire.responses import Rewrite
 
@@ -37,9 +38,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Routes(msgspec.Struct, frozen=True, tag="routes"):
-    """Where to listen. The first command."""
+    """Where to listen. The first command. boot: of the machine whose clock the times are of."""
 
     routes: tuple[Route, ...]
+    boot: str
 
 
 class Add(msgspec.Struct, frozen=True, tag="add"):
@@ -129,6 +131,9 @@ async def serve() -> None:
         {_address(route.advertised): own for own, route in listening.items() if route.advertised}
     )
     desk = Desk(lambda seen: tell(Told(seen=seen)), rewrite)
+    if first.boot != boot():
+        tell(Told(error=f"the proxy of the wire: {ELSEWHERE}"))
+        return
     try:
         for route in first.routes:
             await accept(desk, route)

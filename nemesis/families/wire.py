@@ -168,7 +168,7 @@ that go back.""",
         "random": Kind(doc="any of these that clients send", targeted=False, weight=0),
         "markers": Kind(
             doc="WriteTxnMarkers, by which coordinators of transactions write their ends to the partitions of"
-            " other brokers; by name only; proxies between containers need root on the engine's machine",
+            " other brokers; by name only",
             targeted=False,
             weight=0,
             brokers=2,

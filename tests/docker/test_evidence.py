@@ -1,7 +1,6 @@
 """The data directory of a frozen broker, read without it, against Kafka's own DumpLogSegments."""
 
 import io
-import os
 import tarfile
 import time
 from collections.abc import Iterator
@@ -121,8 +120,7 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
 
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     """Nodes that were killed are taken before they start again, others at the end alone."""
-    captures = os.geteuid() == 0
-    cluster = KafkaCluster(run_config({"seed": 1, "capture": captures}), tmp_path / f"takes-{time.time_ns()}")
+    cluster = KafkaCluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")
     try:
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
@@ -167,9 +165,7 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
         "PrepareAbort",
         "PrepareCommit",
     ]
-
-    if captures:  # it takes root
-        captured_whole(found)
+    captured_whole(found)
 
 
 def captured_whole(found: Evidence) -> None:

@@ -243,8 +243,9 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
         "from core.config import run_config\n"
         "from core.runtime import run_blocking\n"
         "config = run_config({'seed': 1, 'brokers': 1, 'replication_factor': 1,"
-        " 'min_insync_replicas': 1})\n"
+        " 'min_insync_replicas': 1, 'capture': True})\n"
         "cluster = KafkaCluster(config, Path(sys.argv[1]))\n"
+        "run_blocking(cluster.use_wire_between())\n"
         "run_blocking(cluster.start())\n"
         "print('started', flush=True)\n"
         "sys.stdin.read()\n"
@@ -254,7 +255,7 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
     ) as harness:
         assert harness.stdout is not None
         assert harness.stdout.readline() == b"started\n"
-        assert len(engine.leftovers(folder.name)) == 2
+        assert len(engine.leftovers(folder.name)) == 4  # the broker, its proxy, the capture and a network
         os.kill(harness.pid, signal.SIGKILL)
     until(lambda: engine.leftovers(folder.name) == [], 60, "nothing is left")
 

@@ -1,9 +1,9 @@
-"""The data directory of a node that has ended: copied out of its container, or changed there."""
+"""Folders of containers, copied out of them; the data directory of a node that has ended, changed there."""
 
 import io
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -37,18 +37,26 @@ def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED) -> i
     The node has ended or is frozen: the engine cannot copy a file that shrinks meanwhile.
     Returns the number of bytes. Raises: ClusterError, OSError; part of the files may then be there.
     """
+    return copy_out(container, DATA, into, limit, LEFT_OUT)
+
+
+def copy_out(
+    container: "Container", folder: str, into: Path, limit: Limit = UNLIMITED, left_out: Collection[str] = ()
+) -> int:
+    """Copy the files of a container's folder, but for those whose names end so; the number of bytes. The
+    copies are this user's. Raises: as `copy_data`."""
     what = f"the data of {container.name} could not be copied"
     deadline, copied = time.monotonic() + limit.seconds, 0
     into.mkdir(parents=True, exist_ok=True)
     with explained(what):
-        chunks, _ = container.get_archive(DATA, chunk_size=CHUNK)
+        chunks, _ = container.get_archive(folder, chunk_size=CHUNK)
         try:
             with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks))), mode="r|") as archive:
                 for member in archive:
                     path = PurePosixPath(member.name)
                     if time.monotonic() > deadline:
                         raise ClusterError(f"{what} within {limit.seconds:.0f} s")
-                    if member.isfile() and path.suffix not in LEFT_OUT:
+                    if member.isfile() and path.suffix not in left_out:
                         copied += member.size
                         if copied > limit.bytes:
                             raise ClusterError(f"{what}: they are more than {limit.bytes >> 20} MiB")

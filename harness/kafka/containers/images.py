@@ -2,8 +2,8 @@
 
 `inquest-base:<hash>` is a JRE 17 on Debian: built on Debian's image where a registry answers within
 seconds, else made from Debian packages by mmdebstrap. `inquest-kafka:<version>-<hash>` adds Kafka's
-jars. (`inquest-python:<hash>` is a base with Python, for nodes of the model.) The hash covers the recipe: a
-changed recipe makes a new image, and an image that exists is used.
+jars. (`inquest-python:<hash>` is a base with Python, for programs of this code: `code_image`.) The hash
+covers the recipe: a changed recipe makes a new image, and an image that exists is used.
 """
 
 import hashlib

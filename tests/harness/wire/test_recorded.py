@@ -21,6 +21,8 @@ from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 from core.errors import ClusterError
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Clock, Watch
+from harness.wire.capture_main import __name__ as PROGRAM
+from harness.wire.child import boot, process
 from harness.wire.frames import frame, request_header
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
@@ -288,8 +290,14 @@ def test_no_time_of_a_packet_is_later_than_now() -> None:
     assert before <= clock.when(None).ns <= time.monotonic_ns()
 
 
-def test_where_there_is_no_such_network_an_error_says_what_it_takes(tmp_path: Path) -> None:
-    watch = Watch(interface="br-none", nodes={}, brokers=BROKERS, others=(), into=str(tmp_path / "captured"))
-    with pytest.raises(ClusterError, match="on the machine of the Docker engine"):
-        Capture(watch)
-    assert not (tmp_path / "captured").exists()
+@pytest.mark.parametrize(
+    ("its", "says"), [(boot(), "No such device|no interface"), ("another", "runs on another machine")]
+)
+def test_where_it_cannot_look_an_error_says_why(tmp_path: Path, its: str, says: str) -> None:
+    into = tmp_path / "captured"
+    watch = Watch(interface="br-none", nodes={}, brokers=BROKERS, others=(), into=str(into), boot=its)
+    child = process(PROGRAM)
+    with pytest.raises(ClusterError, match=f"messages cannot be captured: .*({says})"):
+        Capture(watch, child, lambda _: None)
+    assert child.wait() == 0
+    assert not into.exists()

@@ -1,8 +1,8 @@
-"""The image of the model's nodes: Python, what a node imports, and the project's own code.
+"""The image of programs of this code: nodes of the model, and what runs beside a node (`sidecar`).
 
-`inquest-model:<hash>` stands on `inquest-python:<hash>` (`harness.kafka.containers.images`). What a node
-imports comes from PyPI by pip, for the Python of that base, and is kept in the cache folder. The hash covers
-recipes, pins and code: a change makes a new image.
+`inquest-code:<hash>` has Python, the project's own code and what these programs import. It stands on
+`inquest-python:<hash>` (`images`). The packages come from PyPI by pip, for the Python of that base, and are
+kept in the cache folder. The hash covers recipes, pins and code: a change makes a new image.
 """
 
 import hashlib
@@ -20,7 +20,6 @@ from core.terminal import say
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import cache_folder, locked
 from harness.kafka.containers.images import base_tag, build, ensure_base, exists, recipe_hash
-from harness.served.node_main import __name__ as PROGRAM
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -30,21 +29,21 @@ BASE: Final = "python"
 PYTHON: Final = "3.11"
 """Of Debian bookworm."""
 PACKAGES: Final = ("crc32c", "kio", "msgspec", "numpy", "pyarrow", "tzdata")
-"""What a node imports, in the versions that are installed here; pip adds what they need."""
+"""What its programs import, in the versions that are installed here; pip adds what they need."""
 PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 PLACES: Final = (
     *("core", "history", "model", "harness/__init__.py"),
     *("harness/evidence", "harness/served", "harness/simulation", "harness/wire"),
 )
-"""The code that a node imports: rooms and parts of them."""
-PACKAGE: Final = PROGRAM.removesuffix("harness.served.node_main")
+"""The code that its programs import: rooms and parts of them."""
+PACKAGE: Final = __name__.removesuffix("harness.kafka.containers.code_image")
 """What rooms are inside: "" in the repository; in a wheel a package, with a dot at its end."""
 INSTALL_S: Final = 600.0
 
 
-def ensure_model_image(client: "DockerClient") -> str:
+def ensure_code_image(client: "DockerClient") -> str:
     """Its tag; built where it is missing. Raises: ClusterError."""
-    tag = model_tag()
+    tag = code_tag()
     if exists(client, tag):
         return tag
     with locked("images"):
@@ -57,16 +56,16 @@ def ensure_model_image(client: "DockerClient") -> str:
                 for path, name in _sources():
                     (inside / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, inside / name)
-                build(client, tag, RECIPES / "model", {"BASE": base}, {"libs": libs, "rooms": rooms})
+                build(client, tag, RECIPES / "code", {"BASE": base}, {"libs": libs, "rooms": rooms})
     return tag
 
 
-def model_tag() -> str:
+def code_tag() -> str:
     """Tag of the image, by recipes, pins and code as they are now."""
-    digest = hashlib.sha256(f"{base_tag(BASE)} {recipe_hash(RECIPES / 'model')} {_pins()}".encode())
+    digest = hashlib.sha256(f"{base_tag(BASE)} {recipe_hash(RECIPES / 'code')} {_pins()}".encode())
     for path, name in _sources():
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"inquest-model:{digest.hexdigest()[:12]}"
+    return f"inquest-code:{digest.hexdigest()[:12]}"
 
 
 def _sources() -> list[tuple[Path, str]]:
@@ -84,10 +83,10 @@ def _pins() -> list[str]:
 def _packages() -> Path:
     """A folder with the packages; downloaded once. Raises: ClusterError."""
     pins = _pins()
-    folder = cache_folder() / "model" / hashlib.sha256(f"{PYTHON} {pins}".encode()).hexdigest()[:12]
+    folder = cache_folder() / "code" / hashlib.sha256(f"{PYTHON} {pins}".encode()).hexdigest()[:12]
     if folder.exists():
         return folder
-    say("downloading what a node of the model imports (pip)")
+    say("downloading what programs in containers import (pip)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     wheels = [word for one in PLATFORMS for word in ("--platform", f"{one}_{platform.machine()}")]
     only = ["--only-binary=:all:", "--python-version", PYTHON, *wheels]
@@ -103,9 +102,9 @@ def _packages() -> Path:
                 timeout=INSTALL_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"packages of the model's nodes were not downloaded: {error}") from error
+            raise ClusterError(f"packages for programs in containers were not downloaded: {error}") from error
         if done.returncode != 0:
             tail = "\n".join(done.stderr.splitlines()[-10:])
-            raise ClusterError(f"packages of the model's nodes were not downloaded:\n{tail}")
+            raise ClusterError(f"packages for programs in containers were not downloaded:\n{tail}")
         target.rename(folder)
     return folder

@@ -1,4 +1,4 @@
-"""The image of the model's nodes has what a node imports."""
+"""The image of programs in containers has what these import."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka.broker_config import RECIPES
-from harness.served import image
+from harness.kafka.containers import code_image
 from harness.served.node_main import __name__ as PROGRAM
 
 IMPORTED = f"""
@@ -24,13 +24,13 @@ def test_it_has_all_modules_that_a_node_imports() -> None:
     loaded = {Path(line) for line in done.stdout.splitlines()}
     own = {path for path in loaded if any(room in path.parents for room in rooms)}
     assert parent / "harness" / "served" / "node_main.py" in own
-    assert own <= {path for path, _ in image._sources()}
+    assert own <= {path for path, _ in code_image._sources()}
 
 
 def test_its_tag_follows_code_and_pins(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = image.model_tag()
-    assert before == image.model_tag()
-    monkeypatch.setattr(image, "PLACES", ("core",))
-    other = image.model_tag()
-    monkeypatch.setattr(image, "PACKAGES", ("numpy",))
-    assert len({before, other, image.model_tag()}) == 3
+    before = code_image.code_tag()
+    assert before == code_image.code_tag()
+    monkeypatch.setattr(code_image, "PLACES", ("core",))
+    other = code_image.code_tag()
+    monkeypatch.setattr(code_image, "PACKAGES", ("numpy",))
+    assert len({before, other, code_image.code_tag()}) == 3
