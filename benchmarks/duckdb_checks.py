@@ -3,15 +3,12 @@
     python -m benchmarks.duckdb_checks RUN        a run of `benchmarks.make_history`
 
 Each works in this process with a thread for each processor, one after the other: DuckDB with ten checks
-(`benchmarks/duckdb_checks.sql`), the checker with all of its checks. The checker reads the sealed files.
-DuckDB reads Parquet files of the same rows and order with the columns of the tables; writing them counts for
-neither. Printed: CPU seconds and wall time of each, the ratios, and every count that differs. Exits 1 if one
-does.
+(`benchmarks/duckdb_checks.sql`), the checker with all of its checks. Both read the sealed files.
+Printed: CPU seconds and wall time of each, the ratios, and every count that differs. Exits 1 if one does.
 """
 
 import argparse
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,28 +20,19 @@ import duckdb
 from checkers.api import check_history
 from checkers.engine.findings import Level
 from checkers.engine.memory import keep_freed
-from history.reader import History, load
+from history.reader import load
 from history.run_folder import Run
-from history.seal import write_table
 from history.tables import CLUSTERED
 
 T = TypeVar("T")
 QUERIES = Path(__file__).with_suffix(".sql")
 
 
-def write_plain(history: History, folder: Path) -> None:
-    """Sends and reads with the columns of the tables."""
-    for table in CLUSTERED:
-        (folder / table).mkdir()
-        for unit in history.names.units:
-            write_table(history.of_unit(table, unit.name), folder / table / f"{unit.name}.parquet")
-
-
-def by_duckdb(run: Run, plain: Path) -> Counter[str]:
-    """Number of findings by class, without classes that have none. plain: from `write_plain`."""
+def by_duckdb(run: Run) -> Counter[str]:
+    """Number of findings by class, without classes that have none."""
     with duckdb.connect() as connection:
         for table in CLUSTERED:
-            files = str(plain / table / "*.parquet")
+            files = str(run.table(table) / "*.parquet")
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{files}')")
         foreign = run.table("foreign")
         connection.execute(f"CREATE VIEW foreign_rows AS SELECT * FROM read_parquet('{foreign}')")
@@ -75,9 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("run", type=Path)
     run = Run(parser.parse_args().run)
-    with tempfile.TemporaryDirectory() as folder:
-        write_plain(load(run), Path(folder))
-        wanted, cpu, wall = timed("DuckDB", lambda: by_duckdb(run, Path(folder)))
+    wanted, cpu, wall = timed("DuckDB", lambda: by_duckdb(run))
     keep_freed()
     found, own_cpu, own_wall = timed("the checker", lambda: by_checker(run))
     print(f"ratios: CPU {own_cpu / cpu:.2f}, wall {own_wall / wall:.2f}")

@@ -9,7 +9,6 @@ events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
             readable after any crash.
-number_sets  Sets of numbers, and columns looked up in them.
 parts       Sealing in tasks: the tables of a large run, made in many processes.
 prefix      The journals of a run that is still being recorded, as tables.
 reader      The reader of a sealed run folder: the one that checker and report share.
@@ -22,8 +21,6 @@ run_folder  The paths of a run folder, and writing files so that a crash never l
 seal        Sealing: journals and events of a run → the tables of its history, once.
 storage     Where run folders lie: this machine's files, or any store that fsspec reaches
             by a URL.
-stored      How the files of a unit hold sends and reads: what other columns tell is not
-            written again.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
 trace       The trace of a simulated run: messages and states of its nodes

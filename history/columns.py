@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Array = npt.NDArray[Any]
 Columns = Mapping[str, Array]
@@ -52,6 +53,27 @@ def arrow_array(values: Sequence[Any] | Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         row = np.packbits(row, bitorder="little")
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])
+
+
+def held(values: Array, some: Array) -> Array:
+    """Of each of these integers: whether it is one of some, by a hash table. (numpy.isin sorts.)"""
+    if not len(values) or not len(some):
+        return np.zeros(len(values), bool)
+    flags = pc.is_in(_int64(values), value_set=_int64(some))
+    bits = np.frombuffer(flags.buffers()[1], np.uint8)
+    return np.unpackbits(bits, count=len(values), bitorder="little").view(bool)
+
+
+def positions(values: Array, distinct: Array) -> Array:
+    """The position of each of these integers in an array of distinct ones, which holds all of them."""
+    if not len(values):
+        return np.zeros(0, np.int32)
+    found = pc.index_in(_int64(values), value_set=_int64(distinct))
+    return np.frombuffer(found.buffers()[1], np.int32, len(values))
+
+
+def _int64(values: Array) -> pa.Array:
+    return arrow_array(values, pa.int64())
 
 
 def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:

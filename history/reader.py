@@ -32,8 +32,7 @@ from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
-from history.stored import values_at
-from history.tables import CLUSTERED, OPEN, PLACED, TABLES
+from history.tables import CLUSTERED, OPEN, TABLES
 from history.unit_files import EVERYWHERE, Where, matching, read_columns, read_table, verify
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
@@ -306,39 +305,14 @@ class History:
         return [SendRow._make(row) for row in self._few("sends", SendRow._fields, where)]
 
     def reads(self, where: Mapping[int, Where]) -> list[ReadRow]:
-        """Reads that satisfy the condition of their partition, or of `EVERYWHERE`; none has the value
-        `PLACED`.
+        """Reads that satisfy the condition of their partition, or of `EVERYWHERE`.
 
         Raises: HistoryError.
         """
-        wanted = {tp: {name: set(some) for name, some in each.items()} for tp, each in where.items()}
-        of_values = {tp: {"value": each["value"]} for tp, each in wanted.items() if "value" in each}
-        wider = {tp: {name: set(some) for name, some in each.items()} for tp, each in wanted.items()}
-        for tp, place in self._few("sends", ("tp", "place"), of_values):
-            wider.setdefault(tp, {}).setdefault("offset", set()).add(place)
-        found = [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, wider)]
-        placed: dict[int, dict[str, set[int]]] = defaultdict(lambda: {"place": set()})
-        for read in found:
-            if read.value == PLACED:
-                placed[read.tp]["place"].add(read.offset)
-        held = self._few("sends", ("tp", "place", "value"), placed)
-        at = {(tp, place): value for tp, place, value in held}  # of several, the last one
-        found = [
-            read._replace(value=at.get((read.tp, read.offset), PLACED)) if read.value == PLACED else read
-            for read in found
-        ]
-        if not of_values:
-            return found
-        conditions = {
-            tp: [each for key in (tp, EVERYWHERE) for each in wanted.get(key, {}).items()]
-            for tp in {read.tp for read in found}
-        }
-        return [
-            read for read in found if any(getattr(read, name) in some for name, some in conditions[read.tp])
-        ]
+        return [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, where)]
 
     def whole(self, name: str) -> pa.Table:
-        """All rows of a table, in memory; no value is `PLACED`.
+        """All rows of a table, in memory.
 
         Raises: HistoryError.
         """
@@ -354,10 +328,6 @@ class History:
         Raises: HistoryError.
         """
         rows = read_columns(self.run, name, unit, TABLES[name].names)
-        if name == "reads":
-            sends = read_columns(self.run, "sends", unit, ("tp", "place", "value"))
-            there = values_at(sends, rows["tp"], rows["offset"])
-            rows["value"] = np.where(rows["value"] == PLACED, there, rows["value"])
         return pa.table(rows, schema=TABLES[name])
 
     def _few(
@@ -415,10 +385,7 @@ def read_names(run: Run) -> Names:
 
     Raises: HistoryError.
     """
-    raw = _json(run.names)
-    found = raw.get("format") if isinstance(raw, dict) else None
-    if not isinstance(found, int):
-        raise HistoryError(f"{run.names}: no format number")
+    found = format_of(run)
     if found != FORMAT:
         age = "newer" if found > FORMAT else "older"
         raise HistoryError(
@@ -426,12 +393,24 @@ def read_names(run: Run) -> Names:
             f"({FORMAT}); check it with the version that recorded it"
         )
     try:
-        names = msgspec.convert(raw, Names)
+        names = msgspec.convert(_json(run.names), Names)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{run.names}: {error}") from None
     if why := _odd_units(names.units):
         raise HistoryError(f"{run.names}: {why}")
     return names
+
+
+def format_of(run: Run) -> int:
+    """The format of a sealed history.
+
+    Raises: HistoryError.
+    """
+    raw = _json(run.names)
+    found = raw.get("format") if isinstance(raw, dict) else None
+    if not isinstance(found, int):
+        raise HistoryError(f"{run.names}: no format number")
+    return found
 
 
 def _odd_units(units: Sequence[Unit]) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 from history import storage
 
 RESULTS = Path("results")
-FORMAT = 4
-"""Version of the run folder; a newer one is refused."""
+FORMAT = 5
+"""Version of the run folder; a newer one is refused. Journals of an older one are read, its tables are not:
+sealing makes them again."""
 
 
 class Run:

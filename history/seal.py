@@ -1,9 +1,9 @@
 """Sealing: journals and events of a run → the tables of its history, once.
 
-Idempotent: `seal` leaves a sealed run as it is. All tables appear at once or none: `seal` writes them
-beside the final place and renames the folder; on a store it writes names.json last. It seals whatever was
-recorded, also of a run that a crash cut short: an op without completion is indefinite, and a final read that
-was never performed is an incomplete one.
+Idempotent: `seal` leaves a sealed run as it is, unless its tables are of an older format. All tables appear
+at once or none: `seal` writes them beside the final place and renames the folder; on a store it writes
+names.json last. It seals whatever was recorded, also of a run that a crash cut short: an op without
+completion is indefinite, and a final read that was never performed is an incomplete one.
 
 Not here: sealing a large run in many processes (`history.parts`).
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,17 +24,18 @@ from history import events as ev
 from history import storage
 from history.journal import by_process
 from history.jsonl import being_written
-from history.reader import Names, Unit, unit_name
+from history.reader import Names, Unit, format_of, unit_name
 from history.recorded_files import refuse_special
 from history.rows import NUMBERS, read_journals
 from history.run_folder import FORMAT, Run, write_atomically
-from history.stored import encoded
 from history.tables import CLUSTERED, NAMES, ORDER, TABLES
 
 UNIT_ROWS = 250_000
 """A unit takes further partitions until it has this many rows."""
-ROW_GROUP = 1 << 15
-"""Rows of a row group. Few enough that looking up single records decodes little."""
+ROW_GROUP = 1 << 20
+"""Rows of a row group: it has the values of a partition once for each reader, and zstd finds them again."""
+VALUES_LEVEL: Final = 9
+"""The level of zstd for values. From this one on it looks back 4 MiB."""
 
 
 def seal(run: Run) -> None:
@@ -97,7 +99,8 @@ def journals(run: Run) -> list[Path]:
 
 
 def is_sealed(run: Run) -> bool:
-    """Whether a run has its history; if not, its journals can be sealed.
+    """Whether a run has its history; if not, its journals can be sealed. Tables of an older format are none
+    where the journals are there.
 
     Raises: HistoryError (no such folder; a history that lost its names, and no journal to make it from),
     OSError.
@@ -106,7 +109,7 @@ def is_sealed(run: Run) -> bool:
         if not run.folder.is_dir():
             raise HistoryError(f"{run.folder}: no such run folder")
         if storage.is_there(run.names):
-            return True
+            return format_of(run) >= FORMAT or not journals(run)
         if run.history.is_dir() and not journals(run):
             raise HistoryError(f"{run.names}: No such file; without it {run.history} cannot be read")
     return False
@@ -214,12 +217,9 @@ def make_folders(folder: Path) -> None:
 def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -> Unit:
     """Write a unit: all rows of these partitions, which are in any order."""
     name = unit_name(tps)
-    ordered = [
-        _sorted(rows, ORDER[table]).cast(TABLES[table])
-        for table, rows in zip(CLUSTERED, (sends, reads), strict=True)
-    ]
-    for table, rows in zip(CLUSTERED, encoded(*ordered), strict=True):
-        write_table(rows, folder / table / f"{name}.parquet")
+    for table, rows in zip(CLUSTERED, (sends, reads), strict=True):
+        ordered = _sorted(rows, ORDER[table]).cast(TABLES[table])
+        write_table(ordered, folder / table / f"{name}.parquet")
     return Unit(name=name, tps=tps, sends=sends.num_rows, reads=reads.num_rows)
 
 
@@ -251,16 +251,18 @@ def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """One Parquet file: zstd, DELTA_BINARY_PACKED on int32 and int64 columns."""
-    delta = {
-        field.name: "DELTA_BINARY_PACKED" for field in table.schema if field.type in (pa.int32(), pa.int64())
-    }
-    others = [field.name for field in table.schema if field.name not in delta]
+    """One Parquet file: zstd; DELTA_BINARY_PACKED on int32 and int64 columns but `value`."""
+    delta = [field.name for field in table.schema if field.type in (pa.int32(), pa.int64())]
+    delta = [name for name in delta if name != "value"]
+    others = [name for name in table.column_names if name not in (*delta, "value")]
     storage.write_parquet(
         table,
         path,
         compression="zstd",
+        compression_level={"value": VALUES_LEVEL},
         use_dictionary=others or False,
-        column_encoding=delta or None,
+        column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
         row_group_size=ROW_GROUP,
+        max_rows_per_page=ROW_GROUP,
+        data_page_size=8 * ROW_GROUP,
     )

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 OPEN: Final = 2**63 - 1
 """`complete_ns` of an op that never completed."""
-PLACED: Final = -1
-"""`value` of a read that returned the record whose send has its place at that offset."""
 
 
 def _table(spec: str) -> pa.Schema:
@@ -55,8 +53,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         "op_outcome i8, txn i8, op_sends i32, invoke_ns i64, ack_ns i64, src_tp i32, src_offset i64"
     ),
     # one row a record that a poll returned and that is one of this run's
-    # `assignment` = counts up, per process and partition, with each event in `assignments`;
-    # `value` may be PLACED where the rows are those of a sealed unit
+    # `assignment` = counts up, per process and partition, with each event in `assignments`
     "reads": _table(
         "tp i32, op i32, process i32, pos i32, isolation i8, op_outcome i8, phase i8,"
         "assignment i32, leader_epoch i32, offset i64, value i64,"
@@ -82,8 +79,7 @@ CLUSTERED: Final = ("sends", "reads")
 """Tables stored as one file a *unit*: `history/<table>/<unit>.parquet`; a unit holds one or more whole
 topic-partitions, and the files of one unit hold the same ones. The other tables are one file each:
 `history/<table>.parquet`. Units are listed in `names.json` ("units": name, tps, sends, reads), largest
-first. All files: zstd, DELTA_BINARY_PACKED on int32 and int64 columns. Some columns of units have another
-form in the files (`history.stored`).
+first. All files: zstd; DELTA_BINARY_PACKED on int32 and int64 columns but `value`.
 """
 
 ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}

@@ -1,7 +1,6 @@
 """The Parquet files of a run's tables: whole ones, columns of a unit, or the few rows that are asked for.
 
-Parquet's statistics tell which row groups cannot hold what is asked for: those are not read. What other
-columns tell is not in a unit's files (`history.stored`); these functions give it back.
+Parquet's statistics tell which row groups cannot hold what is asked for: those are not read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +13,9 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from history import storage
-from history.columns import Array, columns, numbers
-from history.number_sets import NumberSet
+from history.columns import Array, columns, held, numbers
 from history.recorded_files import promises_too_much
 from history.run_folder import Run
-from history.stored import SCHEMAS, decoded, enclosed, needed
 from history.tables import TABLES
 
 if TYPE_CHECKING:
@@ -57,8 +54,8 @@ def verify(run: Run, table: str, unit: str, rows: int) -> set[int]:
     path = _path(run, table, unit)
     with _opened(path) as file:
         meta, schema = file.metadata, file.schema_arrow
-        held = _partitions(file) if schema.equals(SCHEMAS[table]) else set()
-    if not schema.equals(SCHEMAS[table]):
+        held = _partitions(file) if schema.equals(TABLES[table]) else set()
+    if not schema.equals(TABLES[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
         raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
@@ -79,7 +76,7 @@ def _partitions(file: "pq.ParquetFile") -> set[int]:
 
 
 def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
-    """Some columns of a unit's rows of a table; values of reads may be `PLACED`.
+    """Some columns of a unit's rows of a table.
 
     Where a row group has one value in a column by its statistics, that column is not decoded: many columns
     hold one value over thousands of rows, such as the process of reads.
@@ -87,7 +84,7 @@ def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict
     Raises: HistoryError.
     """
     with _opened(_path(run, table, unit)) as file:
-        return columns_of_groups(file, table, wanted, range(file.num_row_groups))
+        return columns_of_groups(file, wanted, range(file.num_row_groups))
 
 
 def read_blocks(
@@ -99,11 +96,11 @@ def read_blocks(
     """
     with _opened(_path(run, table, unit)) as file:
         meta = file.metadata
-        numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, table, n))]
+        numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, n))]
         before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
         for block in np.split(np.array(numbers, np.int64), np.flatnonzero(np.diff(before)) + 1):
             if len(block):
-                yield columns_of_groups(file, table, wanted, block.tolist())
+                yield columns_of_groups(file, wanted, block.tolist())
 
 
 def matching(
@@ -117,28 +114,38 @@ def matching(
     Raises: HistoryError.
     """
     found = list[tuple[int, ...]]()
-    conditions = [(tp, name, NumberSet(some)) for tp, each in where.items() for name, some in each.items()]
+    conditions = [
+        (tp, name, np.sort(np.fromiter(some, np.int64)))
+        for tp, each in where.items()
+        for name, some in each.items()
+    ]
     with _opened(_path(run, table, unit)) as file:
         for number in range(file.num_row_groups):
-            ranges_of = _ranges(file, table, number)
+            ranges_of = _ranges(file, number)
             ranges = {name: ranges_of(name) for name in {"tp"}.union(*where.values())}
             asked = [
                 (tp, name, some)
                 for tp, name, some in conditions
                 if (tp == EVERYWHERE or ranges["tp"][0] <= tp <= ranges["tp"][1])
-                and some.overlap(*ranges[name])
+                and _overlap(some, *ranges[name])
             ]
             if not asked:
                 continue
-            keys = columns_of_groups(file, table, ["tp", *(name for _, name, _ in asked)], [number])
+            keys = columns_of_groups(file, ["tp", *(name for _, name, _ in asked)], [number])
             matches = np.zeros(len(keys["tp"]), bool)
             for tp, name, some in asked:
-                rows = some.rows(keys[name])
-                matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
+                rows = held(keys[name], some)
+                matches |= rows if tp == EVERYWHERE else rows & (keys["tp"] == tp)
             if matches.any():
-                told = columns_of_groups(file, table, wanted, [number])
+                told = columns_of_groups(file, wanted, [number])
                 found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
     return found
+
+
+def _overlap(ordered: Array, least: int, greatest: int) -> bool:
+    """Whether one of these numbers lies in a range."""
+    at = int(np.searchsorted(ordered, least))
+    return at < len(ordered) and int(ordered[at]) <= greatest
 
 
 def _path(run: Run, table: str, unit: str) -> Path:
@@ -157,14 +164,9 @@ def _opened(path: Path) -> Iterator["pq.ParquetFile"]:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
 
 
-def _ranges(file: "pq.ParquetFile", table: str, group: int) -> Ranges:
+def _ranges(file: "pq.ParquetFile", group: int) -> Ranges:
     meta, schema = file.metadata.row_group(group), file.schema_arrow
-
-    def held(name: str) -> tuple[int, int]:
-        place = schema.get_field_index(name)
-        return ANY if place < 0 else _range(meta.column(place))
-
-    return lambda name: enclosed(table, name, held)
+    return lambda name: _range(meta.column(schema.get_field_index(name)))
 
 
 def _range(column: Any) -> tuple[int, int]:
@@ -176,15 +178,15 @@ def _range(column: Any) -> tuple[int, int]:
 
 
 def columns_of_groups(
-    file: "pq.ParquetFile", table: str, wanted: Sequence[str], groups: Sequence[int]
+    file: "pq.ParquetFile", wanted: Sequence[str], groups: Sequence[int]
 ) -> dict[str, Array]:
-    """Columns of the table, of the rows of some row groups."""
+    """Some columns, of the rows of some row groups."""
     schema = file.schema_arrow
     meta = [file.metadata.row_group(group) for group in groups]
     ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
     found: dict[str, Array] = {}
     alike: dict[tuple[int, ...], list[str]] = {}  # positions in `groups` to decode -> columns
-    for name in needed(table, wanted):
+    for name in dict.fromkeys(wanted):
         place = schema.get_field_index(name)
         found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
         varied = []
@@ -209,4 +211,4 @@ def columns_of_groups(
             for name, column in rows.items():
                 found[name][ends[at] : ends[at + 1]] = column[begin:end]
             begin = end
-    return decoded(table, found, wanted)
+    return found

@@ -52,7 +52,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     acked = acked[p.contested[p.slots(sends["offset"][acked])]]
     known, other = acked[p.committed[acked]], acked[~p.committed[acked]]
     read = np.flatnonzero(p.contested[p.read_slot])
-    slots, values = p.read_slot[read], p.values(read)
+    slots, values = p.read_slot[read], p.reads["value"][read]
     value_at = np.full(p.slots.size, NOTHING, np.int64)
     value_at[p.slots(sends["offset"][known])] = sends["value"][known]
     value_at[slots] = values
@@ -88,7 +88,7 @@ def _contradictions(p: KernelView, bad: Array, read: Array, known: Array) -> Arr
     """Codes of `VARIANTS` for slots with several values. read, known: reads and sends (rows) that may
     be of one of them."""
     here = read[among(p.read_slot[read], bad)]
-    pairs = np.unique(np.stack((p.read_slot[here], p.values(here)), axis=1), axis=0)
+    pairs = np.unique(np.stack((p.read_slot[here], p.reads["value"][here]), axis=1), axis=0)
     slots, values = np.unique(pairs[:, 0], return_counts=True)
     codes = np.full(len(bad), _READS)
     rows = known[among(p.slots(p.sends["offset"][known]), bad)]
@@ -108,7 +108,7 @@ def _conflict(p: KernelView, slot: int) -> Finding:
     offset = int(p.slots.offsets(slot))
     sends = np.flatnonzero(p.sends["offset"] == offset)
     reads = np.flatnonzero(p.reads["offset"] == offset)
-    _, first = np.unique(p.values(reads), return_index=True)
+    _, first = np.unique(p.reads["value"][reads], return_index=True)
     shown = [*map(p.sent, sends[:4].tolist()), *map(p.got, reads[first][:4].tolist())]
     times = p.reads["complete_ns"][reads[first]].tolist() + p.sends["ack_ns"][sends].tolist()
     return SeveralRecords(

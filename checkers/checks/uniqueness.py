@@ -61,7 +61,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sent = among(sends["value"], suspects)
     near = np.concatenate((np.flatnonzero(np.append(sent, False)[p.writer]), p.odd[unsent]))
     acks = np.flatnonzero(p.acked & p.committed & sent)
-    read = p.values(near)
+    read = p.reads["value"][near]
     values = np.concatenate((read, sends["value"][acks]))
     offsets = np.concatenate((reads["offset"][near], sends["offset"][acks]))
     pairs = np.unique(np.stack((values, offsets), axis=1), axis=0)

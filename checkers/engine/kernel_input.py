@@ -15,9 +15,8 @@ from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.windows import RunWindows, removes, run_windows
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Phase
-from history.columns import Array, Columns, by_tp, columns, grouped, numbers
+from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
 from history.events import Event, PhaseStarted
-from history.number_sets import Positions
 from history.reader import Bound, bounds
 from history.tables import OPEN
 
@@ -105,8 +104,7 @@ class KernelInput:
 
     on_record: what else the history holds.
     processes, acks, idempotent, retries, in_flight, group, isolation, joined: one entry a process, sorted by
-    process number; positions: of process numbers among these. joined: a group gave it partitions, or took
-    some away.
+    process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
     tenure: who held which transactional id when; None where no id had two holders.
@@ -123,7 +121,6 @@ class KernelInput:
 
     on_record: OnRecord
     processes: Array
-    positions: Positions
     acks: Array
     idempotent: Array
     retries: Array
@@ -146,6 +143,10 @@ class KernelInput:
     removed: bool = True
     dense: bool = False
     cap: int = CAP
+
+    def positions(self, processes: Array) -> Array:
+        """Where these processes stand among all."""
+        return positions(processes, self.processes)
 
     @cached_property
     def weak(self) -> Array:
@@ -235,7 +236,6 @@ def kernel_input(
     return KernelInput(
         on_record=record,
         processes=process["process"],
-        positions=Positions(process["process"]),
         acks=process["acks"],
         idempotent=process["idempotent"],
         retries=process["retries"],
@@ -346,7 +346,7 @@ def tenure(process: Columns, ops: Columns) -> Tenure | None:
     size = len(process["process"])
     begun, first = np.full(size, NEVER), np.full(size, NEVER)
     txn = ops["txn"] == 1
-    owner = Positions(process["process"])(ops["process"])
+    owner = positions(ops["process"], process["process"])
     np.minimum.at(first, owner[txn], ops["invoke_ns"][txn])
     ok = txn & (ops["outcome"] == OK)
     np.minimum.at(begun, owner[ok], ops["complete_ns"][ok])

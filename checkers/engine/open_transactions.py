@@ -10,16 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.engine.findings import FINAL, INFO, OK, RC
-from checkers.engine.partition_view import among, distinct
-from history.columns import Array, Columns, grouped
-from history.number_sets import NumberSet
+from checkers.engine.partition_view import distinct
+from history.columns import Array, Columns, grouped, held
 from history.run_folder import Run
-from history.stored import values_at
-from history.tables import PLACED
 from history.unit_files import Ranges, read_blocks
 
-SENDS = ("tp", "op", "op_outcome", "txn", "place", "value")
-READS = ("tp", "isolation", "op_outcome", "phase", "offset", "value")
+SENDS = ("tp", "op", "op_outcome", "txn", "value")
+READS = ("tp", "isolation", "op_outcome", "phase", "value")
 
 
 def sent_twice(sends: Columns) -> str:
@@ -39,17 +36,13 @@ def sent_twice(sends: Columns) -> str:
 def shown(sends: Columns, reads: Columns) -> Array:
     """Ops of open transactions with a record that a read at read_committed shows, in one partition.
 
-    sends: in the order of the table; rows may be missing that are neither open nor at the place of an open
-    one. reads: those of other records may be missing.
+    Rows of sends that are not open, and reads of other records, may be missing.
     """
     rows = np.flatnonzero(_open(sends))
     if not len(rows):
         return np.zeros(0, np.int32)
-    counting = np.flatnonzero(_counting(reads))
-    value = reads["value"][counting]
-    there = values_at(sends, reads["tp"][counting], reads["offset"][counting])
-    value = distinct(np.where(value == PLACED, there, value))
-    return distinct(sends["op"][rows[among(sends["value"][rows], value)]])
+    values = reads["value"][_counting(reads)]
+    return distinct(sends["op"][rows[held(sends["value"][rows], values)]])
 
 
 def shown_in_unit(run: Run, unit: str, *, repeats: bool) -> Iterator[Array]:
@@ -59,29 +52,12 @@ def shown_in_unit(run: Run, unit: str, *, repeats: bool) -> Iterator[Array]:
 
     Raises: HistoryError.
     """
-    places = [
-        rows["place"][_open(rows)]
-        for rows in read_blocks(run, "sends", unit, ("op_outcome", "txn", "place"), _may_be_open)
-    ]
-    if not sum(map(len, places)):
+    sends = _rows((rows, _open(rows)) for rows in read_blocks(run, "sends", unit, SENDS, _may_be_open))
+    if not sends or not len(sends["op"]):
         return
-    placed = distinct(np.concatenate(places))
-    at = NumberSet(placed[placed >= 0])
-
-    def send_near(ranges: Ranges) -> bool:
-        return _may_be_open(ranges) or at.overlap(*ranges("place"))
-
-    def read_near(ranges: Ranges) -> bool:
-        low, high = ranges("isolation")
-        return low <= RC <= high and (ranges("value") != (PLACED, PLACED) or at.overlap(*ranges("offset")))
-
-    sends = _rows(
-        (rows, _open(rows) | at.flags(rows["place"]))
-        for rows in read_blocks(run, "sends", unit, SENDS, send_near)
-    )
     reads = _rows(
-        (rows, _counting(rows) & ((rows["value"] != PLACED) | at.flags(rows["offset"])))
-        for rows in read_blocks(run, "reads", unit, READS, read_near)
+        (rows, _counting(rows) & held(rows["value"], sends["value"]))
+        for rows in read_blocks(run, "reads", unit, READS, _may_be_committed)
     )
     read = dict(grouped(reads["tp"], reads)) if reads else {}
     refused = _refused(run, unit) if repeats else set()
@@ -114,3 +90,8 @@ def _counting(reads: Columns) -> Array:
 def _may_be_open(ranges: Ranges) -> bool:
     low, high = ranges("op_outcome")
     return low <= INFO <= high and ranges("txn")[1] >= 1
+
+
+def _may_be_committed(ranges: Ranges) -> bool:
+    low, high = ranges("isolation")
+    return low <= RC <= high

@@ -14,9 +14,8 @@ from checkers.engine.acknowledged import Acknowledged, acknowledged
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from checkers.windows import LogWindows
-from history.columns import Array, Columns
+from history.columns import Array, Columns, held
 from history.reader import Bound
-from history.tables import PLACED
 
 NOTHING = -(2**63)
 """A value that no record has."""
@@ -116,12 +115,11 @@ class KernelView:
         """Row in sends of each read's value, -1 where no process sent it; the odd reads."""
         values, read = self.sends["value"], self.reads["value"]
         writer = self.row_at[self.read_slot]
-        told = np.flatnonzero(read != PLACED)
-        odd = told[np.append(values, NOTHING)[writer[told]] != read[told]]
+        odd = np.flatnonzero(np.append(values, NOTHING)[writer] != read)
         writer[odd] = -1
         if len(odd) and len(values):
             wanted = read[odd]
-            rows = np.flatnonzero(among(values, distinct(wanted)))  # few, where few reads are odd
+            rows = np.flatnonzero(held(values, wanted))  # few, where few reads are odd
             rows = rows[np.argsort(values[rows], kind="stable")]
             found = np.searchsorted(values[rows], wanted)
             hit = np.append(values[rows], NOTHING)[found] == wanted
@@ -309,13 +307,6 @@ class KernelView:
             found[phantom] = best[which]
         return np.asarray(found)
 
-    def values(self, reads: Array) -> Array:
-        """The values of these reads. (The column has them of odd reads only, `history.stored`.)"""
-        found = self.reads["value"][reads]
-        placed = found == PLACED
-        found[placed] = self.sends["value"][self.writer[reads[placed]]]
-        return found
-
     def fates(self, rows: Array) -> tuple[Array, Array]:
         """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
         ones."""
@@ -384,11 +375,11 @@ class KernelView:
     def stayed(self, reads: Array) -> Array:
         """Which of these reads returned what final reads show at their offsets (flags). Nothing that lies
         below it was lost since: a truncation takes the end of a log."""
-        offset, values = self.reads["offset"], self.values(reads)
+        offset, value = self.reads["offset"], self.reads["value"]
         final = np.flatnonzero(self.reads["phase"] == FINAL)
         final = final[among(offset[final], distinct(offset[reads]))]
-        shown = set(zip(offset[final].tolist(), self.values(final).tolist(), strict=True))
-        pairs = zip(offset[reads].tolist(), values.tolist(), strict=True)
+        shown = set(zip(offset[final].tolist(), value[final].tolist(), strict=True))
+        pairs = zip(offset[reads].tolist(), value[reads].tolist(), strict=True)
         return np.fromiter((pair in shown for pair in pairs), bool, len(reads))
 
     def _at_home(self, reads: Array) -> Array:
@@ -436,9 +427,8 @@ class KernelView:
 
     def got(self, row: int) -> Shown:
         """A read as a witness shows it."""
-        names = ("op", "offset", "process", "complete_ns", "leader_epoch")
-        op, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
-        value = int(self.values(np.array([row]))[0])
+        names = ("op", "value", "offset", "process", "complete_ns", "leader_epoch")
+        op, value, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
         return Shown(op, What.READ, self.tp, value, offset, process, done, leader_epoch=epoch)
 
     def process_of(self, row: int) -> int:

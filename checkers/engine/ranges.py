@@ -35,14 +35,12 @@ from core.op import AssignmentKind
 from history import storage
 from history.columns import Array, Columns, columns
 from history.run_folder import Run
-from history.stored import values_at
-from history.tables import PLACED, TABLES
+from history.tables import TABLES
 from history.unit_files import columns_of_groups
 
 RANGE_ROWS: Final = 1 << 21
 """A partition with more rows is cut into ranges of about this number of rows."""
 PLACE: Final = {"sends": "place", "reads": "offset"}
-VALUE: Final = ("tp", "place", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ class UnitFile:
     def read(self, group: int, names: Sequence[str]) -> dict[str, Array]:
         """Columns of a row group, and `row`."""
         with _refusing(self.path):
-            rows = columns_of_groups(self._file, self.table, names, [group])
+            rows = columns_of_groups(self._file, names, [group])
         return {**rows, "row": np.arange(*self.starts[group : group + 2])}
 
     def own(self, rows: Columns, of: Range) -> Array:
@@ -167,21 +165,6 @@ class UnitFile:
         mine = (place >= of.low) & (place < of.high)
         unplaced = self._share(rows["row"], of) == of.number
         return np.asarray((rows["tp"] == of.tp) & np.where(place >= 0, mine, unplaced))
-
-    def values(self, tp: int, places: Array) -> Array:
-        """The values of the sends of a partition that have these places (`values_at`)."""
-        ordered, mine = distinct(places), self._of(tp)
-        found = {name: [column] for name, column in columns(TABLES[self.table].empty_table(), VALUE).items()}
-        if len(ordered):
-            low, high = self._extents(mine, int(ordered[0]))
-            first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
-            for group in mine[first < end].tolist():
-                rows = self.read(group, VALUE)
-                wanted = among(rows["place"], ordered)
-                for name, column in found.items():
-                    column.append(rows[name][wanted])
-        sends = {name: np.concatenate(column) for name, column in found.items()}
-        return values_at(sends, np.full(len(places), tp, np.int32), places)
 
     def rows(self, of: Range, names: Sequence[str]) -> dict[str, Array]:
         """Own rows, in the order of the file; and `row`."""
@@ -256,9 +239,7 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     at = np.full(slots.size + 1, -1, np.int64)
     at[slots(sends["place"][placed])] = placed
     writer = at[slots(reads["offset"])]
-    fits = reads["value"] == PLACED
-    told = np.flatnonzero(~fits)
-    fits[told] = (writer[told] >= 0) & (np.append(sends["value"], -1)[writer[told]] == reads["value"][told])
+    fits = (writer >= 0) & (np.append(sends["value"], -1)[writer] == reads["value"])
     odd = distinct(reads["value"][~fits])
     here = np.isin(sends["value"], odd)
     written = np.append(distinct(writer[fits]), np.flatnonzero(here))
@@ -366,14 +347,7 @@ def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Columns]:
     wanted[early[np.append(True, highest[1:] > highest[:-1])[: len(early)]]] = True
     values = distinct(np.append(met.values, sends["value"][wanted]))
     reads = files["reads"].rows(of, ("value",))
-    places = distinct(sends["place"][among(sends["value"], values)])
-    told = reads["value"] != PLACED
-    placed = np.flatnonzero(~told & among(reads["offset"], places))
-    there = values_at(sends, reads["tp"][placed], reads["offset"][placed])
-    read = np.append(np.flatnonzero(told & among(reads["value"], values)), placed[among(there, values)])
-    found = files["reads"].at(np.sort(reads["row"][read]), READS)
-    there = values_at(sends, found["tp"], found["offset"])
-    found["value"] = np.where(found["value"] == PLACED, there, found["value"])
+    found = files["reads"].at(reads["row"][among(reads["value"], values)], READS)
     return {"sends": files["sends"].at(sends["row"][wanted], SENDS), "reads": found}
 
 
@@ -386,8 +360,6 @@ def piece(
         "sends": files["sends"].at(_sends_before(files["sends"], of, met, known), SENDS),
         "reads": files["reads"].at(_reads_before(files["reads"], of, known), READS),
     }
-    last = np.flatnonzero(before["reads"]["value"] == PLACED)
-    before["reads"]["value"][last] = files["sends"].values(of.tp, before["reads"]["offset"][last])
     sends, own_sends = _with_guests(files["sends"].rows(of, SENDS), before["sends"], met.rows.get("sends"))
     reads, own_reads = _with_guests(files["reads"].rows(of, READS), before["reads"], met.rows.get("reads"))
     return (

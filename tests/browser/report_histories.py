@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from core.op import End, Isolation, Outcome, Phase
 from history.reader import unit_name
-from history.stored import encoded
 from history.tables import TABLES
 
 TPS = {f"queue-{number}": number for number in range(6)}
@@ -147,9 +146,8 @@ class History:
         """All tables but ops; sends and reads of one unit."""
         sends = sorted(self.sends, key=lambda row: (row["tp"], row["op"]))
         reads = sorted(self.reads, key=lambda row: (row["tp"], row["process"], row["op"]))
-        unit = encoded(table("sends", sends), table("reads", reads))
-        names = (f"sends/{UNIT}", f"reads/{UNIT}")
-        return small(self.ends) | dict(zip(names, unit, strict=True))
+        unit = {f"sends/{UNIT}": table("sends", sends), f"reads/{UNIT}": table("reads", reads)}
+        return small(self.ends) | unit
 
 
 UNIT = unit_name(sorted(TPS.values()))

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from core.op import End, Isolation, Outcome, value_of
 from history import reader, seal
-from history.number_sets import NumberSet
+from history.columns import held, positions
 from history.reader import load
-from history.tables import CLUSTERED, PLACED, TABLES
+from history.tables import CLUSTERED, TABLES
 from history.unit_files import EVERYWHERE, read_columns
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
@@ -105,43 +106,28 @@ def test_columns_are_those_of_the_file_where_row_groups_have_one_value_and_where
             found = read_columns(history.run, table, unit.name, (name,))[name]
             assert found.dtype == together[name].dtype == given.dtype
             assert found.tolist() == together[name].tolist(), name
-            assert (table, name) == ("reads", "value") or found.tolist() == given.tolist(), name
+            assert found.tolist() == given.tolist(), name
             groups = [found[at : at + 8] for at in range(0, len(found), 8)]
             if len({bool((group == group[0]).all()) for group in groups}) == 2:
                 mixed.add(name)
         assert mixed
 
 
-def test_of_a_read_the_file_has_only_a_value_that_is_not_placed_there(tmp_path: Path) -> None:
-    built = Built(tps=["x", "y"])
-    built.processes[1] = Process(slot=1, isolation=Isolation.READ_COMMITTED)
-    first = Op(process=1, f="send", invoke=1, complete=2)
-    first.mops = [Send(tp=0, value=value_of(1, 0), offset=5), Send(tp=1, value=value_of(1, 1), offset=5)]
-    other = Op(process=1, f="send", invoke=3, complete=4)
-    other.mops = [Send(tp=0, value=value_of(1, 2), offset=5)]
-    poll = Op(process=1, f="poll", invoke=5, complete=6)
-    values = (value_of(1, 0), value_of(1, 2), 77)
-    poll.mops = [Read(tp=0, offset=5, value=value) for value in values]
-    poll.mops += [Read(tp=0, offset=6, value=value_of(1, 2)), Read(tp=1, offset=5, value=value_of(1, 1))]
-    built.ops = [first, other, poll]
-    history = load(write_run(tmp_path / "run", built.tables()))
-    (unit,) = history.names.units
-    held = read_columns(history.run, "reads", unit.name, ("value",))["value"].tolist()
-    assert held == [value_of(1, 0), PLACED, 77, value_of(1, 2), PLACED], "of two sends at 5, the last one"
-    assert history.whole("reads").column("value").to_pylist() == [*values, value_of(1, 2), value_of(1, 1)]
-    of_value = history.reads({0: {"value": {value_of(1, 2)}}})
-    assert sorted((read.offset, read.value) for read in of_value) == [
-        (5, value_of(1, 2)),
-        (6, value_of(1, 2)),
-    ]
+def test_the_files_of_units_are_the_rows_of_the_tables(tmp_path: Path) -> None:
+    tables = random_history(1)[0].tables()
+    run = write_run(tmp_path / "run", tables)
+    for table in CLUSTERED:
+        (file,) = run.table(table).glob("*.parquet")
+        assert pq.read_table(file).equals(tables[table])
 
 
 @pytest.mark.parametrize("some", [(), (0,), (-3, 2, 40), (5, 2**40), (-(2**63), 7), (2**30,), (1, 9_000_000)])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_a_set_of_numbers_knows_its_own(some: tuple[int, ...], dtype: type[np.signedinteger]) -> None:
+def test_integers_are_found_among_some(some: tuple[int, ...], dtype: type[np.signedinteger]) -> None:
     kind = np.iinfo(dtype)
     near = [one + n for one in (*some, 0) for n in (-1, 0, 1)]
     column = np.array([one for one in (*near, kind.min, kind.max) if kind.min <= one <= kind.max], dtype)
-    there = [one in some for one in column.tolist()]
-    assert NumberSet(some).flags(column).tolist() == there
-    assert NumberSet(some).rows(column).tolist() == np.flatnonzero(there).tolist()
+    there = held(column, np.array(some, np.int64))
+    assert there.tolist() == [one in some for one in column.tolist()]
+    where = positions(column[there], np.array(some, np.int64))
+    assert [some[n] for n in where.tolist()] == column[there].tolist()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -29,9 +30,8 @@ from history import jsonl
 from history.journal import Journal, JournalHeader
 from history.parts import seal_in_tasks
 from history.reader import History, read_names
-from history.run_folder import Run
+from history.run_folder import FORMAT, Run
 from history.seal import seal
-from history.stored import SCHEMAS
 from history.tables import CLUSTERED, OPEN, TABLES
 from tests.history.test_parts import files, one_by_one
 
@@ -71,7 +71,7 @@ def write(run: Run) -> Writer:
 
 
 def table(run: Run, name: str) -> list[dict[str, Any]]:
-    path, schema = run.table(name), SCHEMAS.get(name, TABLES[name])
+    path, schema = run.table(name), TABLES[name]
     for file in path.glob("*.parquet") if path.is_dir() else [path]:
         assert pq.read_schema(file).equals(schema)
     if name not in CLUSTERED:
@@ -282,6 +282,27 @@ def test_sealing_twice_changes_nothing(run: Run, write: Writer) -> None:
     seal(run)
     assert run.names.stat().st_mtime_ns == before
     assert not list(run.folder.glob(".history-*"))
+
+
+def test_tables_of_an_older_format_are_made_again_where_the_journals_are_there(
+    run: Run, write: Writer
+) -> None:
+    write(0, j.Invoked(1, 1, Phase.FAULTS, "send", False, False, (Send(TP, 5),)), acks=-1)
+    seal(run)
+    sealed = files(run)
+    older = run.names.read_text().replace(f'"format":{FORMAT}', f'"format":{FORMAT - 1}')
+    run.names.write_text(older)
+    pq.write_table(pa.table({"number": [5]}), next(run.table("sends").glob("*")))
+    seal(run)
+    assert files(run) == sealed
+    run.names.write_text(older)
+    kept = run.journal.rename(run.folder / "kept")
+    seal(run)
+    assert run.names.read_text() == older, "nothing to make them from"
+    with pytest.raises(HistoryError, match=f"format {FORMAT - 1} is older"):
+        read_names(run)
+    kept.rename(run.journal)
+    seal(run)
 
 
 def test_a_journal_of_a_process_that_never_began(run: Run, write: Writer) -> None:
