@@ -101,7 +101,7 @@ def _answers(found: Judgement, history: History, config: RunConfig) -> Answers:
     flushed always; what is in no partition may come from any."""
     places = {one.tp for one in found.findings} - {METADATA, NOWHERE}
     windows = run_windows({tp: (tp.topic, tp.partition) for tp in places}, history.events, config)
-    excuses = {tp: windows.ever(tp) for tp in places} | {NOWHERE: windows.anywhere, METADATA: NO_EXCUSE}
+    excuses = {tp: windows.ever(tp) for tp in places} | {NOWHERE: windows.anywhere(), METADATA: NO_EXCUSE}
     answers = {}
     for one in found.findings:
         anomaly = RULES[one.rule].anomaly

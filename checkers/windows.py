@@ -199,19 +199,18 @@ class RunWindows:
                 codes = np.where(found == NO_EXCUSE, codes, np.minimum(codes, found))
         return np.where(codes < len(EXCUSES), codes, NO_EXCUSE)
 
-    def ever(self, *tps: Hashable, until: int = FOREVER) -> int:
-        """The same of one pair: the beginning of the run, and `until`."""
-        return int(self.excuses(tps, np.zeros(1, np.int64), np.full(1, until))[0])
+    def ever(self, *tps: Hashable, since: int = 0, until: int = FOREVER) -> int:
+        """The same of one pair; without moments, of the whole run."""
+        return int(self.excuses(tps, np.full(1, since), np.full(1, until))[0])
 
     def power_before(self, ns: int) -> bool:
         """Whether a power window of any log had begun."""
         every = (*self.of_tp.values(), self.internal)
         return any(begin < ns for one in every for begin, _ in one.power)
 
-    @property
-    def anywhere(self) -> int:
-        """The code of what may have taken records from any log at any time."""
-        return self.ever(*self.of_tp)
+    def anywhere(self, since: int = 0) -> int:
+        """The code of what may have taken records from any log since a moment."""
+        return self.ever(*self.of_tp, since=since)
 
 
 _NOTHING: Final = LogWindows()

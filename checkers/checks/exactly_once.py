@@ -178,7 +178,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
             make = partial(_never_copied, tp, position)
-            tally.report(LOST, lost[~open_], make, excuses=run.known.windows.anywhere)
+            excuse = run.known.windows.anywhere(run.known.begun(position.group))
+            tally.report(LOST, lost[~open_], make, excuses=excuse)
     tally.doubt(
         NAME,
         undecided,

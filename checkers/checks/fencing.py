@@ -131,7 +131,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             fenced_ns=int(tenure.fenced[own]),
         )
 
-    excuse = run.known.windows.anywhere
+    excuse = run.known.windows.anywhere()
     tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuse)
 
 

@@ -281,7 +281,7 @@ def _skipped(
     if len(missed):
         codes = _automatic(p, position.group, commits, missed)
         make = partial(_never_given, p, position)
-        excuse = p.known.windows.ever(p.tp)
+        excuse = p.known.windows.ever(p.tp, since=p.known.begun(position.group))
         result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
@@ -337,11 +337,13 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for tp, found in first.items():
         findings = [found[whose].finding for whose in sorted(found)]
         until = np.array([one.at_ns for one in findings])
-        excuses = run.known.windows.excuses([tp], np.zeros(len(findings)), until)
+        since = np.array([run.known.begun(one.key[1]) for one in findings])
+        excuses = run.known.windows.excuses([tp], since, until)
         tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__, excuses=excuses)
     if run.known.on_record.commits:
         for owned in _two_owners(run):
-            tally.add(DOUBLE, [owned], run.known.windows.ever(owned.tp))
+            begun = run.known.begun(owned.key[1])
+            tally.add(DOUBLE, [owned], run.known.windows.ever(owned.tp, since=begun))
         doubt_silent(NAME, run, tally)
 
 

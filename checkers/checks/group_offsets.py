@@ -64,7 +64,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     ops = columns(run.tables["ops"], ("op", "process", "txn", "invoke_ns", "complete_ns"))
     commits["done"] = done_ns(commits, ops)
     for one in _phantoms(run, commits, ops):
-        tally.add(PHANTOM_COMMIT, [one], run.known.windows.ever(one.tp))
+        since = run.known.begun(one.key[1])
+        tally.add(PHANTOM_COMMIT, [one], run.known.windows.ever(one.tp, since=since))
     assignments = columns(run.tables["assignments"])
     processes = columns(run.tables["processes"], ("process", "isolation"))
     rc = set(processes["process"][processes["isolation"] == RC].tolist())
@@ -77,7 +78,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
                     finding = _finding(rows, earlier, later)
                     found.setdefault(finding.key, finding)
     for one in found.values():
-        tally.add(REGRESSION, [one], run.known.windows.ever(one.tp, until=one.at_ns))
+        since = run.known.begun(one.key[1])
+        tally.add(REGRESSION, [one], run.known.windows.ever(one.tp, since=since, until=one.at_ns))
 
 
 def stored(rows: Columns) -> Array:

@@ -103,8 +103,8 @@ class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
     on_record: what else the history holds.
-    processes, acks, idempotent, retries, in_flight, group, isolation, joined: one entry a process, sorted by
-    process number. joined: a group gave it partitions, or took some away.
+    processes, acks, idempotent, retries, in_flight, group, started (ns), isolation, joined: one entry a
+    process, sorted by process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
     tenure: who held which transactional id when; None where no id had two holders.
@@ -130,6 +130,7 @@ class KernelInput:
     bounds: Mapping[int, Mapping[int, Bound]]
     assignments: Mapping[int, Columns]
     group: Array
+    started: Array
     isolation: Array
     joined: Array
     whole: Array | None = None
@@ -152,6 +153,11 @@ class KernelInput:
     def weak(self) -> Array:
         """Flags, one a process: its records are acknowledged by one replica, or by none."""
         return np.asarray((self.acks == 0) | (self.acks == 1))
+
+    def begun(self, group: int) -> int:
+        """When the first process of a group started, 0 = it has none. No earlier loss concerns it."""
+        own = self.started[self.group == group]
+        return int(own.min()) if len(own) else 0
 
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""
@@ -241,6 +247,7 @@ def kernel_input(
         retries=process["retries"],
         in_flight=process["in_flight"],
         group=process["group"],
+        started=process["start_ns"],
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
         whole=process["process"][process["end"] != End.CRASHED]

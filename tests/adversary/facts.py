@@ -112,6 +112,10 @@ class Facts:
     def committed(self, send: Row) -> bool:
         return (send["tp"], send["value"]) in self._committed
 
+    def beginning(self, group: int) -> int:
+        """When the first process of a group started."""
+        return min((p["start_ns"] for p in self.processes.values() if p["group"] == group), default=0)
+
     def acks(self, send: Row) -> int:
         return int(self.processes[send["process"]]["acks"])
 

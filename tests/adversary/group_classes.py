@@ -18,7 +18,7 @@ def offset_commit_regression(f: Facts) -> Found:
         for d in rows:
             if _forgotten(f, rows, d) or _lowered(f, rows, d) or _undercut(f, rows, d):
                 key: Key = ("offset-commit-regression", tp, group, d["op"], d["offset"])
-                f.spans[key].append(Span(0, d["complete_ns"], (tp,), internal=True))
+                f.spans[key].append(Span(f.beginning(group), d["complete_ns"], (tp,), internal=True))
                 yield key, PLAIN
 
 
@@ -79,7 +79,7 @@ def phantom_commit(f: Facts) -> Found:
         beyond = ru is not None and ru["end"] >= 0 and c["offset"] > max(ru["end"], ru["read_to"])
         if beyond or _only_aborted(f, c):
             key: Key = ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"])
-            f.spans[key].append(Span(0, EVER, (c["tp"],), internal=True))
+            f.spans[key].append(Span(f.beginning(c["group"]), EVER, (c["tp"],), internal=True))
             yield key, PLAIN
 
 
@@ -116,7 +116,9 @@ def double_assignment(f: Facts) -> Found:
             owners.setdefault((row["tp"], group, row["generation"]), set()).add(row["process"])
     for key, processes in owners.items():
         if len(processes) > 1:
-            f.spans["double-assignment", *key].append(Span(0, EVER, (key[0],), internal=True))
+            f.spans["double-assignment", *key].append(
+                Span(f.beginning(key[1]), EVER, (key[0],), internal=True)
+            )
             yield ("double-assignment", *key), PLAIN
 
 
@@ -178,7 +180,7 @@ def _passed(f: Facts, group: int, tp: int) -> list[int]:
 def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
-            f.spans[key].append(Span(0, EVER, None))
+            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None))
             yield key, PLAIN
 
 
@@ -195,7 +197,7 @@ def group_duplicate(f: Facts) -> Found:
             mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
             if mine and r["phase"] != Phase.FINAL and _again(f, rows, a, r):
                 key: Key = ("group-duplicate", tp, group, r["op"])
-                f.spans[key].append(Span(0, r["complete_ns"], (tp,), internal=True))
+                f.spans[key].append(Span(f.beginning(group), r["complete_ns"], (tp,), internal=True))
                 yield key, PLAIN
                 break
 
@@ -221,7 +223,8 @@ def group_skip(f: Facts) -> Found:
             for offset in _passed(f, group, tp):
                 if offset not in got:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
-                    f.spans["group-skip", tp, group, offset].append(Span(0, EVER, (tp,), internal=True))
+                    span = Span(f.beginning(group), EVER, (tp,), internal=True)
+                    f.spans["group-skip", tp, group, offset].append(span)
                     yield ("group-skip", tp, group, offset), {"auto" if automatic else ""}
 
 

@@ -24,10 +24,10 @@ from checkers.windows import (
 )
 from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
-from core.op import Isolation, Phase, value_of
+from core.op import AssignmentKind, CommitKind, Isolation, Phase, value_of
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.checkers.found import check_tables
-from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -473,6 +473,49 @@ def test_a_consumer_skipped_nothing_that_came_after_a_loss(
     found = check_tables(passed_over(shown).tables(), portable=False, events=events).findings
     (skip,) = (one for one in found if one.name == "int-poll-skip")
     assert skip.excuse == excuse
+
+
+def forgetful() -> Built:
+    """A group begins at 10 s, is not given the records 0 and 1, and forgets at 40 s what it committed."""
+    built = Built(tps=["x"], processes={1: Process(group=0), 2: Process(group=0), 3: Process(slot=9)})
+    sent = Op(process=3, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(3, n), offset=n) for n in range(2)]
+    given = Assign(tp=0, kind=AssignmentKind.ASSIGNED, generation=4)
+    first = Op(process=1, f="poll", invoke=10 * S, complete=12 * S)
+    first.mops = [given, Commit(tp=0, offset=2), Commit(tp=0, offset=9)]
+    second = Op(process=2, f="poll", invoke=40 * S, complete=42 * S)
+    second.mops = [Commit(tp=0, offset=1, kind=CommitKind.FETCHED), given]
+    second.mops += [Read(tp=0, offset=0, value=value_of(3, 0))]
+    built.ops = [sent, first, second]
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        op = Op(process=80 + level, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
+        op.mops = [Read(tp=0, offset=n, value=value_of(3, n)) for n in range(2)]
+        built.ops.append(op)
+        built.bounds.append(Bound(tp=0, isolation=level, end=2, read_to=2))
+    return built
+
+
+OF_GROUPS = {"offset-commit-regression", "group-duplicate"}
+OF_GROUPS_UNTIL_THE_END = {"group-skip", "phantom-commit", "double-assignment", "eos-loss"}
+
+
+@pytest.mark.parametrize(
+    ("at", "excused"),
+    [
+        (8, set()),  # until 9 s: the group began at 10
+        (9, OF_GROUPS | OF_GROUPS_UNTIL_THE_END),
+        (41, OF_GROUPS | OF_GROUPS_UNTIL_THE_END),
+        (43, OF_GROUPS_UNTIL_THE_END),
+    ],
+)
+def test_a_group_loses_nothing_before_it_begins(at: int, excused: set[str]) -> None:
+    events = [START, *fault("power:all", at, 1, 2, 3, until=at + 4)]
+    found = check_tables(forgetful().tables(), portable=False, events=events).findings
+    of_groups = [one for one in found if one.name in OF_GROUPS | OF_GROUPS_UNTIL_THE_END]
+    assert {one.name for one in of_groups} == OF_GROUPS | OF_GROUPS_UNTIL_THE_END
+    assert {one.name for one in of_groups if one.excuse == Excuse.POWER} == excused
+    assert {one.excuse for one in of_groups} <= {Excuse.POWER, Excuse.NONE}
 
 
 @pytest.mark.parametrize(("txn_id", "known", "forbidden"), [(0, False, 0), (0, True, 1), (-1, False, 1)])

@@ -295,7 +295,7 @@ def _copied_twice(p: Partition, key: Key) -> str:
 
 def _again(p: Partition, key: Key) -> set[str]:
     reads = [r for r in p.reads if r["op"] == key[3]]
-    return {_wide(p.history, [p.tp], 0, r["complete_ns"]) for r in reads}
+    return {_wide(p.history, [p.tp], _begun(p.history, int(key[2])), r["complete_ns"]) for r in reads}
 
 
 def _went_back(p: Partition, key: Key) -> set[str]:
@@ -305,7 +305,7 @@ def _went_back(p: Partition, key: Key) -> set[str]:
         for c in p.history.commits
         if (c["group"], c["tp"], c["op"], c["offset"]) == (group, p.tp, op, offset)
     ]
-    return {_wide(p.history, [p.tp], 0, c["complete_ns"]) for c in rows}
+    return {_wide(p.history, [p.tp], _begun(p.history, int(group)), c["complete_ns"]) for c in rows}
 
 
 def _poll(p: Partition, key: Key) -> set[str]:
@@ -336,9 +336,9 @@ def torn(history: History, op: int, missing: list[tuple[Partition, Row]]) -> str
     return "" if "" in excuses else _first(excuses)
 
 
-def anywhere(history: History) -> str:
+def anywhere(history: History, since: int = 0) -> str:
     """What may have taken anything from any log."""
-    return _wide(history, list(history.names), 0, EVER)
+    return _wide(history, list(history.names), since, EVER)
 
 
 def excuses(history: History, key: Key) -> set[str]:
@@ -346,7 +346,9 @@ def excuses(history: History, key: Key) -> set[str]:
     name = str(key[0])
     if name == "torn-txn":
         return {""} if not history.recorded else {_torn(history, int(key[2]))}
-    if name == "eos-loss" or (name == "zombie-write" and key[1] == -1):
+    if name == "eos-loss":
+        return {anywhere(history, _begun(history, int(key[2])))}
+    if name == "zombie-write" and key[1] == -1:
         return {anywhere(history)}
     if name == "node-died":
         return {_died(history, int(key[2]), int(key[3]))}
@@ -374,6 +376,15 @@ def _torn(history: History, op: int) -> str:
     return torn(history, op, missing)
 
 
+def _begun(history: History, group: int) -> int:
+    """When the first process of a group started."""
+    return min((p["start_ns"] for p in history.processes.values() if p["group"] == group), default=0)
+
+
+def _since_its_group(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], _begun(p.history, int(key[2])), EVER)
+
+
 def _any_time(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp], 0, EVER)
 
@@ -389,9 +400,9 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "group-duplicate": _again,
     "eos-duplicate": _copied_twice,
     "zombie-write": _any_time,
-    "group-skip": _any_time,
-    "phantom-commit": _any_time,
-    "double-assignment": _any_time,
+    "group-skip": _since_its_group,
+    "phantom-commit": _since_its_group,
+    "double-assignment": _since_its_group,
     "stuck-lso": _any_time,
     "hanging-txn": _any_time,
     "nonmonotonic-poll": _poll,
