@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.engine.findings import FAIL, INFO, NEVER, OK, Finding
+from checkers.checks.poll_order import Skipped
+from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
 from checkers.logs.elections import elections, survivor
@@ -36,26 +37,26 @@ class LabelledRun:
 
     history: History
     evidence: Evidence
-    skips: Sequence[Finding] = ()
-    """Findings whose records lie between two places: all are looked up at once."""
+    skips: Sequence[Skipped] = ()
+    """Findings about what was passed over: all are looked up at once."""
 
     # ---- records
 
     @cached_property
     def _between(self) -> Mapping[int, list[SendRow]]:
-        """Partition -> sends of records between the places of skips, by place."""
+        """Partition -> sends of records that skips passed over, by place."""
         places: dict[int, set[int]] = defaultdict(set)
         for finding in self.skips:
-            places[finding.tp].update(_places(finding))
+            places[finding.tp].update(finding.left_out)
         found: dict[int, list[SendRow]] = defaultdict(list)
         for row in self.history.sends({tp: {"place": some} for tp, some in places.items() if some}):
             if row.place in places[row.tp]:
                 found[row.tp].append(row)
         return {tp: sorted(rows, key=lambda row: row.place) for tp, rows in found.items()}
 
-    def between(self, finding: Finding) -> list[SendRow]:
-        """What was sent between the places of one of `skips`."""
-        rows, places = self._between.get(finding.tp, []), _places(finding)
+    def between(self, finding: Skipped) -> list[SendRow]:
+        """What was sent to the places that one of `skips` passed over."""
+        rows, places = self._between.get(finding.tp, []), finding.left_out
         low, high = (bisect_left(rows, at, key=lambda row: row.place) for at in (places.start, places.stop))
         return rows[low:high]
 
@@ -249,11 +250,6 @@ class LabelledRun:
         if at < 0 or columns["last"][at] < offset:
             return None
         return {name: column[at] for name, column in columns.items()}
-
-
-def _places(finding: Finding) -> range:
-    """The offsets between the first record of a finding and the last one."""
-    return range(finding.records[0].offset + 1, finding.records[-1].offset)
 
 
 def endings(op: OpRecord) -> set[bool]:

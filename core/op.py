@@ -81,6 +81,8 @@ class AssignmentKind(IntEnum):
     """The process went back to its begin positions after an abort."""
     RESET = 5
     """The client reset its position by `auto.offset.reset`."""
+    BEGINNING = 6
+    """What the process itself assigned it reads from the beginning of the log: the row before is MANUAL."""
 
 
 class CommitKind(IntEnum):

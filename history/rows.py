@@ -28,8 +28,8 @@ CELL: Final = (int, str, bytes)
 _CODES = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "b"}
 NUMBERS: Final = 2**31
 """Numbers of processes and partitions are below it."""
-POSITION_KEPT = (AssignmentKind.REWIND,)
-"""Kinds after which reads continue from where the last completed op left them."""
+NUMBER_KEPT = (AssignmentKind.REWIND, AssignmentKind.BEGINNING)
+"""Kinds that say more of an assignment which another line has numbered."""
 
 
 class Misfit(ValueError):
@@ -436,7 +436,7 @@ class _Process:
             # The client keeps the position of a partition that it had and still has.
             changed = tps - self.assigned
             self.assigned = tps
-        elif line.kind in POSITION_KEPT:
+        elif line.kind in NUMBER_KEPT:
             changed = set()
         else:
             changed = tps

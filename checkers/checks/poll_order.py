@@ -10,6 +10,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import (
+    FINAL,
     NEVER,
     OK,
     RC,
@@ -62,6 +63,11 @@ class WentBack(Finding):
 class Skipped(Finding):
     """A step over records: the read before, up to two reads of what lies between, the read after."""
 
+    @property
+    def left_out(self) -> range:
+        """The offsets that were passed over."""
+        return range(self.records[0].offset + 1, self.records[-1].offset)
+
     def sentence(self, history: History) -> str:
         """From where to where, and what was left out."""
         q, *others, r = self.records
@@ -70,6 +76,29 @@ class Skipped(Finding):
         return (
             f"{_who(self, history)} was given offset {q.offset} of {history.tp(self.tp)}, then"
             f" {r.offset}, and never the records between{left}; {UNEXPLAINED}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeganLate(Skipped):
+    """The first read after an assignment at the beginning of the log was a later record: up to two reads of
+    what lies before, the read. start: of the log."""
+
+    start: int
+
+    @property
+    def left_out(self) -> range:
+        """The offsets that were passed over."""
+        return range(self.start, self.records[-1].offset)
+
+    def sentence(self, history: History) -> str:
+        """Where it began, and what was left out."""
+        *others, r = self.records
+        before = ", ".join(f"{s.name} at {s.offset}" for s in others)
+        left = f" (among them {before})" if before else ""
+        return (
+            f"{reader(history, r.op)} assigned {history.tp(self.tp)} at the beginning of the log, and"
+            f" in op {r.op} it was given offset {r.offset} first, and never the records before{left}."
         )
 
 
@@ -89,6 +118,7 @@ class _Steps:
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
+    _report_beginnings(p, result)
     if len(p.reads["op"]) < 2:
         return
     position = p.positions
@@ -105,7 +135,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             skip[mine] = order[high[mine] - 1] > order[low[mine]]
     hits = np.flatnonzero(back | skip)
     explained, reset = _explained(p, steps, hits)
-    passed = _passed(p, steps, hits)
+    passed = _passed(p, steps.r[hits])
     found = hits[~explained & (~reset | passed)]
     inside = steps.inside[found]
     for name, mine in (
@@ -114,7 +144,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         (BACK, found[~inside & back[found]]),
         (SKIP, found[~inside & ~back[found]]),
     ):
-        codes, excuses = _member(p, steps, mine), _excuses(p, steps, mine, skips=name in (SKIP, SKIP_INSIDE))
+        codes = _member(p, steps, mine)
+        excuses = _excuses_of(p, steps, mine, skips=name in (SKIP, SKIP_INSIDE))
         result.report(name, mine, partial(_finding, p, steps, name), codes, READERS, excuses=excuses)
     if p.low > 0:
         _pending(p, result, steps, hits[~explained & reset & ~passed], back)
@@ -133,17 +164,86 @@ def _pending(p: KernelView, result: PartitionResult, steps: _Steps, maybe: Array
         if was_reset:
             above = max(above, p.start - 1)
         one = np.array([step])
-        code = int(_excuses(p, steps, one, skips=not back[step])[0])
+        code = int(_excuses_of(p, steps, one, skips=not back[step])[0])
         variant, excuse = READERS[int(_member(p, steps, one)[0])], EXCUSES[code]
         finding = entered(_finding(p, steps, name, step), Kind(name, variant, excuse))
         result.pending.append(Pending(int(p.reads["isolation"][steps.r[step]]), above, finding))
 
 
-def _passed(p: KernelView, steps: _Steps, hits: Array) -> Array:
-    """For each of these steps: something had to be seen before it from the start of the log on."""
-    offset, level = (p.reads[name][steps.r[hits]] for name in ("offset", "isolation"))
-    passed = np.zeros(len(hits), bool)
-    for isolation in (RU, RC) if len(hits) else ():
+def _report_beginnings(p: KernelView, result: PartitionResult) -> None:
+    """Reads that passed over something from the start of the log on, and had to begin there."""
+    first, since = _beginnings(p)
+    if not len(first.r):
+        return
+    every = np.arange(len(first.r))
+    passed = _passed(p, first.r)
+    codes, excuses = _member(p, first, every), _excuses(p, since, first.r, skips=True)
+    for name, inside in ((SKIP_INSIDE, True), (SKIP, False)):
+        mine = np.flatnonzero(passed & (first.inside == inside))
+        result.report(name, mine, partial(_began_late, p, first), codes[mine], READERS, excuses=excuses[mine])
+    if p.low > p.start:
+        for at in np.flatnonzero(~passed).tolist():
+            name = SKIP_INSIDE if first.inside[at] else SKIP
+            kind = Kind(name, READERS[int(codes[at])], EXCUSES[int(excuses[at])])
+            finding = entered(_began_late(p, first, at), kind)
+            result.pending.append(Pending(int(p.reads["isolation"][first.r[at]]), p.start - 1, finding))
+
+
+def _beginnings(p: KernelView) -> tuple[_Steps, Array]:
+    """Own reads that have to begin at the beginning of the log, as steps from the read before (-1 = none);
+    and since when each process had its partition so."""
+    nothing = np.zeros(0, np.int64)
+    none = _Steps(nothing, nothing, np.zeros(0, bool)), nothing
+    changes, reads, known = p.assignments, p.reads, p.known.on_record.positions
+    if changes is None or not known or not (p.begins_known and len(reads["op"])):
+        return none
+    begun = np.flatnonzero(changes["kind"] == AssignmentKind.BEGINNING)
+    if not len(begun):
+        return none
+    begun = begun[np.argsort(changes["ns"][begun], kind="stable")]
+    keys, earliest = np.unique(_numbered(changes)[begun], return_index=True)
+    process, op, number, undone = reads["process"], reads["op"], reads["assignment"], _undone(p)
+    first = (process[1:] != process[:-1]) | (number[1:] > number[:-1]) | undone[:-1]
+    r = np.flatnonzero(np.append(True, first) & (reads["phase"] != FINAL))
+    if p.piece is not None:
+        r = r[p.piece.own_reads[r]]
+    here = _numbered({name: reads[name][r] for name in ("process", "assignment")})
+    at = np.searchsorted(keys, here)
+    there = np.append(keys, -1)[at] == here
+    r, at = r[there], at[there]
+    last = np.append(-1, np.maximum.accumulate(np.where(undone, -1, np.arange(len(op)))))
+    inside = (r > 0) & (op[r] == op[r - 1]) & (process[r] == process[r - 1])
+    q = np.where(inside, r - 1, last[r])
+    q = np.where((q >= 0) & (process[q] == process[r]), q, -1)
+    begins = (q < 0) | (number[q] < number[r])
+    since = changes["ns"][begun[earliest[at[begins]]]]
+    return _Steps(q[begins], r[begins], inside[begins]), since
+
+
+def _numbered(rows: Mapping[str, Array]) -> Array:
+    """Process and number of its assignment as one number."""
+    return np.asarray(rows["process"].astype(np.int64) << 32 | rows["assignment"].astype(np.int64))
+
+
+def _began_late(p: KernelView, first: _Steps, at: int) -> Finding:
+    r, inside = int(first.r[at]), bool(first.inside[at])
+    after = p.got(r)
+    before = np.flatnonzero((p.reads["offset"] >= p.start) & (p.reads["offset"] < after.offset))
+    return BeganLate(
+        key=(p.tp, after.op, *((int(p.reads["pos"][r]),) if inside else ())),
+        process=after.process,
+        ops=(after.op,),
+        records=(*_lowest(p, before), after),
+        at_ns=after.done_ns,
+        start=p.start,
+    )
+
+
+def _passed(p: KernelView, rows: Array) -> Array:
+    """For each of these reads: something had to be seen before it from the start of the log on."""
+    offset, level = (p.reads[name][rows] for name in ("offset", "isolation"))
+    passed = np.zeros(len(rows), bool)
+    for isolation in (RU, RC) if len(rows) else ():
         expected = p.slots.offsets(np.flatnonzero(p.expected(isolation)))
         first = np.append(expected, NEVER)[np.searchsorted(expected, p.start)]
         mine = level == isolation
@@ -151,16 +251,20 @@ def _passed(p: KernelView, steps: _Steps, hits: Array) -> Array:
     return passed
 
 
-def _excuses(p: KernelView, steps: _Steps, hits: Array, *, skips: bool) -> Array:
-    """Codes of what may have changed the log between the two reads of each of these steps, or later, so that
-    what lies between them now was not there."""
+def _excuses_of(p: KernelView, steps: _Steps, hits: Array, *, skips: bool) -> Array:
+    """`_excuses` of these steps."""
+    return _excuses(p, p.reads["complete_ns"][steps.q[hits]], steps.r[hits], skips=skips)
+
+
+def _excuses(p: KernelView, since: Array, r: Array, *, skips: bool) -> Array:
+    """Codes of what may have changed the log between these moments and these reads, or later, so that what
+    lies there now was not there."""
     if not p.windows:
-        return np.zeros(len(hits), np.int8)
-    done, r = p.reads["complete_ns"], steps.r[hits]
-    since, until = done[steps.q[hits]] - SLACK_NS, done[r]
+        return np.zeros(len(r), np.int8)
+    until = p.reads["complete_ns"][r]
     if skips:
         until = np.where(p.stayed(r), until, NEVER)
-    return p.windows.excuses(since, until, weak=np.zeros(len(hits), bool))
+    return p.windows.excuses(since - SLACK_NS, until, weak=np.zeros(len(r), bool))
 
 
 def _own(p: KernelView, steps: _Steps) -> _Steps:
@@ -258,8 +362,12 @@ def _between(p: KernelView, q: int, r: int) -> list[Shown]:
     """At most two reads, by any process, of what lies between two reads."""
     low, high = sorted((int(p.reads["offset"][q]), int(p.reads["offset"][r])))
     offsets = p.reads["offset"]
-    between = np.flatnonzero((offsets > low) & (offsets < high))
-    first = between[np.unique(offsets[between], return_index=True)[1]]
+    return _lowest(p, np.flatnonzero((offsets > low) & (offsets < high)))
+
+
+def _lowest(p: KernelView, rows: Array) -> list[Shown]:
+    """At most two of these reads, of the lowest offsets."""
+    first = rows[np.unique(p.reads["offset"][rows], return_index=True)[1]]
     return [p.got(row) for row in first[:2].tolist()]
 
 

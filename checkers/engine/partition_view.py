@@ -221,6 +221,12 @@ class KernelView:
         return max([0, *starts]) if self.known.removed else 0
 
     @property
+    def begins_known(self) -> bool:
+        """Nothing below `start` is left, nor was anything above it removed later: no retention, or a listing
+        says where the log starts."""
+        return not self.known.removed or any(b is not None and b.start >= 0 for b in self.bounds)
+
+    @property
     def assignments(self) -> Columns | None:
         """Rows of `assignments` of this partition."""
         return self.known.assignments.get(self.tp)

@@ -112,10 +112,13 @@ class Reading:
         return {tp: self._positions.get(tp, BEGINNING) for tp in tps}
 
     def assigned(self, tps: Sequence[TopicPartition]) -> None:
-        """The process now reads these partitions, by its own choice."""
+        """The process now reads these partitions, by its own choice, each from its place in `to_assign`."""
+        now, begun = self.now_ns(), [tp for tp, at in self.to_assign(tps).items() if at == BEGINNING]
         self._drop(self._positions.keys() - set(tps))
         self._taken.clear()
-        self._journal_assignment(AssignmentKind.MANUAL, tps, self.now_ns())
+        self._journal_assignment(AssignmentKind.MANUAL, tps, now)
+        if begun:
+            self._journal_assignment(AssignmentKind.BEGINNING, begun, now)
 
     def subscribed(self) -> None:
         """The process leaves it to its group what it reads; no position is kept."""

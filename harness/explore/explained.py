@@ -69,8 +69,8 @@ def _skipped(tables: Mapping[str, pa.Table], finding: Skipped) -> list[int]:
     op_of, tp_of, place, value, outcome = (
         numbers(sends, name) for name in ("op", "tp", "place", "value", "op_outcome")
     )
-    first, last = finding.records[0].offset, finding.records[-1].offset
-    between = (tp_of == finding.tp) & (place > first) & (place < last) & (outcome != FAIL)
+    left_out = finding.left_out
+    between = (tp_of == finding.tp) & (place >= left_out.start) & (place < left_out.stop) & (outcome != FAIL)
     seen = numbers(reads, "value")[numbers(reads, "isolation") == RC]
     visible = op_of[np.isin(value, seen)]
     took_effect = (outcome == OK) | np.isin(op_of, visible)

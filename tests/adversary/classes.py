@@ -248,6 +248,8 @@ def poll_order(f: Facts) -> Found:
                 inside = q is not None and q["op"] == r["op"]
                 if not inside:
                     q = next((one for one in reversed(own[:at]) if not _undone(f, one, changes)), None)
+                if not f.portable:
+                    yield from _began_late(f, r, q, changes, inside)
                 if q is None or _explained(f, q, r, changes, inside):
                     continue
                 low, high = _position(f, q), _position(f, r)
@@ -262,6 +264,21 @@ def poll_order(f: Facts) -> Found:
                     yield (f"{name}nonmonotonic-poll", *key), variant
                 elif f.between(tp, low, high, r["isolation"]):
                     yield (f"{name}poll-skip", *key), variant
+
+
+def _began_late(f: Facts, r: Row, q: Row | None, changes: list[Row], inside: bool) -> Found:
+    """The first read of a partition that its process assigned at the beginning of the log."""
+    tp, number = r["tp"], r["assignment"]
+    rows = [a for a in changes if a["kind"] == AssignmentKind.BEGINNING and a["assignment"] == number]
+    goes_on = q is not None and q["assignment"] >= number
+    listed = any(row["start"] >= 0 for (of, _), row in f.bounds.items() if of == tp)
+    if not rows or goes_on or r["phase"] == Phase.FINAL or (f.retention and not listed):
+        return
+    if f.between(tp, f.start(tp) - 1, r["offset"], r["isolation"]):
+        key = ("int-poll-skip", tp, r["op"], r["pos"]) if inside else ("poll-skip", tp, r["op"])
+        until = r["complete_ns"] if f.still_there(r) else EVER
+        f.spans[key].append(Span(min(a["ns"] for a in rows) - TEN_S, until, (tp,)))
+        yield key, {"member"} if f.member(r["process"], -1 if inside else tp) else {""}
 
 
 def _undone(f: Facts, read: Row, changes: list[Row]) -> bool:

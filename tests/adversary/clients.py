@@ -136,7 +136,7 @@ def transactional(world: World, slot: int, txn_id: int, reads: bool) -> Steps:
         if reads and not positions:
             for log in world.logs:
                 world.assign(op, log.tp, AssignmentKind.MANUAL)
-                positions[log.tp] = 0
+                _begin(world, op, log.tp, positions)
         before = dict(positions)
         failed = False
         for _ in range(rng.randint(1, 4)):
@@ -250,12 +250,37 @@ def poll(world: World, op: Op, positions: dict[int, int]) -> list[tuple[int, Ent
         if some:
             if dirty:
                 _read_too_early(world, log, some)
+            _began(world, log, op, some[0].offset)
             if last is not None and positions[tp] != expected:
                 _moved(world, log, last, op, some[0].offset)
             positions[tp] = some[-1].offset + 1
             world.got(op, tp, some, begin)
             found += [(tp, entry) for entry in some]
     return found
+
+
+def _begin(world: World, op: Op, tp: int, positions: dict[int, int]) -> None:
+    """A partition that was assigned by hand is read from the beginning of its log."""
+    if not world.plan.portable:
+        world.assign(op, tp, AssignmentKind.BEGINNING)
+    positions[tp] = 0
+    if not world.plan.portable and world.strikes("begins-late", 0.4):
+        positions[tp] = world.rng.randint(1, 3)
+        world.late[op.process, tp, world.assignment(op.process, tp)] = positions[tp]
+
+
+def _began(world: World, log: Log, op: Op, first: int) -> None:
+    """A consumer began behind the beginning of the log."""
+    if world.late.pop((op.process, log.tp, world.assignment(op.process, log.tp)), 0) == 0:
+        return
+    skipped = [e.value for e in log.entries if log.start <= e.offset < first and e.value != MARKER]
+
+    def seen() -> bool:
+        return world.read_whole(log.tp) and any(
+            world.promised(log.tp, v) and world.holds(log.tp, v) for v in skipped
+        )
+
+    world.promise("begins-late", seen, "poll-skip", "int-poll-skip")
 
 
 def last_read(world: World, process: int, tp: int) -> Row | None:
@@ -316,7 +341,8 @@ def consumer(world: World, slot: int) -> Steps:
             for tp in wanted:
                 if not world.plan.portable:
                     world.assign(op, tp, AssignmentKind.MANUAL, kept=tp in positions)
-                positions.setdefault(tp, 0)
+                if tp not in positions:
+                    _begin(world, op, tp, positions)
             positions = {tp: positions[tp] for tp in wanted}
             world.end(op, OK)
             yield

@@ -126,5 +126,5 @@ STRIKES = {
 BUGS = (
     "lost", "doubled", "swapped", "truncated", "start", "phantom", "hanging", "aborted-visible", "torn",
     "eos-twice", "eos-loss", "zombie", "dirty", "consumer-skips", "consumer-back", "group-forgets",
-    "group-ahead",
+    "group-ahead", "begins-late",
 )  # fmt: skip

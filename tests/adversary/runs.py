@@ -184,6 +184,7 @@ def _final_reads(world: World) -> None:
             if first and not portable:
                 for each in world.logs:
                     world.assign(op, each.tp, AssignmentKind.MANUAL)
+                    world.assign(op, each.tp, AssignmentKind.BEGINNING)
             first = False
             some = log.visible(level, 0)
             end = log.high if level == RU else log.stable()

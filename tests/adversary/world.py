@@ -12,6 +12,7 @@ from typing import Any
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase, value_of
 from history.events import Event, RolesSeen
+from history.rows import NUMBER_KEPT
 from history.tables import OPEN, TABLES
 from tests.adversary.rows import F, Row
 
@@ -184,6 +185,8 @@ class World:
         self.pace = rng.choice((1, 1, 10))
         self.zombies: set[int] = set()
         """Fenced processes that brokers serve all the same: a bug."""
+        self.late: dict[tuple[int, int, int], int] = {}
+        """Where a process begins, by partition and assignment, that has to begin at the beginning: a bug."""
         self._values: dict[int, int] = {}
         self._assignment: dict[tuple[int, int], int] = {}
 
@@ -303,7 +306,7 @@ class World:
         self, op: Op, tp: int, kind: AssignmentKind, *, kept: bool = False, generation: int = -1
     ) -> None:
         """What a process reads changed."""
-        number = self._assignment.get((op.process, tp), 0) + (not kept and kind != AssignmentKind.REWIND)
+        number = self._assignment.get((op.process, tp), 0) + (not kept and kind not in NUMBER_KEPT)
         self._assignment[op.process, tp] = number
         op.assigns.append(
             {

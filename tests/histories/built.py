@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from history.rows import NUMBER_KEPT
 from history.tables import FOREIGN_REASONS, OPEN, TABLES
 
 F = ("send", "poll", "txn", "assign", "subscribe", "crash", "final")
@@ -50,7 +51,8 @@ class Read:
 class Assign:
     """What the process reads changed, before the micro-ops that follow. ns None = op's invocation.
 
-    kept: the process had the partition and keeps its position (as it always does after a REWIND).
+    kept: the process had the partition and keeps its position. A REWIND and a BEGINNING
+    raise no number either.
     """
 
     tp: int
@@ -251,7 +253,7 @@ def _op_rows(
                 reads += 1
             case Assign():
                 key = (op.process, mop.tp)
-                kept = mop.kept or mop.kind == AssignmentKind.REWIND
+                kept = mop.kept or mop.kind in NUMBER_KEPT
                 assignment[key] = assignment.get(key, 0) + (0 if kept else 1)
                 rows["assignments"].append(
                     {

@@ -19,8 +19,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     y:5<x@3 …      value 5 to y is a copy of what stands at offset 3 of x (y:5@0<x@3?, …)
     …              what follows in the op begins only when it completes
     x[1@0,2@1]     a poll returned value 1 at offset 0 and value 2 at offset 1 of x
-    x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset; kept =
-                   manual, but the process had it before)
+    x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset, beginning;
+                   kept = manual, but the process had it before)
     x/assignedg2   the same, in a generation
     x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of history.tables)
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the

@@ -189,6 +189,8 @@ def _assign(world: World, process: int, positions: dict[int, int]) -> None:
     for tp in wanted:
         kept = tp in positions
         op.mops.append(Assign(tp=tp, kind=AssignmentKind.MANUAL, kept=kept))
+        if not kept and not world.portable:
+            op.mops.append(Assign(tp=tp, kind=AssignmentKind.BEGINNING))
         positions.setdefault(tp, 0)
     for tp in set(positions) - set(wanted):
         del positions[tp]
@@ -239,7 +241,8 @@ def _final_reads(world: World) -> None:
             op = world.invoke(process, "final")
             op.phase = Phase.FAULTS if world.portable else Phase.FINAL
             if first:
-                op.mops += [Assign(tp=tp, kind=AssignmentKind.MANUAL) for tp in positions]
+                kinds = (AssignmentKind.MANUAL, AssignmentKind.BEGINNING)[: 1 if world.portable else 2]
+                op.mops += [Assign(tp=tp, kind=kind) for kind in kinds for tp in positions]
                 first = False
             world.poll(op, positions)
             world.complete(op, Outcome.OK)

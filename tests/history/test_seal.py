@@ -201,6 +201,15 @@ def test_a_subscription_in_between_drops_the_position(run: Run, write: Writer) -
     assert [a["assignment"] for a in table(run, "assignments")] == [1, 1, 2]
 
 
+def test_what_is_read_from_the_beginning_has_the_number_that_its_assignment_raised(
+    run: Run, write: Writer
+) -> None:
+    kinds = (AssignmentKind.MANUAL, AssignmentKind.BEGINNING)
+    write(0, *(j.AssignmentChanged(1, 1, kind, -1, [("t", 0)]) for kind in kinds))
+    seal(run)
+    assert [(a["kind"], a["assignment"]) for a in table(run, "assignments")] == [(3, 1), (6, 1)]
+
+
 def test_records_that_an_op_never_came_to_were_not_written(run: Run, write: Writer) -> None:
     mops = (Send(TP, 5), Poll(), Send(TP, 6))
     invoked = j.Invoked(1, 1, Phase.FAULTS, "txn", True, False, mops)

@@ -295,6 +295,25 @@ def poll_order(history: History) -> Iterator[Key]:
             yield (f"{prefix}nonmonotonic-poll", *key)
         if any(before < offset < after for offset in p.order(r["isolation"])):
             yield (f"{prefix}poll-skip", *key)
+    for p, r, internal in _first_reads(history) if history.recorded else ():
+        known = not history.retention or any(bound.start >= 0 for bound in p.bounds.values())
+        if known and any(p.start() <= offset < r["offset"] for offset in p.order(r["isolation"])):
+            yield ("int-poll-skip", p.tp, r["op"], r["pos"]) if internal else ("poll-skip", p.tp, r["op"])
+
+
+def _first_reads(history: History) -> Iterator[tuple[Partition, Row, bool]]:
+    """The reads that begin, and whether their predecessor is of the same op."""
+    for row in history.assignments:
+        if row["kind"] != AssignmentKind.BEGINNING:
+            continue
+        for p in (p for p in history.partitions if p.tp == row["tp"]):
+            own = [read for read in p.reads if read["process"] == row["process"]]
+            for at, read in enumerate(own):
+                internal = at > 0 and own[at - 1]["op"] == read["op"]
+                q = own[at - 1] if internal else next((q for q in own[:at][::-1] if not _undone(p, q)), None)
+                begins = q is None or q["assignment"] < read["assignment"]
+                if begins and read["assignment"] == row["assignment"] and read["phase"] != Phase.FINAL:
+                    yield p, read, internal
 
 
 def stuck_lso(history: History) -> Iterator[Key]:

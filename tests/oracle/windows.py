@@ -6,7 +6,7 @@ Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kern
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from core.op import Phase
+from core.op import AssignmentKind, Phase
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.oracle.words import FAIL, History, Key, Partition, Row
 
@@ -321,6 +321,11 @@ def _poll(p: Partition, key: Key) -> set[str]:
             since = q["complete_ns"] - TEN_S
             until = EVER if skips and not _stayed(p, r) else r["complete_ns"]
             found.add(_named(p.history, p.tp).excuse(since, until))
+        for a in p.history.assignments if skips else ():
+            same = all(a[name] == r[name] for name in ("process", "tp", "assignment"))
+            if same and a["kind"] == AssignmentKind.BEGINNING:
+                until = EVER if not _stayed(p, r) else r["complete_ns"]
+                found.add(_named(p.history, p.tp).excuse(a["ns"] - TEN_S, until))
     return found
 
 

@@ -217,8 +217,20 @@ def test_subscribing_drops_all_positions_and_says_so(client: Client, tmp_path: P
     found = journaled(client, tmp_path, j.AssignmentChanged)
     assert [(line.kind, line.tps) for line in found] == [
         (AssignmentKind.MANUAL, [("t", 0)]),
+        (AssignmentKind.BEGINNING, [("t", 0)]),
         (AssignmentKind.MANUAL, []),
     ]
+
+
+def test_only_a_partition_without_an_own_position_is_assigned_at_its_beginning(
+    client: Client, tmp_path: Path
+) -> None:
+    invoke(client, Op(f="assign", mops=(Assign((TP,)),)))
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0))
+    invoke(client, Op(f="assign", mops=(Assign((TP, OTHER)),)))
+    found = journaled(client, tmp_path, j.AssignmentChanged)
+    begun = [(line.op, line.tps) for line in found if line.kind is AssignmentKind.BEGINNING]
+    assert begun == [(1, [("t", 0)]), (3, [(OTHER.topic, OTHER.partition)])]
 
 
 def test_offset_commits_are_journaled_with_their_outcome(client: Client, tmp_path: Path) -> None:
