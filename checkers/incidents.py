@@ -77,6 +77,9 @@ def _incident(event: Event) -> Incident | None:
             failed = end.own_program and not asked
             checks = ALL if failed else RECOVERY if end.outside else frozenset[str]()
             return Incident(ns=event.ns, text=str(end), checks=checks)
+        case ev.EndsUnseen():
+            text = f"nodes could not be watched, and one may have ended on its own: {event.why}"
+            return Incident(ns=event.ns, text=text, checks=RECOVERY)
         case ev.HealFailed(fault=-1):
             return Incident(ns=event.ns, text=ev.incomplete(event))  # as of every recording that is not whole
         case ev.HealFailed():

@@ -223,7 +223,11 @@ class Cluster(Protocol):
 
     async def ended(self) -> Sequence[NodeEnd]:
         """Nodes that ended since the last call and that no verb of this object had ended, also those that
-        were started again since. Bounded (5 s), never raises. Safe to call from any thread."""
+        were started again since. Bounded (5 s). Safe to call from any thread.
+
+        Raises: EndsMissed, once, where some may never be seen; another ClusterError, where they cannot be
+        seen now: a later call has them.
+        """
 
     async def collect(self, into: Path) -> None:
         """Write each node's log to `into/<node>/server.log`. Bounded, never raises; says what it missed in

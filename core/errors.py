@@ -7,6 +7,7 @@
     ├── WrongCluster      70  a broker of another cluster answered where one of this run's listens
     ├── ClusterError      70  the system under test cannot be set up, reached or read
     │   ├── NotYet        70  something that was waited for did not come about in time
+    │   ├── EndsMissed    70  nodes may have ended unseen
     │   └── Unanswered    70  what runs the system did not answer a call in time
     ├── AdminError        70  a broker did not answer an admin request, or refused it
     ├── StorageError      70  the store that a run folder's URL names cannot be reached, or refuses
@@ -84,6 +85,11 @@ class ClusterError(InquestError):
 
 class Unanswered(ClusterError):
     """What runs the system under test did not answer a call in time, and may not answer the next one."""
+
+
+class EndsMissed(ClusterError):
+    """Nodes could not be watched when the run ended or started some: that one had ended on its own before may
+    never be seen. The message says what failed."""
 
 
 class StorageError(InquestError):

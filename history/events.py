@@ -83,6 +83,14 @@ class NodeEnded(msgspec.Struct, frozen=True, kw_only=True, tag="node-ended", tag
     end: NodeEnd
 
 
+class EndsUnseen(msgspec.Struct, frozen=True, kw_only=True, tag="ends-unseen", tag_field="event"):
+    """Nodes could not be watched, and one may have ended on its own unseen: before the harness ended or
+    started it itself, or by the end of the run. `why`: what failed."""
+
+    ns: int
+    why: str
+
+
 class ClockJumped(msgspec.Struct, frozen=True, kw_only=True, tag="clock-jumped", tag_field="event"):
     """The clocks of the machine went apart since the last look at them, which was at `before_ns`.
 
@@ -224,6 +232,7 @@ Event = (
     | FaultFailed
     | HealFailed
     | NodeEnded
+    | EndsUnseen
     | ClockJumped
     | RequestSeen
     | RolesSeen

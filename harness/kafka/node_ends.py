@@ -6,11 +6,10 @@ has ended is one that ended on its own, or from outside (`core.cluster.NodeEnd`)
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final
 
 from core.cluster import NodeEnd
-from core.errors import ClusterError
+from core.errors import ClusterError, EndsMissed
 
 LINES: Final = 12
 """Lines of its log that the record of an end has."""
@@ -27,7 +26,8 @@ class NodeEnds:
     """What is known of the ends of a cluster's nodes. Safe from any thread.
 
     down: numbers of the nodes that do not run now. describe: how one of them ended. Both may raise
-    ClusterError: then nothing is seen.
+    ClusterError: then nothing is seen. An end that is not seen before the cluster ends or starts that node is
+    never seen.
     """
 
     def __init__(self, down: Callable[[], Iterable[int]], describe: Callable[[int], NodeEnd]) -> None:
@@ -36,30 +36,51 @@ class NodeEnds:
         self._known: set[int] = set()
         """Nodes whose end was asked for, or has been seen, and that were not started since."""
         self._new: list[NodeEnd] = []
+        self._blind: ClusterError | None = None
+        """Why the last look failed."""
+        self._missed: ClusterError | None = None
+        """Why an end may never be seen."""
 
     def asked(self, nodes: Iterable[int]) -> None:
         """The cluster is about to end these nodes. What has ended by now was not asked for."""
         self.look()
         with self._lock:
+            self._miss(nodes)
             self._known.update(nodes)
 
     def started(self, nodes: Iterable[int]) -> None:
         """The cluster has started these nodes; `look` comes before."""
         with self._lock:
+            self._miss(nodes)
             self._known.difference_update(nodes)
+
+    def _miss(self, nodes: Iterable[int]) -> None:
+        """From here on the run knows how these nodes stand, and did not before."""
+        if self._blind is not None and not self._known.issuperset(nodes):
+            self._missed = self._missed or self._blind
 
     def look(self) -> None:
         """See which nodes have ended; never raises."""
-        with self._lock, suppress(ClusterError):
-            for node in self._down():
-                if node not in self._known:
-                    self._new.append(self._describe(node))
-                    self._known.add(node)
+        with self._lock:
+            try:
+                for node in self._down():
+                    if node not in self._known:
+                        self._new.append(self._describe(node))
+                        self._known.add(node)
+            except ClusterError as error:
+                self._blind = error
+            else:
+                self._blind = None
 
     def take(self) -> list[NodeEnd]:
-        """Look, and hand out what was seen since the last call."""
+        """Look, and hand out what was seen since the last call. Raises: as `core.cluster.Cluster.ended`."""
         self.look()
         with self._lock:
+            missed, self._missed = self._missed, None
+            if missed is not None:
+                raise EndsMissed(str(missed))
+            if self._blind is not None:
+                raise self._blind
             seen, self._new = self._new, []
         return seen
 

@@ -29,6 +29,7 @@ from harness.report.timeline import cluster_figures, figures
 from harness.report.timeline import numbers as timelines
 from history.events import (
     ClockJumped,
+    EndsUnseen,
     Event,
     EvidenceMissing,
     FaultFailed,
@@ -218,6 +219,8 @@ def note(event: Event) -> tuple[str, str] | None:
             return "not healed", f"{event.name}: {event.why}" if event.name else event.why
         case NodeEnded(end=end):
             return "node ended", "\n".join((f"node {end.node}, exit code {end.exit_code}", *end.log))
+        case EndsUnseen():
+            return "nodes not watched", event.why
         case ClockJumped():
             return "clock jumped", f"by {event.wall_s:+.1f} s; the machine slept {event.suspended_s:.1f} s"
         case EvidenceMissing():

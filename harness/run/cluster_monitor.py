@@ -6,16 +6,17 @@ that returns after `stop` is discarded: the cluster may have been stopping.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from msgspec.structs import replace
 
 from core.cluster import Cluster, NodeEnd, Roles
+from core.errors import ClusterError, EndsMissed
 from core.op import Isolation, TopicPartition
 from core.runtime import Clock, ClockJump, Runtime, Signal
-from history.events import ClockJumped, EndsSeen, Event, NodeEnded, RolesSeen
+from history.events import ClockJumped, EndsSeen, EndsUnseen, Event, NodeEnded, RolesSeen
 
 ROLES_S = 0.5
 """Distance between looks at the leaders, and at the nodes."""
@@ -36,6 +37,8 @@ class ClusterMonitor:
     """The newest look at the leaders."""
     ended: list[NodeEnd] = field(default_factory=list)
     """Nodes that ended unasked, in the order in which that was seen."""
+    blind: str = ""
+    """Why the last look at the nodes saw nothing, "" = it did."""
     jumped: list[ClockJump] = field(default_factory=list)
     _stop: Signal = field(init=False)
     _clock: Clock = field(init=False)
@@ -64,9 +67,18 @@ class ClusterMonitor:
 
     async def look_at_nodes(self) -> None:
         """See now which nodes have ended, and whether clocks jumped."""
-        ends = await self.cluster.ended()
+        ends: Sequence[NodeEnd] = ()
+        why, self.blind = "", ""
+        try:
+            ends = await self.cluster.ended()
+        except EndsMissed as error:
+            why = str(error)
+        except ClusterError as error:
+            self.blind = str(error)
         if self._stop.is_set():
             return
+        if why:
+            self.write(EndsUnseen(ns=self.runtime.now_ns(), why=why))
         for end in ends:
             self.write(NodeEnded(ns=self.runtime.now_ns(), end=end))
             self.ended.append(end)

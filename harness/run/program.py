@@ -293,6 +293,8 @@ class RunProgram:
     async def _collect(self) -> None:
         self._enter(Phase.COLLECT)
         await self._monitor.look_at_nodes()
+        if why := self._monitor.blind:
+            self._write(ev.EndsUnseen(ns=self._now(), why=why))
         if self._hangs and (why := await self.cluster.trouble()):
             self._write(ev.EvidenceMissing(ns=self._now(), why=why))
             return

@@ -11,6 +11,7 @@ from core.op import Isolation, Phase
 from history.events import (
     BoundsListed,
     ClockJumped,
+    EndsUnseen,
     Event,
     FaultFailed,
     FaultStarted,
@@ -178,6 +179,8 @@ def _incidents(events: Sequence[Event]) -> set[str]:
         if isinstance(event, NodeEnded) and from_outside(event):
             asked = event.end.oom_killed or event.end.signal in (1, 2, 9, 15)
             found |= set(CHECKS) if event.end.own_program and not asked else {"recovery"}
+        if isinstance(event, EndsUnseen):
+            found.add("recovery")
         if isinstance(event, ClockJumped):
             found |= {"recovery", "stability"}
         if isinstance(event, BoundsListed) and event.moving:

@@ -9,6 +9,7 @@ from core.op import AssignmentKind, Outcome, Phase
 from history.events import (
     BoundsListed,
     ClockJumped,
+    EndsUnseen,
     Event,
     EvidenceMissing,
     FaultFailed,
@@ -216,6 +217,7 @@ def _incident(rng: Random, ns: int) -> Event:
         HealFailed(ns=ns, fault=rng.choice((-1, 0)), name="x", why="x"),
         BoundsListed(ns=ns, rows=(), stable=False, moving=rng.choice(("", "x"))),
         EvidenceMissing(ns=ns, why="x"),
+        EndsUnseen(ns=ns, why="x"),
         WrongCluster(ns=ns, text="x"),
     ]
     return rng.choice(made)

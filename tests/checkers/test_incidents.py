@@ -129,6 +129,12 @@ def test_a_clock_that_jumped_leaves_open_what_rests_on_time_outs(
     assert text in incident_lines(verdict)[0]
 
 
+def test_a_run_whose_nodes_were_not_watched_does_not_claim_that_none_ended(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", ev.EndsUnseen(ns=20 * S, why="the engine does not answer"))
+    assert (verdict.exit_code, unknowns(verdict)) == (2, {"recovery"})
+    assert "one may have ended on its own: the engine does not answer" in incident_lines(verdict)[0]
+
+
 def test_missing_evidence_stands_in_the_first_lines_and_takes_no_check_of_clients(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", ev.EvidenceMissing(ns=80 * S, why="node 2: no such file"))
     assert (verdict.valid, verdict.exit_code) == (True, 0)
@@ -206,6 +212,7 @@ EVENTS = st.lists(
             ev.HealFailed, ns=WHEN, fault=st.sampled_from([-1, 0]), name=st.just("x"), why=st.just("y")
         ),
         st.builds(ev.ClockJumped, before_ns=WHEN, ns=WHEN, wall_s=st.just(2.0)),
+        st.builds(ev.EndsUnseen, ns=WHEN, why=st.just("u")),
         st.builds(
             ev.BoundsListed,
             ns=WHEN,

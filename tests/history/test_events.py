@@ -30,6 +30,7 @@ def test_a_lost_client_of_an_earlier_version_has_no_status() -> None:
         (ev.HealFailed(ns=1, fault=2, name="kill:one@leader", why="stuck"), ""),
         (ev.NodeEnded(ns=1, end=NodeEnd(node=2, exit_code=1, log=("a", "b"))), ""),
         (ev.ClockJumped(before_ns=0, ns=1, wall_s=-3.5), ""),
+        (ev.EndsUnseen(ns=1, why="the engine does not answer"), ""),
         (ev.EvidenceMissing(ns=1, why="gone"), ""),
         (ev.Interrupted(ns=1), "interrupted"),
     ],

@@ -11,6 +11,7 @@ from core.op import Phase
 from history.events import (
     BoundsListed,
     ClockJumped,
+    EndsUnseen,
     Event,
     HealFailed,
     Interrupted,
@@ -61,6 +62,8 @@ def unknown(events: Sequence[Event], roles: Roles) -> set[str]:
         if isinstance(event, NodeEnded) and from_outside(event.end):
             killed = event.end.oom_killed or event.end.signal in (HUP, INT, KILL, TERM)
             found |= {EVERY} if event.end.own_program and not killed else {"recovery"}
+        if isinstance(event, EndsUnseen):
+            found.add("recovery")
         if isinstance(event, ClockJumped):
             found |= {"recovery", "stability"}
         if isinstance(event, BoundsListed) and event.moving:

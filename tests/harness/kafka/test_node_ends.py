@@ -3,7 +3,7 @@
 import pytest
 
 from core.cluster import NodeEnd
-from core.errors import ClusterError
+from core.errors import ClusterError, EndsMissed
 from harness.kafka.node_ends import LINES, NodeEnds, described, signal_of
 
 
@@ -73,9 +73,31 @@ def test_a_node_that_had_ended_before_it_was_killed_had_ended_on_its_own() -> No
 def test_an_end_is_seen_later_where_the_engine_does_not_answer_now() -> None:
     nodes = Nodes()
     nodes.down, nodes.silent = {3}, True
-    assert nodes.taken() == []
+    with pytest.raises(ClusterError, match="does not answer") as raised:
+        nodes.taken()
+    assert not isinstance(raised.value, EndsMissed)
     nodes.silent = False
     assert nodes.taken() == [3]
+
+
+@pytest.mark.parametrize("verb", ["kill", "revive"])
+def test_an_end_that_the_run_covers_while_the_engine_is_silent_may_be_missed(verb: str) -> None:
+    nodes = Nodes()
+    nodes.down, nodes.silent = {3}, True
+    getattr(nodes, verb)(3)
+    nodes.silent = False
+    with pytest.raises(EndsMissed, match="does not answer"):
+        nodes.taken()
+    assert nodes.taken() == []
+
+
+def test_nothing_is_missed_of_a_node_that_was_killed_before_the_engine_fell_silent() -> None:
+    nodes = Nodes()
+    nodes.kill(3)
+    nodes.silent = True
+    nodes.revive(3)
+    nodes.silent = False
+    assert nodes.taken() == []
 
 
 @pytest.mark.parametrize(

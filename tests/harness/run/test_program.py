@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.cluster import NodeEnd, OpenTransaction, Roles
-from core.errors import ClusterError, ConfigError
+from core.errors import ClusterError, ConfigError, EndsMissed
 from core.op import Isolation, Phase, TopicPartition
 from harness.clients.pool import Loss
 from history import events as ev
@@ -144,6 +144,39 @@ def test_a_cluster_that_does_not_come_back_names_the_nodes_that_ended(world: Wor
     assert not recovered.recovered
     assert recovered.why.endswith("; node 2 ended on its own with exit code 1; its last line: ERROR halting")
     assert [seen.end for seen in of(events, ev.NodeEnded)] == [end]
+
+
+@pytest.mark.parametrize(
+    ("error", "heals", "unseen"),
+    [
+        (ClusterError("no answer"), True, 0),  # a look that succeeds later sees what this one did not
+        (ClusterError("no answer"), False, 1),
+        (EndsMissed("no answer"), True, 1),
+    ],
+)
+def test_nodes_that_could_not_be_watched_are_on_record(
+    world: World, error: ClusterError, heals: bool, unseen: int
+) -> None:
+    world.begin(**KILL)
+    told: list[ClusterError] = []
+    answers = False
+
+    async def ended() -> list[NodeEnd]:
+        if not answers and not (told and isinstance(error, EndsMissed)):
+            told.append(error)
+            raise error
+        return []
+
+    def answer() -> None:
+        nonlocal answers
+        answers = heals
+
+    setattr(world.cluster, "ended", ended)  # noqa: B010 - a method of the instance alone
+    world.on = when(Phase.RECOVER, answer)
+    events = world.run()
+    assert told
+    assert [event.why for event in of(events, ev.EndsUnseen)] == ["no answer"] * unseen
+    assert phases(events) == WHOLE
 
 
 @pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS])
