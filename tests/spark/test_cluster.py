@@ -20,6 +20,8 @@ from history.storage import location
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
 from tests.history.test_parts import files, unsealed
+from tests.spark.largest import main
+from tests.spark.test_largest import judged
 from tests.stores import BUCKET, s3_server
 
 SEED = 7
@@ -187,3 +189,14 @@ def test_what_cannot_be_used_is_one_sentence(
     assert said in ended.stderr
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert not run.verdict.exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.sampled(5)
+def test_a_cluster_says_of_a_run_what_this_process_says(
+    cluster: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged(tmp_path / "run", SEED)
+    assert main([str(tmp_path), cluster.master]) == 0
+    assert capsys.readouterr().out.startswith("run: ")

@@ -1,0 +1,82 @@
+"""What the workflows call exists: targets of make, modules, commands and their options."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import typer
+
+from harness.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+FLOWS = ROOT / ".github" / "workflows"
+NIGHTLY = (FLOWS / "nightly.yml").read_text()
+
+
+def commands(flow: str) -> Iterator[list[str]]:
+    """The words of each command of a workflow; what a shell would put in is X."""
+    for line in re.findall(r"run: (.+)", flow):
+        known = re.sub(r"\$\(\(.*?\)\)|\$\{\w+:\+([^}]*)\}|\$\w+", r"\1X", line)
+        yield shlex.split(known)
+
+
+def problem(words: list[str]) -> str:
+    """Why a command cannot be carried out; "" = it can."""
+    match words:
+        case ["make", target, *_]:
+            known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            return "" if target in known else f"no target {target}"
+        case [".venv/bin/python", "-m", module, *_]:
+            return "" if find_spec(module) else f"no module {module}"
+        case [".venv/bin/inquest", name, *given]:
+            options = options_of(name)
+            wrong = [word for word in given if word.startswith("--") and word not in options]
+            return f"no options {wrong} of {name}" if wrong or not options else ""
+        case [script]:
+            return "" if (ROOT / script).is_file() else f"no file {script}"
+    return f"unknown: {words}"
+
+
+def options_of(name: str) -> set[str]:
+    """Of a command of `inquest`; empty where there is none."""
+    group = typer.main.get_command(app)
+    command = group.commands.get(name)  # type: ignore[attr-defined]
+    return {option for param in command.params for option in param.opts} if command else set()
+
+
+@pytest.mark.parametrize("flow", sorted(path.name for path in FLOWS.glob("*.yml")))
+def test_each_command_can_be_carried_out(flow: str) -> None:
+    found = list(commands((FLOWS / flow).read_text()))
+    assert found
+    assert [said for words in found if (said := problem(words))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "make no-such-target",
+        ".venv/bin/python -m tests.no_such_module",
+        ".venv/bin/inquest explode",
+        ".venv/bin/inquest soak --no-such-option 1",
+        ".ci/none",
+    ],
+)
+def test_what_cannot_be_carried_out_is_found(line: str) -> None:
+    (words,) = commands(f"- run: {line}\n")
+    assert problem(words)
+
+
+def test_a_night_asks_the_model_explores_new_seeds_and_compares_with_a_spark_cluster() -> None:
+    said = [" ".join(words) for words in commands(NIGHTLY)]
+    (contract,) = [line for line in said if line.startswith("make contract")]
+    assert "SEED" not in contract  # it is drawn
+    (explore,) = [line for line in said if "inquest explore" in line]
+    assert "--first X --mutants all" in explore  # by the number of the night
+    soak, start, compare, stop = [
+        next(at for at, line in enumerate(said) if words in line)
+        for words in ("inquest soak", "make spark-cluster", "tests.spark.largest", "make spark-cluster-stop")
+    ]
+    assert soak < start < compare < stop
