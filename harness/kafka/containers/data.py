@@ -1,6 +1,7 @@
 """Folders of containers, copied out of them; the data directory of a node that has ended, changed there."""
 
 import io
+import shutil
 import tarfile
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -60,11 +61,23 @@ def copy_out(
                         copied += member.size
                         if copied > limit.bytes:
                             raise ClusterError(f"{what}: they are more than {limit.bytes >> 20} MiB")
-                        member.name = str(path.relative_to(path.parts[0]))
-                        archive.extract(member, into, set_attrs=False, filter="data")
+                        _extract(archive, member, into, path.relative_to(path.parts[0]))
         except tarfile.TarError as error:
             raise ClusterError(f"{what}: {error}") from error
     return copied
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path, path: PurePosixPath) -> None:
+    """Write a regular file's content, and none of its attributes. (`filter` of `TarFile.extract` is not in
+    every Python 3.11.) Raises: tarfile.TarError, for a name that leads out of the folder; OSError."""
+    if ".." in path.parts:
+        raise tarfile.TarError(f"{member.name!r} leads out of the folder")
+    target = into / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source = archive.extractfile(member)
+    assert source is not None
+    with source, target.open("wb") as file:
+        shutil.copyfileobj(source, file, CHUNK)
 
 
 def put_files(container: "Container", files: Mapping[str, bytes]) -> None:

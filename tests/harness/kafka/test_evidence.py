@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from docker.errors import APIError
 
+from core.errors import ClusterError
 from harness.kafka import evidence as module
-from harness.kafka.containers.data import CHUNK
+from harness.kafka.containers.data import CHUNK, copy_data
 from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.evidence import NodeEvidence
 from history.evidence import END, KILLED, LOST_POWER, Evidence
@@ -125,3 +126,21 @@ def test_a_take_at_a_kill_has_little_time(
     found, (missed,) = takes(taken, tmp_path)
     assert found == []
     assert "could not be copied within 0 s" in missed
+
+
+class LedOut(Sdk):
+    """A container whose engine names a file outside of what was asked for."""
+
+    def get_archive(self, path: str, chunk_size: int) -> tuple[Iterator[bytes], dict[str, str]]:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for name in ("data/kept", "data/../../evil"):
+                archive.addfile(tarfile.TarInfo(name))
+        return iter([packed.getvalue()]), {}
+
+
+def test_no_file_is_written_outside_of_the_folder(tmp_path: Path) -> None:
+    into = tmp_path / "copies" / "1"
+    with pytest.raises(ClusterError, match="leads out of the folder"):
+        copy_data(cast("Container", LedOut(SIGKILLED, "")), into)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["kept"]
