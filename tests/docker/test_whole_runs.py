@@ -1,0 +1,127 @@
+"""Whole runs on real Kafka, as a user types them: from the command to the exit code, the last five lines, the
+verdict, the report, and who judged it.
+
+Each has 12 s of faults. The one that has to find something, `acks1`, is in every `make test`; of the others
+`make test` runs a share.
+"""
+
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.run_folder import Run
+from tests.faults.command import Ended, Inquest, the_run, verdict
+
+LINES = ("faults: ", "logs: ", "report: ", "repeat: ")
+HEADINGS = (
+    "What was tested",
+    "What was found",
+    "Timeline",
+    "Cluster over time",
+    "Anomalies",
+    "Checks",
+    "Faults",
+)
+EVERYWHERE = frozenset({"isolation", "integrity", "stability", "cycles", "recovery"})
+"""Checks that have a subject in each of these runs, and that nothing permits to fail."""
+PROMISED = frozenset({"durability", "uniqueness", "consistency", "real-time", "send-order", "poll-order"})
+"""Those that a permitted loss takes the ground from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run. says: what its first line has, a pattern. held: checks that have a subject, and hold. shown: an
+    anomaly class that it has to find, which its configuration or its faults permit; "" = none."""
+
+    words: str
+    says: str
+    held: frozenset[str]
+    shown: str = ""
+
+
+CLEAN = r"VALID: no forbidden anomaly in \d+ ops, \d+ records acknowledged and \d+ read under [1-9]\d* faults"
+LOSS = CLEAN + r"; allowed here: .*\blost-write \(\d+\)"
+ACKS1 = Case("--preset acks1 --seed 10", LOSS + ".*; the control found lost-write", EVERYWHERE, "lost-write")
+CASES = {
+    "safe": Case(
+        "--preset safe --seed 7", CLEAN, EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"}
+    ),
+    "exactly-once": Case(
+        "--preset exactly-once --seed 7", CLEAN, EVERYWHERE | PROMISED | {"atomicity", "exactly-once"}
+    ),
+    "groups": Case(
+        "--workload groups --seed 7", CLEAN, EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"}
+    ),
+    "power:all": Case("--nemesis power:all --seed 7", LOSS, EVERYWHERE | {"send-order"}, "lost-write"),
+}
+
+
+def ended(results: Path, case: Case) -> Ended:
+    """The command, to its end."""
+    words = ["--duration", "12", *case.words.split()]
+    command = Inquest("run", "--results", str(results), *words, module="inquest")
+    try:
+        return command.wait()
+    finally:
+        command.end()
+
+
+def test_a_control_shows_the_loss_that_it_has_to_find(tmp_path: Path) -> None:
+    is_as_it_should_be(tmp_path, ACKS1)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_ends_as_it_should(tmp_path: Path, name: str) -> None:
+    is_as_it_should_be(tmp_path, CASES[name])
+
+
+def is_as_it_should_be(results: Path, case: Case) -> None:
+    """The command says, and leaves behind, what its case says."""
+    said = ended(results, case)
+    run = the_run(results)
+    assert said.code == 0, said
+    assert run is not None
+    lines = said.out.splitlines()
+    assert re.match(case.says, lines[0]), lines[0]
+    assert [line[: len(start)] for line, start in zip(lines[1:], LINES, strict=True)] == list(LINES)
+    assert lines[-2] == f"report: {run.report}"
+    assert re.match(r"repeat: inquest run .*--seed \d+ --duration 12$", lines[-1]), lines[-1]
+    found = verdict(run)
+    judged_as(found, case)
+    reported(run, found, case)
+
+
+def judged_as(found: dict[str, Any], case: Case) -> None:
+    """The verdict of a run whose cluster was hit, and came back."""
+    assert (found["valid"], found["exit_code"], found["recovered"], found["unknown"]) == (True, 0, True, [])
+    assert found["faults"]
+    assert found["stats"]["records acknowledged"] > 100
+    checks = found["checks"]
+    asked = {name for name, one in checks.items() if one["status"] not in ("unasked", "permitted")}
+    assert asked >= case.held
+    assert {name: checks[name]["status"] for name in asked} == dict.fromkeys(asked, "valid")
+    if case.shown:
+        shown = found["anomalies"][case.shown]
+        assert shown["allowed"]
+        assert shown["count"] >= len(shown["examples"]) > 0
+    assert not [name for name, one in found["anomalies"].items() if one["disallowed"]]
+    assert found["logs"]["why"] == ""
+    assert not found["logs"]["missing"]
+    assert [one["nodes"] for one in found["logs"]["takes"]][-1] == [1, 2, 3]
+    assert found["stats"]["checked by Spark"] == 0
+
+
+def reported(run: Run, found: dict[str, Any], case: Case) -> None:
+    """The report has its headings, the summary, and the witness of what was found."""
+    page = html.unescape(run.report.read_text())
+    headings = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
+    assert [one for one in headings if one in HEADINGS] == list(HEADINGS)
+    assert found["summary"].lower() in page.lower()
+    if case.shown:
+        assert f"<code>{case.shown}</code>" in page
+        assert found["anomalies"][case.shown]["examples"][0]["sentence"] in page
