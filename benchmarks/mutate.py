@@ -53,7 +53,7 @@ SLACK_S: Final = 60.0
 CHECKED = "tests/checkers"
 LOGS = f"{CHECKED}/logs"
 ADVERSARY = "tests/adversary/test_adversary.py"
-COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py", f"{CHECKED}/test_ranges.py")
+COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
 VERDICT = (f"{CHECKED}/test_verdict.py", f"{CHECKED}/test_incidents.py", f"{CHECKED}/test_library.py")
 LABELS = tuple(
     f"{CHECKED}/test_{name}.py"
@@ -62,7 +62,7 @@ LABELS = tuple(
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("tests/oracle/*.py",),
-    "kernels": ("checkers/checks/*.py", "checkers/engine/[cdkor]*.py", "checkers/engine/partition_view.py"),
+    "kernels": ("checkers/checks/*.py", "checkers/engine/[acdko]*.py", "checkers/engine/partition_view.py"),
     "permissions": ("checkers/allowed.py", "checkers/catalogue.py", "checkers/windows.py"),
     "labels": (
         "checkers/known_bugs.py", "checkers/*_evidence.py", "checkers/bugs_in_logs.py",
@@ -82,9 +82,8 @@ JUDGES: Final = ("kernels", "permissions", "labels", "logs", "verdict")
 """The groups that `judges` stands for."""
 
 TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
-    ("tests/oracle/*", ((f"{CHECKED}/test_golden.py", f"{CHECKED}/test_oracle.py"), COMPARED[:1])),
+    ("tests/oracle/*", ((f"{CHECKED}/test_golden.py", f"{CHECKED}/test_oracle.py"), COMPARED)),
     ("checkers/logs/*", (("near",), (LOGS,), (f"{CHECKED}/test_judged_logs.py",))),
-    ("checkers/engine/ranges.py", ((f"{CHECKED}/test_ranges.py",), (f"{CHECKED}/test_kernel.py",))),
     (
         "checkers/engine/*",
         ((f"{CHECKED}/test_kernel.py", f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),

@@ -22,7 +22,7 @@ from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
-from checkers.engine.memory import keep_freed
+from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.pipeline import Runner, in_process, spark_runner
 from checkers.engine.sealing import sealing
 from checkers.engine.spark import on_cluster, spark, spark_runs
@@ -123,7 +123,8 @@ def check(
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
-    cluster that cannot be used), OSError (a folder or temporary files cannot be written).
+    cluster that cannot be used), InquestError (a partition for which this machine has too little memory),
+    OSError (a folder or temporary files cannot be written).
     """
     if isinstance(source, Mapping):
         with run_of(source, config=config, events=events, names=names) as run:
@@ -143,6 +144,8 @@ def _checked(run: Run, master: str | None, without_spark: bool, watch: Watch) ->
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
     asked = not without_spark and _by_spark(history, master)
+    if not (asked and (on_cluster(master) or spark_runs())):  # else executors elsewhere read the units
+        refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))
     tally, logs, failed = _run(history, evidence, master, watch, without_spark=not asked)
     seconds, by_spark = time.perf_counter() - begin, asked and not failed
     judged = JudgedRun(

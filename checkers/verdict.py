@@ -13,7 +13,7 @@ from checkers import incidents
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
 from checkers.checks import CHECKS, recovery
-from checkers.checks.recovery import NOT_RECOVERED, Served
+from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
@@ -231,7 +231,7 @@ def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
     """How the run was served, and its faults with what they hit; a crash is one of the check of recovery."""
     served, faults = Liveness(), run.faults.faults
     try:
-        served = liveness(run.faults, recovery.served_times(run.tally.parts_of(recovery.NAME, Served)))
+        served = liveness(run.faults, dict(run.tally.parts_of(recovery.NAME, ServedTimes)))
         found = hits(run.history, served)
     except HistoryError:
         raise

@@ -61,7 +61,7 @@ class TornTransaction(OfTransaction):
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     maybe = (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
-    rows = p.of_sends(np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL))))
+    rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
     fate = np.full(len(rows), ABSENT, np.int8)
     expected = sends["outcome"][rows] != FAIL
     if p.known.on_record.final_reads:

@@ -57,10 +57,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     value_at[p.slots(sends["offset"][known])] = sends["value"][known]
     value_at[slots] = values
     differing = slots[value_at[slots] != values]
-    bad = p.of_slots(distinct(np.concatenate((differing, _differing(p, value_at, known)))))
+    bad = distinct(np.concatenate((differing, _differing(p, value_at, known))))
     free = other[value_at[p.slots(sends["offset"][other])] == NOTHING]
     value_at[p.slots(sends["offset"][free])] = sends["value"][free]
-    reused = p.of_slots(_differing(p, value_at, other))
+    reused = _differing(p, value_at, other)
     result.report(REUSE, reused[~among(reused, bad)], partial(_conflict, p))
     if len(bad):
         codes = _contradictions(p, bad, read, known)

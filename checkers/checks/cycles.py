@@ -9,7 +9,7 @@ for real-time edges.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -123,23 +123,13 @@ def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:
     return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What the join needs of each range. windows: of its edges; ends: the first and last op of its log."""
-
-    windows: Array
-    ends: Array
-
-
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     line = _line(p)
     moved = line[1:] != line[:-1]
     wr, ww = _wr(p), _once(line[:-1][moved], line[1:][moved])
     if wr.shape[1] or ww.shape[1]:
         result.kept[NAME] = PartitionEdges(wr=wr, ww=ww)
-    if len(line) or wr.shape[1]:
-        windows = windows_of(np.concatenate((wr, ww), axis=1))
-        result.parts[NAME] = Summary(windows=windows, ends=np.append(line[:1], line[-1:]))
+        result.parts[NAME] = windows_of(np.concatenate((wr, ww), axis=1))
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
     early = one_of_each_op(p, np.flatnonzero(p.reads["complete_ns"] < invoked))
     result.report(G1C_REALTIME, early, partial(of_read, p, FutureRead))
@@ -150,7 +140,7 @@ def _wr(p: KernelView) -> Edges:
     if not relay.any():
         return no_edges()
     rows = np.flatnonzero((p.reads["isolation"] == RC) & (p.writer >= 0))
-    rows = p.of_reads(rows[relay[p.sends["op"]][p.writer[rows]] | relay[p.reads["op"][rows]]])
+    rows = rows[relay[p.sends["op"]][p.writer[rows]] | relay[p.reads["op"][rows]]]
     w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
     kept = vertex[w] & vertex[r] & (w != r)
     return _once(w[kept], r[kept])
@@ -169,7 +159,7 @@ def _line(p: KernelView) -> Array:
     at_slot = np.full(p.slots.size, -1, np.int64)
     at_slot[slot] = row
     at_slot[slot[at_slot[slot] != row]] = -1  # several values at one offset: no order between them
-    return np.asarray(sends["op"][at_slot[p.of_slots(np.flatnonzero(at_slot >= 0))]])
+    return np.asarray(sends["op"][at_slot[at_slot >= 0]])
 
 
 def _once(a: Array, b: Array) -> Edges:
@@ -208,35 +198,19 @@ class Circles:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = tally.parts_of(NAME, Summary)
-    if not parts:
+    windows = [part for _, part in tally.parts_of(NAME, np.ndarray)]
+    if not windows:
         return
-    clock, seams = _clock(run), _seams(parts)
-    windows = [part.windows for _, part in parts]
-    windows += [windows_of(seam.ww) for _, seam in seams]
+    clock = _clock(run)
     found = {name: Circles() for name in KINDS}
     for some in window_groups(_all_windows(windows, clock), BATCH_OPS):
-        cut = Cut(some)
-        asked = [*run.ask(NAME, cut), *((tp, cut(seam)) for tp, seam in seams)]
-        graphs = list(graphs_of(some, asked, clock, run.known.relay))
+        graphs = list(graphs_of(some, run.ask(NAME, Cut(some)), clock, run.known.relay))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             searched = list(threads.map(partial(_search, cap=tally.cap), graphs))
         for name, circles in found.items():
             _add(name, circles, graphs, [each[name] for each in searched])
     for name, circles in found.items():
         circles.report(name, clock, tally)
-
-
-def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdges]]:
-    """The edges from each range of a partition to the next one that has some record."""
-    found, last = [], (-1, -1)
-    for tp, part in parts:
-        for op, end in zip(part.ends[:1].tolist(), part.ends[1:].tolist(), strict=True):
-            if last[0] == tp and last[1] != op:
-                seam = np.array([[last[1]], [op]], np.int32)
-                found.append((tp, PartitionEdges(wr=no_edges(), ww=seam)))
-            last = tp, end
-    return found
 
 
 def _all_windows(parts: Sequence[Array], clock: Columns) -> Array:

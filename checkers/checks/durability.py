@@ -81,7 +81,7 @@ class UnseenRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     if p.known.on_record.final_reads:
-        missing, undecided = p.fates(p.of_sends(np.flatnonzero(p.committed & (p.withheld | ~p.shown_rc))))
+        missing, undecided = p.fates(np.flatnonzero(p.committed & (p.withheld | ~p.shown_rc)))
         missing = missing[~p.open_txn[missing] | p.seen[missing]]  # the others are torn off, not lost
         result.parts[NAME] = len(undecided)
     else:

@@ -143,8 +143,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, source: int) -> Copied:
     inputs = p.sends["src_offset"]
     made = rows[p.committed[rows]]
-    offsets, first, counts = np.unique(inputs[made], return_index=True, return_counts=True)
-    mine = np.isin(made[first], p.of_sends(made[first]))
+    offsets, counts = np.unique(inputs[made], return_counts=True)
 
     def twice(offset: int) -> Finding:
         own = made[inputs[made] == offset]
@@ -152,17 +151,15 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
         key = (p.tp, group, source, offset)
         return CopiedTwice(key=key, process=last.process, records=shown, at_ns=last.done_ns, copies=len(own))
 
-    hits = (counts > 1) & mine
+    hits = counts > 1
     begun = np.full(len(offsets), NEVER)
     np.minimum.at(begun, np.searchsorted(offsets, inputs[made]), p.sends["invoke_ns"][made])
     excuses = p.excuses_of_ends(begun[hits], np.full(int(hits.sum()), NEVER), source)
     result.report(TWICE, offsets[hits], twice, excuses=excuses)
-    rows = p.of_sends(rows)
     pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
     open_inputs = distinct(inputs[pending])
-    copied = distinct(inputs[p.of_sends(made)])
-    return Copied(group=group, source=source, committed=runs(copied), pending=runs(open_inputs))
+    return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
 
 
 def _join(run: WholeRun, tally: Tally) -> None:

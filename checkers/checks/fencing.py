@@ -80,12 +80,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     late = (sends["invoke_ns"] > tenure.fenced[p.owner]) & (sends["outcome"] != FAIL)
     late &= (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
-    result.parts[NAME] = distinct(sends["op"][p.of_sends(np.flatnonzero(late))])
+    result.parts[NAME] = distinct(sends["op"][late])
     lowest = np.full(len(p.known.processes), NEVER)
     rows = np.flatnonzero(sends["place"] >= 0)
     np.minimum.at(lowest, p.owner[rows], sends["place"][rows])
     bound = tenure.lowest_of_successors(lowest)[p.owner]
-    hits = p.of_sends(rows[bound[rows] < sends["place"][rows]])
+    hits = rows[bound[rows] < sends["place"][rows]]
 
     def zombie(row: int) -> Finding:
         heirs = np.isin(p.owner, tenure.successors(int(p.owner[row])))

@@ -154,11 +154,11 @@ def _spans(p: KernelView) -> _Spans:
 
 
 def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
-    """Of each span that starts too low: the first own read that a commit excludes."""
+    """Of each span that starts too low: the first read that a commit excludes."""
     if not len(spans.start):
         return
     given = _given_ns(p, spans)
-    own = p.of_reads(np.flatnonzero(p.reads["phase"] != FINAL))
+    own = p.reads["phase"] != FINAL
     live = np.full(len(p.reads["op"]), NEVER)
     live[own] = p.reads["offset"][own]
     lowest = np.minimum.reduceat(live, spans.start)
@@ -263,7 +263,7 @@ def positions(p: KernelView) -> Iterator[tuple[Columns, CommittedPosition]]:
 
 def to_see(p: KernelView, position: CommittedPosition) -> Array:
     """Slots below a committed position that a read_committed consumer has to see."""
-    slots = p.of_slots(np.flatnonzero(p.expected(RC)))
+    slots = np.flatnonzero(p.expected(RC))
     offsets = p.slots.offsets(slots)
     return np.asarray(slots[(offsets >= p.start) & (offsets < position.offset)])
 

@@ -69,7 +69,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         r = p.got(row)
         return PhantomRead(key=(p.tp, r.offset, r.value), records=(r,), at_ns=r.done_ns)
 
-    result.report(PHANTOM, p.of_reads(rows[first]), phantom)
+    result.report(PHANTOM, rows[first], phantom)
 
 
 def _join(run: WholeRun, tally: Tally) -> None:

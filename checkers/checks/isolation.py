@@ -117,7 +117,7 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
     rows = np.flatnonzero(txn & ~p.failed)
     until = np.full(len(sends["op"]) + 1, -1)
     until[rows] = p.known.ended_by(sends["op"][rows])
-    early = p.of_reads(np.flatnonzero((reads["isolation"] == RC) & (reads["complete_ns"] < until[p.writer])))
+    early = np.flatnonzero((reads["isolation"] == RC) & (reads["complete_ns"] < until[p.writer]))
     early = early[sends["op"][p.writer[early]] != reads["op"][early]]
     writer = p.writer[early]
     if len(early):
@@ -125,7 +125,7 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
             sent={name: sends[name][writer] for name in SENT},
             read={name: reads[name][early] for name in READ},
         )
-    own = p.of_sends(np.flatnonzero(txn))
+    own = np.flatnonzero(txn)
     of = sends["op"][own]
     first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])  # rows are in the order of ops
     if not len(first):
@@ -216,11 +216,11 @@ def _levels(p: KernelView, reads: Array) -> Array:
 
 
 def one_of_each_op(p: KernelView, rows: Array) -> Array:
-    """Of these reads: the first of each value and reading op, where it is own."""
+    """Of these reads: the first of each value and reading op."""
     if not len(rows):
         return rows
     keys = p.writer[rows].astype(np.int64) << 32 | p.reads["op"][rows]
-    return p.of_reads(rows[np.unique(keys, return_index=True)[1]])
+    return np.asarray(rows[np.unique(keys, return_index=True)[1]])
 
 
 def of_read(p: KernelView, kind: type[Finding], read: int) -> Finding:

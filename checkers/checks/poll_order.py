@@ -16,16 +16,13 @@ from checkers.engine.findings import (
     RC,
     RU,
     Finding,
-    Kind,
     PartitionResult,
-    Pending,
     Shown,
     Variant,
-    entered,
     reader,
 )
 from checkers.engine.partition_view import KernelView
-from checkers.windows import EXCUSES, SLACK_NS
+from checkers.windows import SLACK_NS
 from core.op import AssignmentKind
 from history.columns import Array
 from history.reader import History
@@ -122,7 +119,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if len(p.reads["op"]) < 2:
         return
     position = p.positions
-    steps = _own(p, _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position)))
+    steps = _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position))
     a, b = position[steps.q], position[steps.r]
     back = b <= a
     skip = np.zeros(len(a), bool)
@@ -135,8 +132,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             skip[mine] = order[high[mine] - 1] > order[low[mine]]
     hits = np.flatnonzero(back | skip)
     explained, reset = _explained(p, steps, hits)
-    passed = _passed(p, steps.r[hits])
-    found = hits[~explained & (~reset | passed)]
+    found = hits[~explained & (~reset | _passed(p, steps.r[hits]))]
     inside = steps.inside[found]
     for name, mine in (
         (BACK_INSIDE, found[inside & back[found]]),
@@ -147,27 +143,6 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         codes = _member(p, steps, mine)
         excuses = _excuses_of(p, steps, mine, skips=name in (SKIP, SKIP_INSIDE))
         result.report(name, mine, partial(_finding, p, steps, name), codes, READERS, excuses=excuses)
-    if p.low > 0:
-        _pending(p, result, steps, hits[~explained & reset & ~passed], back)
-        maybe = np.flatnonzero(~back & ~skip & (a < p.low))
-        _pending(p, result, steps, maybe, back)
-
-
-def _pending(p: KernelView, result: PartitionResult, steps: _Steps, maybe: Array, back: Array) -> None:
-    """Leave to the merge what depends on offsets of lower ranges: whether a step passed over some of them,
-    and where its position was reset, whether it left out some from the start of the log on."""
-    explained, reset = _explained(p, steps, maybe)
-    for step, was_reset in zip(maybe[~explained].tolist(), reset[~explained].tolist(), strict=True):
-        names = (BACK_INSIDE, BACK) if back[step] else (SKIP_INSIDE, SKIP)
-        name = names[0] if steps.inside[step] else names[1]
-        above = -1 if back[step] else int(p.reads["offset"][steps.q[step]])
-        if was_reset:
-            above = max(above, p.start - 1)
-        one = np.array([step])
-        code = int(_excuses_of(p, steps, one, skips=not back[step])[0])
-        variant, excuse = READERS[int(_member(p, steps, one)[0])], EXCUSES[code]
-        finding = entered(_finding(p, steps, name, step), Kind(name, variant, excuse))
-        result.pending.append(Pending(int(p.reads["isolation"][steps.r[step]]), above, finding))
 
 
 def _report_beginnings(p: KernelView, result: PartitionResult) -> None:
@@ -181,16 +156,10 @@ def _report_beginnings(p: KernelView, result: PartitionResult) -> None:
     for name, inside in ((SKIP_INSIDE, True), (SKIP, False)):
         mine = np.flatnonzero(passed & (first.inside == inside))
         result.report(name, mine, partial(_began_late, p, first), codes[mine], READERS, excuses=excuses[mine])
-    if p.low > p.start:
-        for at in np.flatnonzero(~passed).tolist():
-            name = SKIP_INSIDE if first.inside[at] else SKIP
-            kind = Kind(name, READERS[int(codes[at])], EXCUSES[int(excuses[at])])
-            finding = entered(_began_late(p, first, at), kind)
-            result.pending.append(Pending(int(p.reads["isolation"][first.r[at]]), p.start - 1, finding))
 
 
 def _beginnings(p: KernelView) -> tuple[_Steps, Array]:
-    """Own reads that have to begin at the beginning of the log, as steps from the read before (-1 = none);
+    """Reads that have to begin at the beginning of the log, as steps from the read before (-1 = none);
     and since when each process had its partition so."""
     nothing = np.zeros(0, np.int64)
     none = _Steps(nothing, nothing, np.zeros(0, bool)), nothing
@@ -205,8 +174,6 @@ def _beginnings(p: KernelView) -> tuple[_Steps, Array]:
     process, op, number, undone = reads["process"], reads["op"], reads["assignment"], _undone(p)
     first = (process[1:] != process[:-1]) | (number[1:] > number[:-1]) | undone[:-1]
     r = np.flatnonzero(np.append(True, first) & (reads["phase"] != FINAL))
-    if p.piece is not None:
-        r = r[p.piece.own_reads[r]]
     here = _numbered({name: reads[name][r] for name in ("process", "assignment")})
     at = np.searchsorted(keys, here)
     there = np.append(keys, -1)[at] == here
@@ -267,14 +234,6 @@ def _excuses(p: KernelView, since: Array, r: Array, *, skips: bool) -> Array:
     return p.windows.excuses(since - SLACK_NS, until, weak=np.zeros(len(r), bool))
 
 
-def _own(p: KernelView, steps: _Steps) -> _Steps:
-    """The steps to own reads."""
-    if p.piece is None:
-        return steps
-    own = p.piece.own_reads[steps.r]
-    return _Steps(steps.q[own], steps.r[own], steps.inside[own])
-
-
 def _suspects(p: KernelView, slot: Array) -> _Steps:
     """Steps from one read of a process to its next one, without most of those that show nothing: onwards,
     over nothing that a consumer has to see. slot: of each read, where it stands."""
@@ -284,8 +243,6 @@ def _suspects(p: KernelView, slot: Array) -> _Steps:
     upto = count >> 1
     suspect = (slot[1:] <= slot[:-1]) | (upto[1:] - (count[1:] & 1) > upto[:-1])
     suspect |= level[1:] != level[:-1]
-    if p.piece is not None:
-        suspect |= p.reads["offset"][:-1] < p.low
     undone = _undone(p)
     any_undone = bool(undone.any())
     if any_undone:

@@ -29,7 +29,7 @@ class Inversion(Finding):
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     first = np.flatnonzero((sends["place"] >= 0) & (sends["ack_ns"] >= 0))
-    second = p.of_sends(np.flatnonzero(sends["place"] >= 0))
+    second = np.flatnonzero(sends["place"] >= 0)
     if not len(first) or not len(second):
         return
     first, second = _opposed(p, first, second)

@@ -4,9 +4,7 @@ partition served its producers (docs/checks.md, "Groups, LSO, recovery", "Livene
 Not here: how fast it came back, fault by fault (`checkers.liveness`).
 """
 
-import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,35 +76,18 @@ class ServedTimes:
     waits: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """What a partition, or a range of it, shows of `ServedTimes`; acked, sent as there.
-
-    gaps: times without an acknowledgement, of `WAIT_NS` or more, shape (3, n): from, to, and when the first
-    of the records was sent that were acknowledged after it. unanswered: when others were sent, sorted.
-    """
-
-    acked: Array
-    sent: Array
-    gaps: Array
-    unanswered: Array
-
-
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     if not p.known.on_record.recovery or not len(p.sends["op"]):
         return
     acks, invoked = p.sends["ack_ns"], p.sends["invoke_ns"]
     answered = acks >= 0
     waiting = answered | (p.sends["outcome"] == INFO)
-    if p.piece is not None:
-        answered &= p.piece.own_sends
-        waiting &= p.piece.own_sends
     acked = _bins(acks[answered])
-    result.parts[NAME] = Served(
+    gaps = _gaps(acked, acks[answered], invoked[answered])
+    result.parts[NAME] = ServedTimes(
         acked=acked,
         sent=_answers(invoked[waiting], np.where(answered, acks, NEVER)[waiting]),
-        gaps=_gaps(acked, acks[answered], invoked[answered]),
-        unanswered=np.sort(invoked[waiting & ~answered]),
+        waits=_waits(gaps, np.sort(invoked[waiting & ~answered])),
     )
 
 
@@ -138,7 +119,9 @@ def _answers(invoked: Array, acks: Array) -> Array:
 
 
 def _gaps(acked: Array, acks: Array, invoked: Array) -> Array:
-    """Gaps as `Served` has them. acked: bins of `acks`; invoked: of the acknowledged records."""
+    """Times without an acknowledgement, of `WAIT_NS` or more, shape (3, n): from, to, and when the first of
+    the records was sent that were acknowledged after it. acked: bins of `acks`; invoked: of the acknowledged
+    records."""
     if len(acks) and not (np.diff(acked) > 1).any():
         ends = int(acks.min()), int(acks.max())
         return np.array([[-1, ends[1]], [ends[0], NEVER], [int(invoked.min()), NEVER]])
@@ -149,45 +132,9 @@ def _gaps(acked: Array, acks: Array, invoked: Array) -> Array:
     return np.stack((times[:-1][long], times[1:][long], oldest[long]))
 
 
-def served_times(parts: Iterable[tuple[int, Served]]) -> dict[int, ServedTimes]:
-    """When each partition served its producers, from all of its ranges."""
-    ranges: dict[int, list[Served]] = {}
-    for tp, part in parts:
-        ranges.setdefault(tp, []).append(part)
-    return {tp: _served(found) for tp, found in ranges.items()}
-
-
-def _served(ranges: Sequence[Served]) -> ServedTimes:
-    bins = np.concatenate([each.sent[0] for each in ranges])
-    sent = distinct(bins)
-    first = np.full(len(sent), NEVER)
-    np.minimum.at(first, np.searchsorted(sent, bins), np.concatenate([each.sent[1] for each in ranges]))
-    return ServedTimes(
-        acked=distinct(np.concatenate([each.acked for each in ranges])),
-        sent=np.stack((sent, first)),
-        waits=_waits(
-            functools.reduce(_common, (each.gaps for each in ranges)),
-            np.sort(np.concatenate([each.unanswered for each in ranges])),
-        ),
-    )
-
-
-def _common(one: Array, other: Array) -> Array:
-    """The gaps that two ranges have in common."""
-    found, a, b = [], 0, 0
-    while a < one.shape[1] and b < other.shape[1]:
-        begin, end = max(one[0, a], other[0, b]), min(one[1, a], other[1, b])
-        if end >= begin + WAIT_NS:
-            found.append((begin, end, min(one[2, a], other[2, b])))
-        if one[1, a] <= other[1, b]:
-            a += 1
-        else:
-            b += 1
-    return np.array(found, np.int64).reshape(-1, 3).T
-
-
 def _waits(gaps: Array, unanswered: Array) -> Array:
-    """From and to of each time in which a record waited and none was acknowledged."""
+    """From and to of each time in which a record waited and none was acknowledged. unanswered: when the
+    records were sent that were not, sorted."""
     after, end, oldest = gaps
     following = np.append(unanswered, NEVER)[np.searchsorted(unanswered, after, side="left")]
     begin = np.maximum(np.minimum(oldest, following), after)

@@ -7,18 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import (
-    NEVER,
-    OK,
-    PLAIN,
-    RU,
-    Finding,
-    Kind,
-    PartitionResult,
-    Pending,
-    Variant,
-    entered,
-)
+from checkers.engine.findings import NEVER, OK, PLAIN, RU, Finding, PartitionResult, Variant
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
 from history.columns import Array
@@ -86,9 +75,6 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     op, place = sends["op"][rows], sends["place"][rows]
     same_op = op[1:] == op[:-1]  # so it is of one process
     same_process = process[1:] == process[:-1]
-    if p.piece is not None:
-        same_op &= p.piece.own_sends[t]
-        same_process &= p.piece.own_sends[t]
     back = (place[1:] < place[:-1]) & same_process
     inside, between = np.flatnonzero(back & same_op), np.flatnonzero(back & ~same_op)
     _backwards(p, result, INSIDE_OP, s[inside], t[inside])
@@ -141,9 +127,6 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
         return _finding(p, Interleaved, int(s[pair]), int(t[pair]))
 
     skipped = order[high - 1] > order[low]
-    for pair in np.flatnonzero(~skipped & (p.sends["place"][s] < p.low)).tolist():
-        finding = entered(interleaved(pair), Kind(SKIP))
-        result.pending.append(Pending(RU, int(p.sends["place"][s[pair]]), finding))
     result.report(SKIP, np.flatnonzero(skipped), interleaved, legal=PLAIN.values())
 
 

@@ -68,7 +68,6 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     found, counts = np.unique(pairs[:, 0], return_counts=True)
     found = found[counts > 1]
     if len(found):
-        found = found[_own(p, found, near, read)]
         row = _rows_of(p, found)
         plain = np.where(p.known.retries[p.owner] != 0, _RETRIES, _ONCE)
         of_sends = np.where(p.known.idempotent[p.owner] == 1, _WITH, plain)
@@ -91,21 +90,6 @@ def _again(p: KernelView, row: Array) -> Array:
     acked = np.append(p.sends["ack_ns"], -1)[row]
     since, until = np.append(p.sends["invoke_ns"], 0)[row], np.where(acked < 0, NEVER, acked)
     return p.windows.excuses(since, until, weak=np.zeros(len(row), bool))
-
-
-def _own(p: KernelView, values: Array, near: Array, read: Array) -> Array:
-    """Which of these sorted values are to be reported here: where the send is, else the lowest offset.
-
-    near: reads with their values, among which are all of these values.
-    """
-    if p.piece is None:
-        return np.ones(len(values), bool)
-    row = _rows_of(p, values)
-    mine = among(read, values)
-    lowest = np.full(len(values), NEVER)
-    np.minimum.at(lowest, np.searchsorted(values, read[mine]), p.reads["offset"][near[mine]])
-    here = (lowest >= p.piece.low) & (lowest < p.piece.high)
-    return np.asarray(np.where(row >= 0, np.append(p.piece.own_sends, False)[row], here))
 
 
 def _rows_of(p: KernelView, values: Array) -> Array:

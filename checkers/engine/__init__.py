@@ -16,7 +16,6 @@ open_transactions  Which transactions without a known outcome committed: a consu
 partition_view   One topic-partition as the kernels see it.
 pipeline         Where the checks run: in this process, or one Spark task for each unit of a sealed
                  history.
-ranges           Large partitions in ranges of offsets: own rows, and rows of others that they need.
 sealing          Who imports and seals a run: this process, or Spark where the run is large or the user
                  names a master.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for

@@ -38,8 +38,8 @@ class Ask(Protocol):
 class Tally(Found):
     """All that was found. doubts: what could not be decided.
 
-    parts: check -> what its kernel left, with the partition, in the order of partitions and ranges. unread:
-    partitions that the final reads did not read to their end.
+    parts: check -> what its kernel left, with the partition, in the order of partitions. unread: partitions
+    that the final reads did not read to their end.
     """
 
     doubts: list[Doubt] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Tally(Found):
             self.doubts.append(Doubt(check=check, number=number, why=why, tps=tuple(tps), group=group))
 
     def parts_of(self, check: str, kind: type[P]) -> list[tuple[int, P]]:
-        """What the kernel of a check left for its join: the partition, and the part of each of its ranges."""
+        """What the kernel of a check left for its join: the partition, and its part."""
         found: list[tuple[int, P]] = []
         for tp, part in self.parts.get(check, ()):
             assert isinstance(part, kind), type(part)

@@ -316,39 +316,21 @@ def entered(finding: Finding, kind: Kind) -> Finding:
     return replace(finding, name=kind.name, variant=kind.variant, excuse=kind.excuse, ops=ops)
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A finding, if a consumer at `level` has to see an offset above `above` and below the range."""
-
-    level: int
-    above: int
-    finding: Finding
-
-
 @dataclass(slots=True, kw_only=True)
 class PartitionResult(Found):
-    """What the kernels found in one partition, or in the range `number` of it.
+    """What the kernels found in one partition.
 
-    pending: findings that depend on lower ranges. last_expected: of each level, the last offset of the range
-    that a consumer has to see. unread: the final reads did not show all of a partition with sends, at a level
+    unread: the final reads did not show all of a partition with sends, at a level
     that matters. parts: check -> what its join over all partitions needs. kept: check -> what grows with the
     rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`). refused: why no
     kernel was asked, "" = they were; may name `{where}`.
     """
 
     tp: int
-    number: int = 0
-    pending: list[Pending] = field(default_factory=list)
-    last_expected: tuple[int, int] = (-1, -1)
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
     refused: str = ""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The partition, and the number of the range."""
-        return self.tp, self.number
 
 
 Runs = Array

@@ -5,12 +5,11 @@ long as their table; `writer` joins them. Offsets are mapped to *slots*, dense n
 order, so that most work is plain indexing. The words are those of docs/checks.md, section 1.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from checkers.engine.acknowledged import Acknowledged, acknowledged
+from checkers.engine.acknowledged import acknowledged
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from checkers.windows import LogWindows
@@ -62,42 +61,18 @@ class Slots:
         return np.asarray(slots + self._base if self._sorted is None else self._sorted[slots])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A range of offsets, from `low` up to `high`, of a partition that is checked in ranges.
-
-    own_sends, own_reads: flags; other rows are guests from other ranges, which own rows need. lowest_values:
-    of each process, its lowest value in the log of the partition; first_ack: its earliest acknowledgement;
-    kept_above: the earliest one of a record that final reads showed in a higher range; acked_above: of those
-    that all in-sync replicas acknowledged in higher ranges.
-    """
-
-    low: int
-    high: int
-    own_sends: Array
-    own_reads: Array
-    lowest_values: Array
-    first_ack: int
-    kept_above: int
-    acked_above: Acknowledged
-
-
 class KernelView:
-    """Rows of one topic-partition, or of a range of it, joined.
+    """Rows of one topic-partition, joined.
 
     writer: of each read, the row in sends of its value, or -1. row_at: row in sends that has its place at a
     slot, -1 = none (of several: one of them). odd: reads whose value is not that of this row. All other reads
     say nothing that sends do not say, so most kernels look at sends and at the few odd reads.
     seen, shown_any, shown_rc, withheld, proven, failed, committed: of each send (docs/checks.md, section 1);
     open_txn: whether it belongs to an indeterminate transaction.
-
-    A kernel reports what own rows and offsets show: `of_sends`, `of_reads`, `of_slots`.
     """
 
-    def __init__(
-        self, tp: int, sends: Columns, reads: Columns, known: KernelInput, piece: Piece | None = None
-    ) -> None:
-        self.tp, self.sends, self.reads, self.known, self.piece = tp, sends, reads, known, piece
+    def __init__(self, tp: int, sends: Columns, reads: Columns, known: KernelInput) -> None:
+        self.tp, self.sends, self.reads, self.known = tp, sends, reads, known
         self.acked = sends["offset"] >= 0
         self.placed_rows = np.flatnonzero(sends["place"] >= 0)
         offsets = (reads["offset"], sends["offset"][self.acked], sends["place"][self.placed_rows])
@@ -151,37 +126,11 @@ class KernelView:
         decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
         self.committed = ~self.failed & (decided | (~txn & self.seen))
 
-    def of_sends(self, rows: Array) -> Array:
-        """Those of these rows of sends that are own."""
-        return rows if self.piece is None else rows[self.piece.own_sends[rows]]
-
-    def of_reads(self, rows: Array) -> Array:
-        """Those of these rows of reads that are own."""
-        return rows if self.piece is None else rows[self.piece.own_reads[rows]]
-
-    def of_slots(self, slots: Array) -> Array:
-        """Those of these slots whose offsets are own."""
-        if self.piece is None:
-            return slots
-        offsets = self.slots.offsets(slots)
-        return np.asarray(slots[(offsets >= self.piece.low) & (offsets < self.piece.high)])
-
-    @property
-    def low(self) -> int:
-        """Offsets below are not own."""
-        return 0 if self.piece is None else self.piece.low
-
-    def last_expected(self, level: int) -> int:
-        """The last own offset that a consumer at this level has to see, -1 = none."""
-        slots = self.of_slots(np.flatnonzero(self.expected(level)))
-        return int(self.slots.offsets(slots[-1:]).max(initial=-1))
-
     @property
     def first_ack(self) -> int:
         """When the first record of the partition was acknowledged, NEVER = none was."""
         acks = self.sends["ack_ns"]
-        first = int(acks[acks >= 0].min(initial=NEVER))
-        return first if self.piece is None else min(first, self.piece.first_ack)
+        return int(acks[acks >= 0].min(initial=NEVER))
 
     @property
     def lowest_values(self) -> Array:
@@ -189,7 +138,7 @@ class KernelView:
         lowest = np.full(len(self.known.processes), NEVER)
         written = self.flagged(slice(None))
         np.minimum.at(lowest, self.owner[written], self.sends["value"][written])
-        return lowest if self.piece is None else np.minimum(lowest, self.piece.lowest_values)
+        return lowest
 
     @cached_property
     def contested(self) -> Array:
@@ -352,9 +301,9 @@ class KernelView:
         final = np.flatnonzero((self.reads["phase"] == FINAL) & (self.writer >= 0))
         final = final[self.sends["place"][self.writer[final]] == self.reads["offset"][final]]
         acks = self.sends["ack_ns"][self.writer[final]]
-        earliest = np.full(self.slots.size + 2, NEVER if self.piece is None else self.piece.kept_above)
-        own = (acks >= 0) & self._at_home(final)
-        np.minimum.at(earliest, self.read_slot[final[own]], acks[own])
+        earliest = np.full(self.slots.size + 2, NEVER)
+        known = acks >= 0
+        np.minimum.at(earliest, self.read_slot[final[known]], acks[known])
         earliest = np.minimum.accumulate(earliest[::-1])[::-1]
         offset = self.sends["offset"][rows]
         found = np.full(len(rows), NEVER)
@@ -369,13 +318,8 @@ class KernelView:
         offset = self.sends["offset"][rows]
         placed = np.flatnonzero(offset >= 0)
         if number and len(placed):
-            every = acknowledged(
-                self.sends, self.known.acks[self.owner], self.windows
-            )  # guests are in the log, too
-            last = offset[placed] + number - 1
-            found[placed] = every.at(last)
-            if self.piece is not None:
-                found[placed] = np.minimum(found[placed], self.piece.acked_above.at(last))
+            acks, last = self.known.acks[self.owner], offset[placed] + number - 1
+            found[placed] = acknowledged(self.sends, acks, self.windows, last)
         return found
 
     def stayed(self, reads: Array) -> Array:
@@ -387,10 +331,6 @@ class KernelView:
         shown = set(zip(offset[final].tolist(), value[final].tolist(), strict=True))
         pairs = zip(offset[reads].tolist(), value[reads].tolist(), strict=True)
         return np.fromiter((pair in shown for pair in pairs), bool, len(reads))
-
-    def _at_home(self, reads: Array) -> Array:
-        """Which of these reads are own, or of a whole partition."""
-        return np.ones(len(reads), bool) if self.piece is None else self.piece.own_reads[reads]
 
     def empty(self, rows: Array) -> Array:
         """Which of these sends have an offset where final reads, which read to behind it, show no record,

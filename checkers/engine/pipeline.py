@@ -3,8 +3,7 @@
 Both ways use the same kernels on the same files and come to the same tally. Spark only schedules: every
 task reads its unit with pyarrow, so no message is ever shuffled. Small results come to the driver at once;
 what kernels keep (`PartitionResult.kept`) stays with the executors, on their disks, and joins ask it for
-what they need. Partitions above a bound are checked in ranges of offsets (`checkers.engine.ranges`), so that
-each task has bounded memory. A check that crashes is named in the result, and the others run.
+what they need. A check that crashes is named in the result, and the others run.
 """
 
 import functools
@@ -20,9 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine import ranges
 from checkers.engine.check import Check, Kernel, Tally, WholeRun
-from checkers.engine.findings import CAP, INFO, OK, RC, RU, PartitionResult
+from checkers.engine.findings import CAP, INFO, OK, PartitionResult
 from checkers.engine.first_acks import COLUMNS, earliest, first_acks, first_acks_in_unit
 from checkers.engine.kernel_input import (
     PORTABLE,
@@ -35,7 +33,7 @@ from checkers.engine.kernel_input import (
 )
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
-from checkers.engine.partition_view import KernelView, Piece, distinct
+from checkers.engine.partition_view import KernelView, distinct
 from checkers.engine.spark import keep
 from checkers.windows import RunWindows
 from core.config import RunConfig
@@ -44,7 +42,7 @@ from core.progress import Progress, Stage, Watch, unwatched
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
-from history.reader import History, Unit
+from history.reader import History
 from history.run_folder import Run
 from history.unit_files import read_columns
 
@@ -57,15 +55,12 @@ T = TypeVar("T")
 Checks = Mapping[str, Check]
 """Name -> check: the registry, or a part of it."""
 Kernels = Mapping[str, Kernel]
-Place = tuple[int, int]
-"""A partition, and the number of a range of it (0 where it is not cut)."""
 NO_OPS: Final = np.zeros(0, np.int32)
 THREADS: Final = 4
 """Tasks at a time in this process, at most. Each has its rows in memory."""
-RANGES: Final = "ranges"
 OPEN: Final = "open transactions"
 ACKS: Final = "first acknowledgements"
-"""In place of a check, of parts that tell of ranges, of open transactions, or of first acknowledgements."""
+"""In place of a check, of parts that tell of open transactions, or of first acknowledgements."""
 
 
 class Task(Protocol):
@@ -134,19 +129,12 @@ def check_sealed(history: History, config: RunConfig, checks: Checks, runner: Ru
     record = on_record(history.config)
     known = kernel_input(history.tables, record=record, config=config, events=history.events)
     kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
-    whole = not (known.on_record.final_reads and known.on_record.positions)  # evidence is of the partition
-    large = [
-        unit for unit in history.names.units if unit.sends + unit.reads > ranges.RANGE_ROWS and not whole
-    ]
     known = _fencing(history, runner, knowing(known, _shown(history, runner, known)))
     tasks: list[Task] = [
-        UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads)
-        for unit in history.names.units
-        if unit not in large
+        UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads) for unit in history.names.units
     ]
-    tasks = [*_range_tasks(history, large, runner, known), *tasks]
     checked = runner(tasks, kernels, known) if tasks else here([])
-    checked = replace(checked, results=sorted(checked.results, key=lambda result: result.place))
+    checked = replace(checked, results=sorted(checked.results, key=lambda result: result.tp))
     return _joined(checked, history.tables, known, history.events, checks)
 
 
@@ -187,79 +175,31 @@ def _without_rows(known: KernelInput) -> KernelInput:
     return replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={})
 
 
-def _range_tasks(
-    history: History, units: Sequence[Unit], runner: Runner, known: KernelInput
-) -> list["RangeTask"]:
-    """The tasks of large units: one for each range, with what it has to know of the others."""
-    folder = storage.shared(history.run.folder)
-    cut = [
-        (unit.name, one)
-        for unit in units
-        for one in ranges.cut(history.run, unit.name, unit.tps, unit.sends + unit.reads)
-    ]
-    if not cut:
-        return []
-    seen = _parts(runner([ScoutTask(folder, unit, one) for unit, one in cut], {}, known), ranges.Scouted)
-    met = {
-        (tp, number): one
-        for tp in {tp for tp, _ in seen}
-        for number, one in enumerate(
-            ranges.meet(tp, [seen[key] for key in sorted(seen) if key[0] == tp], known)
-        )
-    }
-    asked = [(unit, one) for unit, one in cut if ranges.guests_named(met[one.tp, one.number])]
-    tasks = [GuestTask(folder, unit, one, met[one.tp, one.number]) for unit, one in asked]
-    found = _parts(runner(tasks, {}, known), dict) if tasks else {}
-    for tp in {tp for tp, _ in found}:
-        guests = ranges.merged_guests(rows for (of, _), rows in found.items() if of == tp)
-        met |= {key: replace(one, rows=guests) for key, one in met.items() if key[0] == tp}
-    return [RangeTask(folder, unit, one, met[one.tp, one.number]) for unit, one in cut]
-
-
-def _parts(checked: Checked, kind: type[T]) -> dict[Place, T]:
-    """What tasks found out about ranges, by partition and number."""
-    found: dict[Place, T] = {}
-    for result in checked.results:
-        part = result.parts[RANGES]
-        assert isinstance(part, kind), type(part)
-        found[result.place] = part
-    return found
-
-
 def kernels_of(checks: Checks) -> dict[str, Kernel]:
     """The kernels of the checks that have one."""
     return {name: check.kernel for name, check in checks.items() if check.kernel is not None}
 
 
 def check_partition(
-    tp: int,
-    sends: Columns,
-    reads: Columns,
-    known: KernelInput,
-    kernels: Kernels,
-    piece: Piece | None = None,
-    number: int = 0,
+    tp: int, sends: Columns, reads: Columns, known: KernelInput, kernels: Kernels
 ) -> PartitionResult:
-    """All findings of one topic-partition, or of the range `number` of it.
+    """All findings of one topic-partition.
 
     sends, reads: its rows, columns `SENDS` and `READS`, sorted as sealed tables are
     (sends by op, pos; reads by process, op, pos).
     """
-    result = PartitionResult(tp=tp, number=number, cap=known.cap)
+    result = PartitionResult(tp=tp, cap=known.cap)
     if not known.on_record.recovery and (why := sent_twice(sends)):
         result.refused, result.rows = why, len(sends["op"]) + len(reads["op"])
         return result
     try:
-        view = KernelView(tp, sends, reads, known, piece)
+        view = KernelView(tp, sends, reads, known)
     except Exception:  # noqa: BLE001 (all its checks are named as crashed, none passes)
         result.crashed = dict.fromkeys(kernels, traceback.format_exc(limit=-3))
         return result
-    own = view.of_sends(np.arange(len(sends["op"])))
-    result.rows = len(own) + len(view.of_reads(np.arange(len(reads["op"]))))
-    result.acknowledged = int((sends["outcome"][own] == OK).sum())
+    result.rows = len(sends["op"]) + len(reads["op"])
+    result.acknowledged = int((sends["outcome"] == OK).sum())
     result.unread = view.unread
-    if piece is not None:
-        result.last_expected = view.last_expected(RU), view.last_expected(RC)
     for name, kernel in kernels.items():
         result.guarded(name, functools.partial(kernel, view, result))
     return result
@@ -283,7 +223,7 @@ def _joined(
             tally.spent(name, seconds)
         for name, part in result.parts.items():
             tally.parts.setdefault(name, []).append((result.tp, part))
-        if result.unread and result.tp not in tally.unread:
+        if result.unread:
             tally.unread.append(result.tp)
         for name in kernels_of(checks) if result.refused else ():
             tally.doubt(name, 1, result.refused, tps=[result.tp])
@@ -294,24 +234,11 @@ def _joined(
         answers = checked.ask(functools.partial(_asked, check, question))
         return sorted((each for each in answers if each is not None), key=itemgetter(0))
 
-    _settle(checked.results, tally)
     run = WholeRun(tables=tables, known=known, events=events, ask=ask)
     for name, check in checks.items():
         if check.join is not None:
             tally.guarded(name, functools.partial(check.join, run, tally))
     return tally
-
-
-def _settle(results: Sequence[PartitionResult], tally: Tally) -> None:
-    """Decide what depended on lower ranges. results: in the order of partitions and ranges."""
-    below: dict[tuple[int, int], int] = {}
-    for result in results:
-        for each in result.pending:
-            if below.get((result.tp, each.level), -1) > each.above:
-                tally.counts[each.finding.kind] += 1
-                tally.findings.append(each.finding)
-        for level, last in enumerate(result.last_expected):
-            below[result.tp, level] = max(last, below.get((result.tp, level), -1))
 
 
 def partitions(sends: Columns, reads: Columns) -> Iterator[tuple[int, Columns, Columns]]:
@@ -384,65 +311,6 @@ class AckTask:
         """One part: an array."""
         run = Run(storage.location(self.folder))
         yield PartitionResult(tp=-1, parts={ACKS: first_acks_in_unit(run, self.unit, known)})
-
-
-@dataclass(frozen=True, slots=True)
-class OfRange:
-    """Something to do with one range."""
-
-    folder: str
-    unit: str
-    of: ranges.Range
-
-    @property
-    def rows(self) -> int:
-        """About how many it reads."""
-        return ranges.RANGE_ROWS
-
-    @property
-    def files(self) -> Run:
-        """The run."""
-        return Run(storage.location(self.folder))
-
-    def said(self, part: object) -> Iterator[PartitionResult]:
-        """What is found out about the range, as a result."""
-        yield PartitionResult(tp=self.of.tp, number=self.of.number, parts={RANGES: part})
-
-
-class ScoutTask(OfRange):
-    """What a range tells of itself."""
-
-    __slots__ = ()
-    stage: ClassVar = "looking through"
-
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
-        """One part of kind `Scouted`."""
-        return self.said(ranges.scout(self.files, self.unit, self.of, known))
-
-
-@dataclass(frozen=True, slots=True)
-class GuestTask(OfRange):
-    """Which of its rows are guests of other ranges."""
-
-    stage: ClassVar = "connecting"
-    met: ranges.Met
-
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
-        """One part: rows by table."""
-        return self.said(ranges.find(self.files, self.unit, self.of, self.met))
-
-
-@dataclass(frozen=True, slots=True)
-class RangeTask(OfRange):
-    """One range to check."""
-
-    stage: ClassVar = "checking"
-    met: ranges.Met
-
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
-        """Check it."""
-        sends, reads, piece = ranges.piece(self.files, self.unit, self.of, self.met, known)
-        yield check_partition(self.of.tp, sends, reads, known, kernels, piece, self.of.number)
 
 
 def in_process(

@@ -13,7 +13,7 @@ import pytest
 from checkers.api import check_history
 from checkers.checks import CHECKS
 from checkers.checks.durability import LostWrite
-from checkers.checks.recovery import Served
+from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import CAP, Acks, Kind, offsets_of, runs
 from checkers.engine.kernel_input import RECORDED, kernel_input
@@ -225,8 +225,8 @@ def test_a_result_survives_pickling() -> None:
         assert again.counts == result.counts
         assert again.parts.keys() == result.parts.keys()
         served, same = result.parts["recovery"], again.parts["recovery"]
-        assert isinstance(served, Served)
-        assert isinstance(same, Served)
+        assert isinstance(served, ServedTimes)
+        assert isinstance(same, ServedTimes)
         assert (same.acked == served.acked).all()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.checks.recovery import CHECK, NAME, Served, ServedTimes, served_times
+from checkers.checks.recovery import CHECK, NAME, ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import NEVER
 from core.op import Outcome, Phase, value_of
@@ -66,7 +66,7 @@ def told(folder: Path, sent: Sequence[Sent], *events: Event, phases: bool = True
 def progress(sent: Sequence[Sent], outcome: Outcome = Outcome.INFO) -> ServedTimes:
     tables = history(sent, outcome).tables()
     tally = pipeline.check_tables(tables, {NAME: CHECK}, recorded=True)
-    (found,) = served_times(tally.parts_of(NAME, Served)).values()
+    ((_, found),) = tally.parts_of(NAME, ServedTimes)
     return found
 
 

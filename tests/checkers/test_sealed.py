@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.api import check_portable
-from core.errors import HistoryError
+from checkers.engine import memory
+from core.errors import HistoryError, InquestError
+from history.reader import load
 from history.run_folder import FORMAT, Run
 from history.tables import TABLES
 from tests.histories.folders import check_run, write_run
@@ -111,3 +113,23 @@ def test_a_file_that_is_no_portable_history_is_refused(tmp_path: Path) -> None:
         check_portable(path)
     with pytest.raises(HistoryError, match=r"none\.json: No such file"):
         check_portable(tmp_path / "none.json")
+
+
+def test_a_unit_that_cannot_fit_in_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    rows = max(unit.sends + unit.reads for unit in load(run).names.units)
+    needed = rows * memory.BYTES_A_ROW
+    monkeypatch.setattr(memory, "CGROUP", limit := tmp_path / "memory.max")
+    limit.write_text(f"{needed}\n")
+    assert check_run(run, without_spark=True)
+    limit.write_text("max\n")
+    assert check_run(run, without_spark=True)
+    run.verdict.unlink()
+    limit.write_text(f"{needed - 1}\n")
+    monkeypatch.setattr("checkers.engine.pipeline.read_columns", None)
+    with pytest.raises(InquestError, match=r"largest unit .* million rows: its check needs about") as raised:
+        check_run(run, without_spark=True)
+    assert "\n" not in str(raised.value)
+    assert not run.verdict.exists()

@@ -13,7 +13,7 @@ import pytest
 from checkers.api import check, check_history
 from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
-from checkers.checks.recovery import Served, served_times
+from checkers.checks.recovery import ServedTimes
 from checkers.engine.check import Tally
 from checkers.engine.findings import Kind
 from checkers.engine.pipeline import in_process, kernels_of, spark_runner
@@ -49,7 +49,7 @@ def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(tally: Tally) -> Any:
-    served = served_times(tally.parts_of("recovery", Served))
+    served = dict(tally.parts_of("recovery", ServedTimes))
     waits = {tp: each.waits.tolist() for tp, each in served.items()}
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
