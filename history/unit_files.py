@@ -78,9 +78,6 @@ def _partitions(file: "pq.ParquetFile") -> set[int]:
 def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
     """Some columns of a unit's rows of a table.
 
-    Where a row group has one value in a column by its statistics, that column is not decoded: many columns
-    hold one value over thousands of rows, such as the process of reads.
-
     Raises: HistoryError.
     """
     with _opened(_path(run, table, unit)) as file:
@@ -181,34 +178,5 @@ def columns_of_groups(
     file: "pq.ParquetFile", wanted: Sequence[str], groups: Sequence[int]
 ) -> dict[str, Array]:
     """Some columns, of the rows of some row groups."""
-    schema = file.schema_arrow
-    meta = [file.metadata.row_group(group) for group in groups]
-    ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
-    found: dict[str, Array] = {}
-    alike: dict[tuple[int, ...], list[str]] = {}  # positions in `groups` to decode -> columns
-    for name in dict.fromkeys(wanted):
-        place = schema.get_field_index(name)
-        found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
-        varied = []
-        for at, each in enumerate(meta):
-            least, greatest = _range(each.column(place))
-            if least == greatest:
-                found[name][ends[at] : ends[at + 1]] = least
-            else:
-                varied.append(at)
-        alike.setdefault(tuple(varied), []).append(name)
-    for some, names in alike.items():
-        if not some:
-            continue
-        read = file.read_row_groups([groups[at] for at in some], columns=names, use_threads=False)
-        rows = columns(read.combine_chunks())
-        if len(some) == len(groups):
-            found |= rows
-            continue
-        begin = 0
-        for at in some:
-            end = begin + meta[at].num_rows
-            for name, column in rows.items():
-                found[name][ends[at] : ends[at + 1]] = column[begin:end]
-            begin = end
-    return found
+    read = file.read_row_groups([*groups], columns=[*dict.fromkeys(wanted)], use_threads=False)
+    return columns(read.combine_chunks())
