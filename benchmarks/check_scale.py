@@ -37,7 +37,7 @@ INFORMATIONAL = ("G0", "G0-realtime", "G1c-ww", "int-send-skip", "offset-reuse")
 """Found in any history of overlapping transactions; their number is not planted."""
 JEPSEN_S: Final = 150.0
 """What Jepsen's Kafka checker took for a million messages, 2 cores (docs/performance.md)."""
-ENGINES: Final = {"this-process": ["--without-spark"], "spark": ["--master", "local[*]"], "default": []}
+ENGINES: Final = {"this-process": ["--engine", "process"], "spark": ["--master", "local[*]"]}
 
 
 @dataclass

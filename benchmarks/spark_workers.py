@@ -18,14 +18,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers.api import check_history
-from checkers.engine import spark as engine
-from checkers.engine.kernel_input import KernelInput
-from checkers.engine.pipeline import Checked, Kernels, Runner, Task, spark_runner
+from checkers.engine.engines import Engine, chosen
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase, Poll, Send, TopicPartition
@@ -37,6 +35,7 @@ from history import jsonl
 from history.parts import seal_in_tasks
 from history.reader import load
 from history.run_folder import FORMAT, Run
+from history.tasks import Workers
 
 T = TypeVar("T")
 PROCESSES = 8
@@ -110,15 +109,18 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - begin, found
 
 
-def clocked(runner: Runner, times: list[float]) -> Runner:
-    """The runner; the wall time of each of its jobs is added to the times."""
+class Clocked:
+    """These workers; the wall time of each of their jobs is added to the times."""
 
-    def run(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
-        seconds, checked = timed(lambda: runner(tasks, kernels, known))
-        times.append(seconds)
-        return checked
+    def __init__(self, workers: Workers, times: list[float]) -> None:
+        self.title, self.scratch, self.done = workers.title, workers.scratch, 0
+        self._workers, self._times = workers, times
 
-    return run
+    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+        """See `Workers`."""
+        seconds, answers = timed(lambda: self._workers.map(stage, work))
+        self._times.append(seconds)
+        return answers
 
 
 def main() -> None:
@@ -136,15 +138,15 @@ def main() -> None:
             master = spark_cluster.start(folder, port=0, workers=workers, cores=1)
             load_before = os.getloadavg()[0]
             try:
-                with engine.spark(master) as session:
-                    engine.scatter(session, Stage(name="", tasks="", sizes=[1] * workers), range)
+                with chosen(Engine(master=master), run.folder) as choice:
+                    on = choice.workers
+                    on.map(Stage(name="", tasks="", sizes=[1] * workers), range)
                     shutil.rmtree(run.history, ignore_errors=True)
-                    spent = {"seal": timed(lambda: seal_in_tasks(run, engine.runner(session)))[0]}
+                    spent = {"seal": timed(functools.partial(seal_in_tasks, run, on))[0]}
                     for judged in [run, *(Run(each) for each in options.history or ())]:
                         tasks: list[float] = []
-                        runner = clocked(spark_runner(session), tasks)
-                        name = f"check {judged.name}"
-                        spent[name], tally = timed(functools.partial(check_history, load(judged), runner))
+                        name, clocked = f"check {judged.name}", Clocked(on, tasks)
+                        spent[name], tally = timed(functools.partial(check_history, load(judged), clocked))
                         spent[f"{name}, tasks"] = sum(tasks)
                         assert not tally.crashed, tally.crashed
             finally:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.tampering import KINDS, Place, Tampered
-from checkers.logs.engine import in_process
+from checkers.logs.engine import JudgePart
 from checkers.logs.judgement import Judgement, LogFinding, joined
 from checkers.logs.registry import LOCAL, WHOLE
 from core.op import TopicPartition
@@ -47,7 +47,7 @@ class Judge:
 
 
 def _in_partition(evidence: Evidence, tp: TopicPartition) -> list[LogFinding]:
-    return _findings(joined(in_process(evidence)([(tp,)], LOCAL)))
+    return _findings(JudgePart(evidence, "", [(tp,)], LOCAL)(0))
 
 
 def _over_all(evidence: Evidence) -> list[LogFinding]:

@@ -1,11 +1,10 @@
 """The ways in: a recorded run, portable histories, and tables in memory."""
 
-import functools
 import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
@@ -21,18 +20,17 @@ from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
+from checkers.engine.engines import Chosen, Engine, chosen, sealed_by
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed, refuse_too_large
-from checkers.engine.pipeline import Runner, in_process, spark_runner
-from checkers.engine.sealing import sealing
-from checkers.engine.spark import on_cluster, spark, spark_runs
+from checkers.engine.spark import spark_runs
 from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
 from checkers.portable.format import PollMop, PortableOp
 from checkers.portable.tables import PortableTables, cases
 from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
-from core.errors import HistoryError, SparkError, UsageError
+from core.errors import HistoryError, UsageError
 from core.op import Outcome
 from core.progress import Watch, unwatched
 from core.terminal import say
@@ -43,12 +41,10 @@ from history.reader import History, load
 from history.run_folder import Run, write_atomically
 from history.seal import recorded
 from history.storage import location, make_folder, reaching
+from history.tasks import Here, Workers
 from history.verdict import Verdict
 
-SPARK_ROWS: Final = 300_000_000
-"""Of a history with more sends and reads than this, Spark is the default. This process was quicker with all
-histories that were measured, up to 250 million rows (docs/performance.md)."""
-
+EngineName = Literal["spark", "process"]
 Source = str | os.PathLike[str] | Run | Tables
 """What can be judged: a run folder, or a history as tables (`checkers.caller_tables`)."""
 
@@ -108,94 +104,72 @@ def check(
     events: Sequence[Event] = (),
     names: Mapping[str, Sequence[str]] | None = None,
     master: str | None = None,
-    without_spark: bool = False,
+    engine: EngineName = "spark",
     watch: Watch = unwatched,
 ) -> Result:
     """Judge a recorded history.
 
     source: a run folder or its URL (it is sealed first, if nothing has yet; nothing else in it changes), or
     tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
-    tables only; see `caller_tables.run_of`. master: Spark master (None: for histories of more than
-    `SPARK_ROWS` rows Spark on all processors of this machine, for smaller ones this process); an active Spark
-    session is used as it is. Sealing follows the same rule, by the bytes of the journals
-    (`sealing.SPARK_BYTES`). without_spark: do the same in this process, as also where Spark cannot be started
-    on this machine (`Result.spark_failed`). watch: receives how far the work has come.
+    tables only; see `caller_tables.run_of`. Spark seals and judges a run folder: on `master` (None: all
+    processors of this machine), or with the active session. Tables are judged in this process, unless there
+    is a master or an active session. engine: "process" = all in this process, as also where Spark cannot be
+    started on this machine (`Result.spark_failed`). watch: receives how far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
-    cluster that cannot be used), InquestError (a partition for which this machine has too little memory),
-    OSError (a folder or temporary files cannot be written).
+    cluster that cannot be used, a job that failed), InquestError (a partition for which this machine has too
+    little memory), OSError (a folder or temporary files cannot be written).
     """
     if isinstance(source, Mapping):
-        with run_of(source, config=config, events=events, names=names) as run:
-            return _checked(run, master, without_spark, watch)
+        wanted = Engine(spark=engine == "spark" and (master is not None or spark_runs()), master=master)
+        with (
+            run_of(source, config=config, events=events, names=names) as run,
+            chosen(wanted, run.folder, watch) as choice,
+        ):
+            return _checked(run, choice)
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")
     folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
     with reaching(folder):
         run = source if isinstance(source, Run) else recorded(folder)
-        with sealing(run, master, without_spark=without_spark, watch=watch) as failed:
-            result = _checked(run, master, without_spark or bool(failed), watch)
-            return replace(result, spark_failed=failed or result.spark_failed)
+        with chosen(Engine(spark=engine == "spark", master=master), run.folder, watch) as choice:
+            sealed_by(choice.workers, run)
+            return _checked(run, choice)
 
 
-def _checked(run: Run, master: str | None, without_spark: bool, watch: Watch) -> Result:
-    begin = time.perf_counter()
+def _checked(run: Run, choice: Chosen) -> Result:
+    begin, workers = time.perf_counter(), choice.workers
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
-    asked = not without_spark and _by_spark(history, master)
-    if not (asked and (on_cluster(master) or spark_runs())):  # else executors elsewhere read the units
+    if choice.here:  # else executors elsewhere read the units
         refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))
-    tally, logs, failed = _run(history, evidence, master, watch, without_spark=not asked)
-    seconds, by_spark = time.perf_counter() - begin, asked and not failed
+    if workers.scratch is None:
+        keep_freed()
+    tally, logs = _guarded(history, workers), judged_logs(evidence, history, workers)
+    seconds = time.perf_counter() - begin
     judged = JudgedRun(
-        history=history, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs
+        history=history, config=config, tally=tally, seconds=seconds, engine=choice.title, logs=logs
     )
     verdict = judge(judged)
-    return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=failed)
+    return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=choice.why)
 
 
-def _by_spark(history: History, master: str | None) -> bool:
-    """Whether Spark checks a history: it was asked for, it runs already, or the history is large."""
-    rows = sum(unit.sends + unit.reads for unit in history.names.units)
-    return master is not None or rows > SPARK_ROWS or spark_runs()
-
-
-def _run(
-    sealed: History, evidence: Evidence, master: str | None, watch: Watch, *, without_spark: bool
-) -> tuple[Tally, JudgedLogs, str]:
-    """The tally, what the brokers' logs say, and why Spark could not be started ("" = it did not fail)."""
-    failed = ""
-    if not without_spark:
-        try:
-            with spark(master) as session:
-                tally = _guarded(sealed, spark_runner(session, watch))
-                runner = log_engine.spark_runner(session, sealed.run.evidence, watch)
-                return tally, judged_logs(evidence, sealed, runner), ""
-        except SparkError as error:
-            if on_cluster(master):
-                raise
-            failed = str(error)
-    keep_freed()
-    return _guarded(sealed, functools.partial(in_process, watch=watch)), judged_logs(evidence, sealed), failed
-
-
-def judged_logs(
-    evidence: Evidence, history: History | None, runner: log_engine.Runner | None = None
-) -> JudgedLogs:
-    """What the brokers' logs say. runner: None = this process.
+def judged_logs(evidence: Evidence, history: History | None, workers: Workers | None = None) -> JudgedLogs:
+    """What the brokers' logs say. workers: None = this process.
 
     Raises: HistoryError, where a file proves damaged.
     """
     begin = time.perf_counter()
-    judgement = log_engine.judge_all(evidence, history, runner=runner)
+    folder = None if history is None else history.run.evidence
+    judgement = log_engine.judge_all(evidence, history, workers=workers, folder=folder)
     return JudgedLogs(evidence=evidence, judgement=judgement, seconds=time.perf_counter() - begin)
 
 
-def _guarded(sealed: History, runner: Runner) -> Tally:
+def _guarded(sealed: History, workers: Workers) -> Tally:
     """A run of the kernels that crashed as a whole crashed every check."""
     try:
-        return check_history(sealed, runner)
+        return check_history(sealed, workers)
     except HistoryError:
         raise
     except Exception:  # noqa: BLE001 (every check is named as crashed; none passes)
@@ -316,12 +290,14 @@ def _showed(op: PortableOp) -> bool:
     return read or (op.outcome is Outcome.OK and bool(op.sends))
 
 
-def check_history(history: History, runner: Runner = in_process, config: RunConfig | None = None) -> Tally:
-    """Check a sealed history; the tally, without a verdict. config: None = the one in its folder.
+def check_history(history: History, workers: Workers | None = None, config: RunConfig | None = None) -> Tally:
+    """Check a sealed history; the tally, without a verdict. workers: None = this process. config: None = that
+    of its folder.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    return pipeline.check_sealed(history, config or recorded_config(history.run.config), CHECKS, runner)
+    own = config or recorded_config(history.run.config)
+    return pipeline.check_sealed(history, own, CHECKS, workers or Here())
 
 
 def check_tables(

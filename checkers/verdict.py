@@ -57,13 +57,14 @@ class JudgedFinding:
 
 @dataclass(kw_only=True)
 class JudgedRun:
-    """A run under judgement. findings: those that were kept, the worst first (`judge` fills it)."""
+    """A run under judgement. engine: what judged it, in words. findings: those that were kept, the worst
+    first (`judge` fills it)."""
 
     history: History
     config: RunConfig
     tally: Tally
     seconds: float
-    spark: bool
+    engine: str = "this process"
     logs: JudgedLogs = field(default_factory=JudgedLogs)
     findings: list[JudgedFinding] = field(default_factory=list)
 
@@ -152,6 +153,7 @@ def judge(run: JudgedRun) -> Verdict:
         liveness=served,
         logs=logs,
         incidents=_told(run),
+        engine=run.engine,
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
@@ -346,7 +348,6 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
         "faults that were not made": sum(isinstance(event, FaultFailed) for event in run.history.events),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
-        "checked by Spark": int(run.spark),
     }
 
 

@@ -16,6 +16,8 @@ from typing import Final
 
 BASE: Final = Path(__file__).parents[len(__name__.split(".")) - 1]
 """The folder that Python finds these packages in; an archive, where executors of Spark import them."""
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""`spark-submit` sets this variable: the JVM runs already, with the settings that the user gave it."""
 SAFE: Final[Mapping[str, str]] = {"PYTHONSAFEPATH": "1"}
 """The option `-P` as an environment, for programs that others start."""
 

@@ -25,6 +25,19 @@ class Progress:
     done: int
 
 
+SIZES = ((" M", 1_000_000), (" k", 1_000), ("", 0))
+
+
+def text_of(progress: Progress) -> str:
+    """Progress in words."""
+    stage = progress.stage
+    whole = sum(stage.sizes)
+    unit, size = next((unit, size) for unit, size in SIZES if whole >= size)
+    done, of = (f"{count / size:.1f}" if size else str(count) for count in (progress.done, whole))
+    tasks = f"{progress.tasks} of {len(stage.sizes)} {stage.tasks}"
+    return f"{stage.name}: {tasks}, {done} of {of}{unit} {stage.measure}"
+
+
 Watch = Callable[[Progress], None]
 """Is called with each state, from any thread."""
 

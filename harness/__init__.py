@@ -2,10 +2,11 @@
 
 cli         The command `inquest`.
 clients     Load clients: one client loop, and the processes that run it.
-compose     Composition root: a config → a recorded and sealed run folder.
+compose     Composition root: a config → a recorded run folder.
 contract    The model against a real broker, by scenarios and random requests.
 evidence    What the brokers of a real run left on disk, as Arrow tables.
 explore     Many short simulated runs, with and without planted bugs; shrinking a run.
+judging     A process that judges recorded runs, with a Spark session that is warm before the first one.
 kafka       The system `kafka`: real brokers in containers.
 processes   The harness as processes: guards, signals, real time.
 report      The report of a run: files in, `report.html` and `junit.xml` out.

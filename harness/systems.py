@@ -87,7 +87,7 @@ class System:
         return list(_load(self.leftovers)(run))
 
     def record(self, plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
-        """Make the run, and seal it into its new folder; whether the user interrupted it.
+        """Make the run in its new folder; whether the user interrupted it. What judges it seals it.
 
         ended_early: for the time of the run, what `RunProgram` asks; a repeatable system does not.
 
@@ -107,8 +107,6 @@ class System:
                 program = self._program(plan, run, display, interrupts, recorder)
                 with interrupts, ended_early as program.ended_early:
                     run_blocking(program.run())
-                    display.status("sealing")
-                    seal(run)
         except BaseException as error:
             # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
             if program is None or program.phase is Phase.SETUP or isinstance(error, ConfigError):

@@ -23,6 +23,8 @@ storage     Where run folders lie: this machine's files, or any store that fsspe
             by a URL.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
+tasks       Work in tasks, wherever they run: the one seam between what is to be done and the
+            engine that does it.
 trace       The trace of a simulated run: messages and states of its nodes
             (`trace.jsonl`).
 unit_files  The Parquet files of a run's tables: whole ones, some columns of a unit, or

@@ -1,24 +1,19 @@
 """Sealing in tasks: the tables of a large run, made in many processes.
 
-    seal_in_tasks(run, runner)         # writes the files that `history.seal.seal` writes
+    seal_in_tasks(run, workers)        # writes the files that `history.seal.seal` writes
 
 First one task for each journal: it reads the journal, writes its sends and reads into scratch files, by
 partition, and hands back the rest. The caller puts the rest together: that decides the final numbers of ops
 and partitions, and which partitions make a unit. Then one task for each unit: it collects the rows of its
 partitions from all scratch files and writes the unit. No message passes through the caller.
 
-Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed. Who can
-write there must not be able to run code here, as a pickle does: each is signed with a key that the caller
-draws for this sealing and gives to tasks with their work, and nothing else is unpickled.
+Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed.
 """
 
-import hmac
-import pickle
-import secrets
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -41,25 +36,10 @@ from history.seal import (
     write_unit,
 )
 from history.tables import CLUSTERED, TABLES
+from history.tasks import Scratch, Workers, scratch_in
 
-T = TypeVar("T")
-
-KEY_BYTES: Final = 32
-SIGNED_BY: Final = "sha256"
-SIGNATURE: Final = 32
-"""Bytes of a signature."""
 PIECE_ROWS: Final = 1_000_000
 """Sends and reads of a journal that its task has in memory, about."""
-
-
-class Runner(Protocol):
-    """Calls picklable `work` with the number of each task of a stage, anywhere; the answers in this order.
-
-    Raises: HistoryError, also where a call raised OSError.
-    """
-
-    def __call__(self, stage: Stage, work: Callable[[int], T]) -> Sequence[T]:
-        """Run the calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +71,8 @@ class Placed:
     numbers: Numbers
 
 
-def seal_in_tasks(run: Run, runner: Runner) -> None:
-    """Seal a run with this runner. The caller has the rows of all tables but sends and reads in memory.
+def seal_in_tasks(run: Run, workers: Workers) -> None:
+    """Seal a run with these workers. The caller has the rows of all tables but sends and reads in memory.
 
     Raises: HistoryError (damaged recording), OSError; nothing is left half-written.
     """
@@ -100,32 +80,28 @@ def seal_in_tasks(run: Run, runner: Runner) -> None:
         return
     recorded = Recorded.of(run)
     with published(run) as folder:
-        scratch = folder / "parts"
-        storage.make_folder(scratch)
         make_folders(folder)
-        paths = journals(run)
-        sizes = [path.stat().st_size for path in paths]
-        reading = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
-        key = secrets.token_bytes(KEY_BYTES)
-        parts = runner(reading, ReadJournal([*map(storage.shared, paths)], storage.shared(scratch), key))
-        rows, placed = _joined(parts, recorded, key)
-        counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
-        for each in placed:
-            np.add.at(counts, each.tps, each.piece.counts)
-        made = list(grouped(counts))
-        writing = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in made])
-        units = runner(writing, WriteUnit(made, placed, storage.shared(folder)))
-        storage.remove(scratch)
+        with scratch_in(folder / "parts") as scratch:
+            paths = journals(run)
+            sizes = [path.stat().st_size for path in paths]
+            reading = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
+            parts = workers.map(reading, ReadJournal([*map(storage.shared, paths)], scratch))
+            rows, placed = _joined(parts, recorded, scratch)
+            counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
+            for each in placed:
+                np.add.at(counts, each.tps, each.piece.counts)
+            made = list(grouped(counts))
+            writing = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in made])
+            units = workers.map(writing, WriteUnit(made, placed, storage.shared(folder)))
         write_others(folder, rows.tables(), recorded.names(run, largest_first(units), rows.names()))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadJournal:
-    """Task: read one of these journals. key: signs the rows of the journal."""
+    """Task: read one of these journals."""
 
     journals: Sequence[str]
-    scratch: str
-    key: bytes = field(repr=False)
+    scratch: Scratch
 
     def __call__(self, number: int) -> Part:
         """Raises: HistoryError, OSError."""
@@ -137,9 +113,7 @@ class ReadJournal:
 
         rows = read_journals([storage.location(self.journals[number])], spill)
         spill(rows, 1)
-        path = storage.location(self.scratch) / f"{number}.rows"
-        storage.write_whole(path, signed(pickle.dumps(rows), self.key))
-        return Part(storage.shared(path), pieces)
+        return Part(self.scratch.write(f"{number}-rows", rows), pieces)
 
     def _written(self, rows: Rows, name: str) -> Iterable[Piece]:
         for table in CLUSTERED:
@@ -149,7 +123,7 @@ class ReadJournal:
             tps = taken.numpy("tp")
             order = np.argsort(tps, kind="stable")
             found, starts, counts = np.unique(tps[order], return_index=True, return_counts=True)
-            path = storage.location(self.scratch) / f"{name}-{table}.arrow"
+            path = storage.location(self.scratch.folder) / f"{name}-{table}.arrow"
             ordered = taken.table().take(pa.array(order)).combine_chunks()
             _write(
                 path, [ordered.slice(*each) for each in zip(starts.tolist(), counts.tolist(), strict=True)]
@@ -157,26 +131,12 @@ class ReadJournal:
             yield Piece(table, storage.shared(path), found.tolist(), counts.tolist())
 
 
-def signed(data: bytes, key: bytes) -> bytes:
-    """The data behind its signature."""
-    return hmac.digest(key, data, SIGNED_BY) + data
-
-
-def unsigned(path: str, key: bytes) -> bytes:
-    """The data of a file that a task of this sealing wrote. Raises: HistoryError, where none did; OSError."""
-    held = storage.read_bytes(storage.location(path))
-    signature, data = held[:SIGNATURE], held[SIGNATURE:]
-    if not hmac.compare_digest(signature, hmac.digest(key, data, SIGNED_BY)):
-        raise HistoryError(f"{path}: another program wrote into this run folder while it was sealed")
-    return data
-
-
-def _joined(parts: Sequence[Part], recorded: Recorded, key: bytes) -> tuple[Rows, list[Placed]]:
+def _joined(parts: Sequence[Part], recorded: Recorded, scratch: Scratch) -> tuple[Rows, list[Placed]]:
     """The rows of all journals, and the pieces with final numbers."""
     rows = Rows()
     appended: list[tuple[Appended, Sequence[Piece]]] = []
     for part in parts:
-        of_journal: Rows = pickle.loads(unsigned(part.rows, key))
+        of_journal: Rows = scratch.read(part.rows)
         appended.append((rows.append(of_journal), part.pieces))
     rows.add_bounds(recorded.bounds)
     final = rows.final()

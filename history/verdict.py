@@ -277,7 +277,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unknown: what could not be decided, in words. expect: class -> found (controls).
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
     logs: None = a verdict of an older version.
-    incidents: the earliest first.
+    incidents: the earliest first. engine: what judged, as "Spark 4.3.0, local[2], 41 tasks", "this process".
     recovery_s: None where the run did not recover or did not get that far.
     """
 
@@ -301,3 +301,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     liveness: Liveness = msgspec.field(default_factory=Liveness)
     logs: Logs | None = None
     incidents: list[Incident] = []
+    engine: str = ""

@@ -7,6 +7,9 @@ from zlib import crc32
 
 import pytest
 
+os.environ.setdefault("INQUEST_ENGINE", "process")
+"""A Spark session takes seconds to start: commands that are to have one say so."""
+
 LONG = ("spark", "faults", "slow", "sampled")
 """Marks of tests that take seconds or minutes."""
 

@@ -60,7 +60,7 @@ def test_a_check_judges_once_it_is_registered(
     final.mops = [Read(tp=0, offset=0, value=7)]
     built.ops = [sent, final]
     built.bounds = [Bound(tp=0, isolation=level, end=1, read_to=1) for level in LEVELS]
-    verdict = check_run(write_run(tmp_path / "run", built.tables()), without_spark=True)
+    verdict = check_run(write_run(tmp_path / "run", built.tables()))
     assert verdict.checks["late-answers"].status == ("invalid" if found else "valid")
     assert len(verdict.anomalies) == found
     for anomaly in verdict.anomalies.values():

@@ -6,6 +6,7 @@ check            What a check is: a claim, the classes that contradict it, a ker
 components       Strongly connected components of ops, with real time or without.
 dependencies     Dependencies of ops: the edges that partitions show, graphs of those that may lie on a
                  cycle, and short cycles in them.
+engines          The one place that decides where the work on a recorded run is done.
 evidence         Records that few findings need and no kernel had, looked up for all examples at once.
 first_acks       When each process had its transactional id: its first acknowledged record.
 findings         What the checks give: findings with their evidence, and the result of one partition.
@@ -14,11 +15,10 @@ memory           Memory that kernels free stays with the process; work that need
 open_transactions  Which transactions without a known outcome committed: a consumer saw one of their
                  records.
 partition_view   One topic-partition as the kernels see it.
-pipeline         Where the checks run: in this process, or one Spark task for each unit of a sealed
-                 history.
-sealing          Who imports and seals a run: this process, or Spark where the run is large or the user
-                 names a master.
+pipeline         The checks of a sealed history, unit by unit, in tasks; and of tables in memory.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for
                  `--py-files`.
-spark            A quiet, quick Spark session: on this machine, on a cluster, or the one of `spark-submit`.
+spark            A quiet, quick Spark session: here, on a cluster, through Spark Connect, or the one of
+                 `spark-submit`.
+spark_workers    Tasks on Spark: each is a row of a DataFrame, and runs in `mapInArrow`.
 """

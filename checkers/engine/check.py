@@ -31,7 +31,7 @@ class Ask(Protocol):
     """Asks what the kernels of a check kept."""
 
     def __call__(self, check: str, question: Callable[[object], A]) -> list[tuple[int, A]]:
-        """Apply a picklable function where the data are; each partition that kept some, and its answer."""
+        """Apply a function to what each partition kept; the partition, and its answer."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,20 +1,18 @@
-"""Where the checks run: in this process, or one Spark task for each unit of a sealed history.
+"""The checks of a sealed history, unit by unit, in tasks; and of tables in memory.
 
-Both ways use the same kernels on the same files and come to the same tally. Spark only schedules: every
-task reads its unit with pyarrow, so no message is ever shuffled. Small results come to the driver at once;
-what kernels keep (`PartitionResult.kept`) stays with the executors, on their disks, and joins ask it for
-what they need. A check that crashes is named in the result, and the others run.
+Every task reads its unit with pyarrow, so no message is ever shuffled. Small results come back at once; what
+kernels keep (`PartitionResult.kept`) goes into the scratch, if workers have one, and joins ask it for what
+they need. A check that crashes is named in the result, and the others run.
 """
 
 import functools
-import itertools
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import ClassVar, Final, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,21 +32,16 @@ from checkers.engine.kernel_input import (
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.engine.spark import keep
 from checkers.windows import RunWindows
 from core.config import RunConfig
-from core.errors import HistoryError
-from core.progress import Progress, Stage, Watch, unwatched
+from core.progress import Stage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
 from history.reader import History
 from history.run_folder import Run
+from history.tasks import THREADS, Scratch, Workers
 from history.unit_files import read_columns
-
-if TYPE_CHECKING:
-    from pyspark import Broadcast
-    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -56,8 +49,6 @@ Checks = Mapping[str, Check]
 """Name -> check: the registry, or a part of it."""
 Kernels = Mapping[str, Kernel]
 NO_OPS: Final = np.zeros(0, np.int32)
-THREADS: Final = 4
-"""Tasks at a time in this process, at most. Each has its rows in memory."""
 OPEN: Final = "open transactions"
 ACKS: Final = "first acknowledgements"
 """In place of a check, of parts that tell of open transactions, or of first acknowledgements."""
@@ -77,23 +68,50 @@ class Task(Protocol):
         """Read files and use kernels. Raises: HistoryError."""
 
 
-Question = Callable[[PartitionResult], T]
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """What a kernel kept, as a file of the scratch."""
 
-
-Asking = Callable[[Question[Any]], list[Any]]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """Results without what kernels kept; `ask`: what a question, asked of each whole result, yields."""
+class RunTask:
+    """One of these tasks, with what all of them share. scratch: see `Workers`."""
 
-    results: Sequence[PartitionResult]
-    ask: Asking
+    tasks: Sequence[Task]
+    kernels: Kernels
+    known: KernelInput
+    scratch: Scratch | None
+
+    def __call__(self, number: int) -> list[PartitionResult]:
+        """Its results; what kernels kept is in the scratch, if there is one."""
+        keep_freed()
+        results = list(self.tasks[number].run(self.kernels, self.known))
+        scratch = self.scratch
+        if scratch is None:
+            return results
+        return [
+            replace(
+                result,
+                kept={
+                    name: KeptFile(scratch.write(f"kept-{number}-{at}-{name}", kept))
+                    for name, kept in result.kept.items()
+                },
+            )
+            for at, result in enumerate(results)
+        ]
 
 
-Shared = tuple[Sequence[Task], Kernels, KernelInput]
-"""What all tasks of a job share."""
-Runner = Callable[[Sequence[Task], Kernels, KernelInput], Checked]
+def run_tasks(
+    workers: Workers, tasks: Sequence[Task], kernels: Kernels, known: KernelInput
+) -> list[PartitionResult]:
+    """The results of tasks of one stage. Raises: see `Workers.map`."""
+    if not tasks:
+        return []
+    stage = Stage(name=tasks[0].stage, tasks="units", sizes=[task.rows for task in tasks])
+    work = RunTask(tuple(tasks), dict(kernels), known, workers.scratch)
+    return [result for results in workers.map(stage, work) for result in results]
 
 
 def check_tables(
@@ -117,25 +135,24 @@ def check_tables(
     if known.tenure is not None:
         acked = first_acks(columns(tables["sends"], COLUMNS), known)
         known = replace(known, tenure=known.tenure.with_acks(acked))
-    checked = here([check_partition(*each, known, kernels) for each in rows])
-    return _joined(checked, tables, known, events, checks)
+    checked = [check_partition(*each, known, kernels) for each in rows]
+    return _joined(checked, None, tables, known, events, checks)
 
 
-def check_sealed(history: History, config: RunConfig, checks: Checks, runner: Runner) -> Tally:
-    """Check a sealed run with the given runner. config: the run's.
+def check_sealed(history: History, config: RunConfig, checks: Checks, workers: Workers) -> Tally:
+    """Check a sealed run with these workers. config: the run's.
 
-    Raises: HistoryError, where a file proves damaged.
+    Raises: HistoryError, where a file proves damaged; SparkError, where the engine failed.
     """
     record = on_record(history.config)
     known = kernel_input(history.tables, record=record, config=config, events=history.events)
     kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
-    known = _fencing(history, runner, knowing(known, _shown(history, runner, known)))
-    tasks: list[Task] = [
+    known = _looked(history, workers, known)
+    tasks = [
         UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads) for unit in history.names.units
     ]
-    checked = runner(tasks, kernels, known) if tasks else here([])
-    checked = replace(checked, results=sorted(checked.results, key=lambda result: result.tp))
-    return _joined(checked, history.tables, known, history.events, checks)
+    checked = sorted(run_tasks(workers, tasks, kernels, known), key=lambda result: result.tp)
+    return _joined(checked, workers.scratch, history.tables, known, history.events, checks)
 
 
 def knowing(known: KernelInput, proven: Iterable[Array]) -> KernelInput:
@@ -143,31 +160,23 @@ def knowing(known: KernelInput, proven: Iterable[Array]) -> KernelInput:
     return replace(known, proven=distinct(np.concatenate([NO_OPS, *proven])))
 
 
-def _shown(history: History, runner: Runner, known: KernelInput) -> list[Array]:
-    """Ops of open transactions, where some unit shows one of their records."""
-    folder, repeats = storage.shared(history.run.folder), not known.on_record.recovery
+def _looked(history: History, workers: Workers, known: KernelInput) -> KernelInput:
+    """With what has to be known of all units before one can be checked."""
     ops = history.tables["ops"]
-    if not bool(((numbers(ops, "outcome") == INFO) & (numbers(ops, "txn") == 1)).any()):
-        return []
+    open_ops = bool(((numbers(ops, "outcome") == INFO) & (numbers(ops, "txn") == 1)).any())
+    if not (open_ops or known.tenure is not None):
+        return knowing(known, [])
+    folder = storage.shared(history.run.folder)
     tasks = [
-        OpenTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, repeats=repeats)
+        LookTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, open_ops=open_ops)
         for unit in history.names.units
     ]
-    return [
-        each
-        for result in runner(tasks, {}, _without_rows(known)).results
-        for each in cast(list[Array], result.parts[OPEN])
-    ]
-
-
-def _fencing(history: History, runner: Runner, known: KernelInput) -> KernelInput:
-    """With what acknowledgements tell of the holders of transactional ids."""
-    if known.tenure is None or not history.names.units:
+    parts = [result.parts for result in run_tasks(workers, tasks, {}, _without_rows(known))]
+    known = knowing(known, [each for part in parts for each in cast(list[Array], part[OPEN])])
+    if known.tenure is None:
         return known
-    folder = storage.shared(history.run.folder)
-    tasks = [AckTask(folder=folder, unit=unit.name, rows=unit.sends) for unit in history.names.units]
-    found = [cast(Array, result.parts[ACKS]) for result in runner(tasks, {}, _without_rows(known)).results]
-    return replace(known, tenure=known.tenure.with_acks(earliest(found, known)))
+    acked = earliest([cast(Array, part[ACKS]) for part in parts], known)
+    return replace(known, tenure=known.tenure.with_acks(acked))
 
 
 def _without_rows(known: KernelInput) -> KernelInput:
@@ -206,7 +215,8 @@ def check_partition(
 
 
 def _joined(
-    checked: Checked,
+    results: Sequence[PartitionResult],
+    scratch: Scratch | None,
     tables: Mapping[str, pa.Table],
     known: KernelInput,
     events: Sequence[Event],
@@ -214,7 +224,7 @@ def _joined(
 ) -> Tally:
     """Join the results of all partitions with what small tables and events say."""
     tally = Tally(cap=known.cap)
-    for result in checked.results:
+    for result in results:
         tally.rows += result.rows
         tally.acknowledged += result.acknowledged
         tally.counts += result.counts
@@ -231,8 +241,16 @@ def _joined(
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
 
     def ask(check: str, question: Callable[[object], T]) -> list[tuple[int, T]]:
-        answers = checked.ask(functools.partial(_asked, check, question))
-        return sorted((each for each in answers if each is not None), key=itemgetter(0))
+        def answer(result: PartitionResult) -> tuple[int, T]:
+            kept = result.kept[check]
+            if isinstance(kept, KeptFile):
+                assert scratch is not None
+                kept = scratch.read(kept.path)
+            return result.tp, question(kept)
+
+        asked = [result for result in results if check in result.kept]
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
+            return sorted(threads.map(answer, asked), key=itemgetter(0))
 
     run = WholeRun(tables=tables, known=known, events=events, ask=ask)
     for name, check in checks.items():
@@ -247,21 +265,6 @@ def partitions(sends: Columns, reads: Columns) -> Iterator[tuple[int, Columns, C
     no_sends, no_reads = ({name: of[name][:0] for name in of} for of in (sends, reads))
     for tp in sorted(sent.keys() | read.keys()):
         yield tp, sent.get(tp, no_sends), read.get(tp, no_reads)
-
-
-def here(results: Sequence[PartitionResult]) -> Checked:
-    """Results that are in this process, with what kernels kept."""
-
-    def ask(question: Question[T]) -> list[T]:
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
-            return list(threads.map(question, results))
-
-    return Checked(results, ask)
-
-
-def _asked(check: str, question: Callable[[object], T], result: PartitionResult) -> tuple[int, T] | None:
-    """The partition, and the answer of what the kernel of a check kept; None where it kept nothing."""
-    return (result.tp, question(result.kept[check])) if check in result.kept else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,87 +286,22 @@ class UnitTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTask:
-    """What a unit shows of open transactions. repeats: see `shown_in_unit`."""
+class LookTask:
+    """What a unit tells of transactions that others have records of, too: which open ones it shows
+    (open_ops: there are some), and when each process had its first record acknowledged."""
 
-    stage: ClassVar = "open transactions"
+    stage: ClassVar = "looking at transactions"
     folder: str
     unit: str
     rows: int
-    repeats: bool
+    open_ops: bool
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
-        """One part: ops, as arrays."""
-        found = list(shown_in_unit(Run(storage.location(self.folder)), self.unit, repeats=self.repeats))
-        yield PartitionResult(tp=-1, parts={OPEN: found})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckTask:
-    """When each process had its first record acknowledged, as far as a unit tells."""
-
-    stage: ClassVar = "holders of transactional ids"
-    folder: str
-    unit: str
-    rows: int
-
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
-        """One part: an array."""
-        run = Run(storage.location(self.folder))
-        yield PartitionResult(tp=-1, parts={ACKS: first_acks_in_unit(run, self.unit, known)})
-
-
-def in_process(
-    tasks: Sequence[Task], kernels: Kernels, known: KernelInput, watch: Watch = unwatched
-) -> Checked:
-    """Runner without Spark: some tasks at a time, for numpy and pyarrow do not hold Python's lock."""
-    stage, ended = _stage(tasks), itertools.count(1)
-    sizes = [0]
-
-    def run(task: Task) -> list[PartitionResult]:
-        found = list(task.run(kernels, known))
-        sizes.append(task.rows)
-        watch(Progress(stage=stage, tasks=next(ended), done=sum(sizes)))
-        return found
-
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
-        try:
-            return here([result for results in threads.map(run, tasks) for result in results])
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _stage(tasks: Sequence[Task]) -> Stage:
-    """A job in words."""
-    return Stage(name=tasks[0].stage, tasks="units", sizes=[task.rows for task in tasks])
-
-
-def spark_runner(session: "SparkSession", watch: Watch = unwatched) -> Runner:
-    """Runner on a Spark session: one task a unit, in the given order (largest first)."""
-
-    def run(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
-        everything: Shared = (tuple(tasks), dict(kernels), known)
-        shared = session.sparkContext.broadcast(everything)
-        results, ask = keep(session, _stage(tasks), functools.partial(_told, shared), _light, watch)
-        for result in results:
-            if isinstance(result, str):
-                raise HistoryError(result)
-        return Checked(cast(list[PartitionResult], results), cast(Asking, ask))
-
-    return run
-
-
-def _light(answer: PartitionResult | str) -> PartitionResult | str:
-    """An answer without what the kernels kept."""
-    return answer if isinstance(answer, str) else replace(answer, kept={})
-
-
-def _told(shared: "Broadcast[Shared]", number: int) -> Iterator[PartitionResult | str]:
-    """Results of one task; a damaged file becomes its error's message, not a failed job."""
-    tasks, kernels, known = shared.value
-    keep_freed()
-    try:
-        yield from tasks[number].run(kernels, known)
-    except (OSError, HistoryError) as error:
-        yield str(error)
+        """Two parts: ops, as arrays; and an array."""
+        run, repeats = Run(storage.location(self.folder)), not known.on_record.recovery
+        parts: dict[str, object] = {OPEN: []}
+        if self.open_ops:
+            parts[OPEN] = list(shown_in_unit(run, self.unit, repeats=repeats))
+        if known.tenure is not None:
+            parts[ACKS] = first_acks_in_unit(run, self.unit, known)
+        yield PartitionResult(tp=-1, parts=parts)

@@ -12,8 +12,8 @@ from checkers.importers.recording import Recording
 from checkers.importers.verifiable import VerifiableImport
 from core.config import RunConfig, run_config
 from core.errors import HistoryError, UsageError
-from history.parts import Runner
 from history.run_folder import Run, write_atomically
+from history.tasks import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ def _jsonl(recording: Recording, request: Request) -> Facts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """One format. defaults: settings of its clients, where the user gives none. read_in_tasks: does what
-    `read` does, with a runner."""
+    `read` does, with workers."""
 
     doc: str
     read: Callable[[Recording, Request], Facts]
     defaults: dict[str, Any]
-    read_in_tasks: Callable[[Recording, Sequence[Path], Runner], Facts] | None = None
+    read_in_tasks: Callable[[Recording, Sequence[Path], Workers], Facts] | None = None
 
 
 FORMATS: Final[dict[str, Format]] = {
@@ -94,18 +94,18 @@ def import_config(request: Request, settings: Mapping[str, object]) -> RunConfig
     return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
 
 
-def import_files(run: Run, config: RunConfig, request: Request, runner: Runner | None = None) -> Recording:
+def import_files(run: Run, config: RunConfig, request: Request, workers: Workers | None = None) -> Recording:
     """Write the journals and events of the files into a folder that holds only its config; `history.seal`
     then makes its tables.
 
-    runner: reads files in tasks, where the format can be read so; None = all in this process.
+    workers: read files in tasks, where the format can be read so; None = all in this process.
 
     Raises: HistoryError (a file cannot be opened, or nothing of the files can be judged), OSError.
     """
     recording = Recording(run, config)
     format_ = FORMATS[request.format]
-    if runner is not None and format_.read_in_tasks is not None:
-        facts = format_.read_in_tasks(recording, request.files, runner)
+    if workers is not None and format_.read_in_tasks is not None:
+        facts = format_.read_in_tasks(recording, request.files, workers)
     else:
         facts = format_.read(recording, request)
     if not recording.ops:

@@ -19,8 +19,8 @@ from checkers.importers.lines import LinesImport
 from checkers.importers.recording import REASONS, Recording
 from core.config import RunConfig
 from core.progress import Stage
-from history.parts import Runner
 from history.run_folder import Run
+from history.tasks import Workers
 
 RANGE_BYTES: Final = 1 << 26
 """Bytes of a range, and of the lines that a task has in memory. A packed file is one range."""
@@ -74,17 +74,17 @@ _PACK: Final = msgspec.msgpack.Encoder()
 _UNPACK: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
 
 
-def read_in_tasks(recording: Recording, files: Sequence[Path], runner: Runner) -> tuple[str, ...]:
-    """Read files into a recording, with this runner; what the first line says is on record.
+def read_in_tasks(recording: Recording, files: Sequence[Path], workers: Workers) -> tuple[str, ...]:
+    """Read files into a recording, with these workers; what the first line says is on record.
 
-    Raises: HistoryError, where a file cannot be opened; what the runner raises.
+    Raises: HistoryError, where a file cannot be opened; what the workers raise.
     """
     ranges = [one for path in files for one in _ranges(path)]
     scratch = recording.run.folder / "parts"
     scratch.mkdir()
     sizes = [one.end - one.begin if one.end >= 0 else Path(one.file).stat().st_size for one in ranges]
     splitting = Stage(name="splitting", tasks="ranges", sizes=sizes, measure="bytes")
-    splits = runner(splitting, SplitRange(ranges, str(scratch.absolute())))
+    splits = workers.map(splitting, SplitRange(ranges, str(scratch.absolute())))
     found = sorted({bucket for split in splits for bucket in split.pieces})
     folder, config = str(recording.run.folder.absolute()), recording.config
     reading = Stage(
@@ -93,7 +93,7 @@ def read_in_tasks(recording: Recording, files: Sequence[Path], runner: Runner) -
         sizes=[_size(splits, bucket) for bucket in found],
         measure="bytes",
     )
-    reads = runner(reading, ReadBucket(found, ranges, splits, folder, config))
+    reads = workers.map(reading, ReadBucket(found, ranges, splits, folder, config))
     for piece in (piece for split in splits for some in split.pieces.values() for piece in some):
         Path(piece).unlink()
     scratch.rmdir()

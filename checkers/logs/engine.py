@@ -1,28 +1,26 @@
-"""Where the rules about logs run: in this process, or one Spark task for some partitions.
+"""The rules about brokers' logs, in tasks of some partitions each.
 
-Both ways call the same functions and come to the same judgement. Spark only schedules: each worker reads the
-evidence from its files. A call that crashes names all its rules as crashed; the others run.
+Workers in other processes read the evidence from its files. A call that crashes names all its rules as
+crashed; the others run.
 """
 
 import functools
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, cast
 
-from checkers.engine.spark import scatter
 from checkers.logs.judgement import Judgement, LogRule, joined
 from checkers.logs.registry import LOCAL, WHOLE, LocalRules, WholeRules
-from core.errors import HistoryError
+from core.errors import SparkError
 from core.op import TopicPartition
-from core.progress import Stage, Watch, unwatched
+from core.progress import Stage
 from history import storage
 from history.evidence import Evidence
 from history.reader import History
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from history.tasks import Here, Workers
 
 TASK_ROWS: Final = 100_000
 """A task takes further partitions until they have this many rows."""
@@ -31,27 +29,35 @@ WEIGHED: Final = ("batches", "transaction_log", "offset_log", "group_log")
 
 Partitions = tuple[TopicPartition, ...]
 Local = Mapping[str, LocalRules]
-Runner = Callable[[Sequence[Partitions], Local], list[Judgement]]
-"""(partitions of each task, rules) -> judgements."""
 
 
 def judge_all(
     evidence: Evidence,
     history: History | None = None,
     *,
-    runner: Runner | None = None,
+    workers: Workers | None = None,
+    folder: Path | None = None,
     local: Local = LOCAL,
     whole: Mapping[str, WholeRules] = WHOLE,
 ) -> Judgement:
     """Apply all rules. Evidence without takes exercises none.
 
-    history: what the clients saw; None = it is unknown. runner: None = this process.
+    history: what the clients saw; None = it is unknown. workers: None = this process; with a scratch, they
+    read the evidence from `folder` (`Run.evidence`).
 
-    Raises: HistoryError, where a file proves damaged.
+    Raises: HistoryError, where a file proves damaged. Where the engine fails, its rules have crashed.
     """
     if not evidence.table("takes").num_rows:
         return Judgement()
-    found = (runner or in_process(evidence))(tasks(evidence), local)
+    workers, made = workers or Here(), tasks(evidence)
+    apart = workers.scratch is not None and folder is not None
+    source: Evidence | str = storage.shared(cast(Path, folder)) if apart else evidence
+    sizes = [*map(len, made)]
+    stage = Stage(name="judging", tasks="parts of the brokers' logs", sizes=sizes, measure="partitions")
+    try:
+        found = workers.map(stage, JudgePart(source, uuid.uuid4().hex, made, local))
+    except SparkError as error:
+        found = [Judgement(crashed={rule.name: str(error) for one in local.values() for rule in one.rules})]
     for name, rules in whole.items():
         found.append(_guarded(name, rules.rules, functools.partial(rules.judge, evidence, history)))
     return joined(found)
@@ -71,42 +77,19 @@ def tasks(evidence: Evidence) -> list[Partitions]:
     return [tuple(some) for some in made]
 
 
-def in_process(evidence: Evidence) -> Runner:
-    """Runner without Spark."""
+@dataclass(frozen=True, slots=True)
+class JudgePart:
+    """The judgement of one of these tasks. source: the evidence, or its folder, which each job reads."""
 
-    def run(tasks: Sequence[Partitions], local: Local) -> list[Judgement]:
-        return [one for tps in tasks for one in _judged(evidence, tps, local)]
+    source: Evidence | str
+    job: str
+    tasks: Sequence[Partitions]
+    local: Local
 
-    return run
-
-
-def spark_runner(session: "SparkSession", folder: Path, watch: Watch = unwatched) -> Runner:
-    """Runner on a Spark session: one job. folder: of the evidence (`Run.evidence`)."""
-
-    def run(tasks: Sequence[Partitions], local: Local) -> list[Judgement]:
-        job = uuid.uuid4().hex
-        work = functools.partial(_read_and_judged, storage.shared(folder), job, tuple(tasks), dict(local))
-        stage = Stage(
-            name="judging", tasks="parts of the brokers' logs", sizes=[*map(len, tasks)], measure="partitions"
-        )
-        found: list[Judgement] = []
-        for answer in scatter(session, stage, work, watch) if tasks else ():
-            if isinstance(answer, str):
-                raise HistoryError(answer)
-            found.append(answer)
-        return found
-
-    return run
-
-
-def _read_and_judged(
-    folder: str, job: str, tasks: Sequence[Partitions], local: Local, number: int
-) -> Iterator[Judgement | str]:
-    """The judgements of one task; a damaged file becomes its error's message, not a failed job."""
-    try:
-        yield joined(_judged(_evidence(folder, job), tasks[number], local))
-    except (OSError, HistoryError) as error:
-        yield str(error)
+    def __call__(self, number: int) -> Judgement:
+        """Raises: HistoryError, where a file proves damaged; OSError."""
+        held = _evidence(self.source, self.job) if isinstance(self.source, str) else self.source
+        return joined(_judged(held, self.tasks[number], self.local))
 
 
 @functools.lru_cache(maxsize=1)

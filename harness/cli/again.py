@@ -8,12 +8,13 @@ import typer
 
 from core.errors import ExitCode, InquestError, UsageError
 from core.terminal import show
-from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
+from harness.cli.verdict import Engine, EngineName, Master, checked, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run, write_atomically
 
 if TYPE_CHECKING:
     from core.config import RunConfig
     from harness.explore.shrink import ShrinkCase, Shrunk
+    from harness.judging.process import WarmJudge
     from harness.run.progress import Display
     from nemesis.types import PlannedFault
 
@@ -59,12 +60,12 @@ def replay(
     runs: Repeats = 1,
     results: Annotated[Path, typer.Option(help="Folder for the new run folders.")] = RESULTS,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
 ) -> None:
     """Repeat a run with the same faults. Of a simulated run all journals must be the same, byte by byte."""
     recorded = _recorded(run)
     if not recorded.repeatable:
-        raise typer.Exit(_made_again(recorded, runs, results, Engine(master, without_spark)))
+        raise typer.Exit(_made_again(recorded, runs, results, Engine.of(engine_name, master)))
     from harness.simulation.run_folder import differences
 
     with interruptible("the run folder is as it was"):
@@ -81,21 +82,25 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
     the worst of their exit codes."""
     from harness.compose import record
     from harness.explore.repeats import classes
+    from harness.judging.process import WarmJudge
     from harness.report.inputs import read_verdict
     from harness.run.progress import Display
 
     seen = dict.fromkeys(classes(read_verdict(recorded.run)), 0)
     codes: list[ExitCode] = []
     engine.reach()
-    while len(codes) < runs and ExitCode.INTERRUPTED not in codes:
-        display = Display()
-        display.say(f"repeat {len(codes) + 1} of {runs} of {recorded.run.name}, {len(recorded.steps)} faults")
-        with own_files(), interruptible("the recorded run is as it was"):
-            made = record(recorded.config, steps=recorded.steps, results=results, display=display)
-        with own_files(), interruptible(f"check it later: inquest check {made.run.folder}"):
-            codes.append(judge(made.run, engine, interrupted=made.interrupted))
-            there = classes(read_verdict(made.run))
-        seen = {name: count + (name in there) for name, count in seen.items()}
+    with WarmJudge(wanted=engine.spark, master=engine.master) as judge_:
+        while len(codes) < runs and ExitCode.INTERRUPTED not in codes:
+            display = Display(entered=judge_.entered)
+            faults = f"{len(recorded.steps)} faults"
+            display.say(f"repeat {len(codes) + 1} of {runs} of {recorded.run.name}, {faults}")
+            with own_files(), interruptible("the recorded run is as it was"):
+                made = record(recorded.config, steps=recorded.steps, results=results, display=display)
+            with own_files(), interruptible(f"check it later: inquest check {made.run.folder}"):
+                code = judge(made.run, engine, interrupted=made.interrupted, judge_at=judge_.socket)
+                codes.append(code)
+                there = classes(read_verdict(made.run))
+            seen = {name: count + (name in there) for name, count in seen.items()}
     for name, count in seen.items():
         show(f"{name}: the recorded run shows it, and {count} of {len(codes)} repeats")
     return min(codes, key=WORST.index)
@@ -115,11 +120,12 @@ def shrink(
     ] = 1,
     results: Annotated[Path, typer.Option(help="Folder for the new run folder.")] = RESULTS,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
 ) -> None:
     """Remove the faults and load that a finding does not need; record the smaller run."""
     import msgspec
 
+    from harness.judging.process import WarmJudge
     from harness.run.progress import Display
     from harness.soak.session import budget_seconds
 
@@ -127,19 +133,21 @@ def shrink(
         raise UsageError(f"--needed {needed}: there are no more than {runs} repeats (--runs)")
     recorded = _recorded(run)
     seconds = budget_seconds(budget or ("5m" if recorded.repeatable else "2h"))
-    engine = Engine(master, without_spark)
+    engine = Engine.of(engine_name, master)
     engine.reach()
+    judge_ = WarmJudge(wanted=engine.spark, master=engine.master)
     display = Display()
-    try:
-        work = _Shrinking(recorded, anomaly, seconds, results, display)
-        with interruptible("the recorded run is as it was"), own_files():
-            made, shrunk = work.simulated() if recorded.repeatable else work.real(runs, needed)
-            write_atomically(made.shrunk, msgspec.json.encode(shrunk))
-    finally:
-        display.close()
-    show(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
-    with own_files():
-        judge(made, engine)
+    with judge_:
+        try:
+            work = _Shrinking(recorded, anomaly, seconds, results, display, engine, judge_)
+            with interruptible("the recorded run is as it was"), own_files():
+                made, shrunk = work.simulated() if recorded.repeatable else work.real(runs, needed)
+                write_atomically(made.shrunk, msgspec.json.encode(shrunk))
+        finally:
+            display.close()
+        show(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
+        with own_files():
+            judge(made, engine, judge_at=judge_.socket)
 
 
 class _Shrinking(NamedTuple):
@@ -148,6 +156,8 @@ class _Shrinking(NamedTuple):
     budget_s: float
     results: Path
     display: "Display"
+    engine: Engine
+    judge: "WarmJudge"
 
     def simulated(self) -> "tuple[Run, Shrunk]":
         from harness.compose import record
@@ -170,7 +180,15 @@ class _Shrinking(NamedTuple):
 
         case = self._case()
         wanted = self._wanted(classes(read_verdict(self.recorded.run)))
-        repeated = RepeatedRuns(wanted, runs, needed, self.results)
+        engine, judge_ = self.engine, self.judge
+        repeated = RepeatedRuns(
+            wanted,
+            runs,
+            needed,
+            self.results,
+            judge=lambda run: checked(run, engine, judge_.socket)[0],
+            entered=judge_.entered,
+        )
         shrinker = Shrinker(wanted, self.budget_s, self.display.say, shows=repeated.fails)
         if not shrinker.fails(case):
             raise UsageError(

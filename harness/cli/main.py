@@ -25,7 +25,7 @@ from core.files import written_into
 from core.terminal import say, show
 from harness.cli import again, contract, explore, recordings, reproduce
 from harness.cli.settings import setting
-from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
+from harness.cli.verdict import Engine, EngineName, Master, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 from history.storage import location, reaching
 
@@ -107,7 +107,7 @@ def run(
         bool, Option("--fail-fast", help="End the faults on the first finding that is final (docs/early.md).")
     ] = False,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
     owner: Annotated[str, Option(hidden=True)] = "",
 ) -> None:
     """Run a workload under faults, check what the clients saw, and write a report."""
@@ -131,7 +131,10 @@ def run(
             raise UsageError("--nemesis and --schedule: each says which faults happen; give one")
         settings["nemesis"] = "schedule"
     config = run_config(settings | dict(map(setting, set_ or ())))
-    engine = Engine(master, without_spark)
+    from harness.systems import system_of
+
+    repeatable = system_of(config).repeatable
+    engine = Engine.of(engine_name, master, simulated=repeatable)
     raise typer.Exit(_run(config, schedule, results, owner, engine, fail_fast=fail_fast))
 
 
@@ -139,6 +142,7 @@ def _run(
     config: "RunConfig", schedule: Path | None, results: Path, owner: str, engine: Engine, *, fail_fast: bool
 ) -> int:
     from harness.compose import plan, read_schedule, record
+    from harness.judging.process import WarmJudge
     from harness.run.progress import Display
     from harness.systems import system_of
 
@@ -147,18 +151,20 @@ def _run(
     engine.reach()
     with written_into(results):
         results.mkdir(parents=True, exist_ok=True)
-    display = Display()
+    judge_ = WarmJudge(wanted=engine.spark, master=engine.master)
+    display = Display(entered=judge_.entered)
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
         f"preset {config.preset} · {system_of(config).title(config)} · {config.brokers} brokers · "
         f"{config.duration_s:g} s of faults"
     )
-    with own_files(), interruptible("no run was recorded"):
-        recorded = record(
-            config, steps=steps, results=results, owner=owner, fail_fast=fail_fast, display=display
-        )
-    with own_files(), interruptible(f"check it later: inquest check {recorded.run.folder}"):
-        return judge(recorded.run, engine, interrupted=recorded.interrupted)
+    with judge_:
+        with own_files(), interruptible("no run was recorded"):
+            recorded = record(
+                config, steps=steps, results=results, owner=owner, fail_fast=fail_fast, display=display
+            )
+        with own_files(), interruptible(f"check it later: inquest check {recorded.run.folder}"):
+            return judge(recorded.run, engine, interrupted=recorded.interrupted, judge_at=judge_.socket)
 
 
 @app.command()
@@ -174,7 +180,7 @@ def check(
         bool, Option("--follow", help="While it records, print what is final (docs/early.md).")
     ] = False,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
 ) -> None:
     """Check a recorded run again, or histories that another program recorded."""
     if (run is None) == (history is None):
@@ -190,7 +196,7 @@ def check(
         if follow:
             refuse_special(folder)
             _follow(folder)
-        raise typer.Exit(judge(recorded(folder), Engine(master, without_spark)))
+        raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master)))
 
 
 def _follow(folder: Path) -> None:
@@ -253,16 +259,17 @@ def soak(
         bool, Option("--fail-fast", help="End the session after the first run with an open finding.")
     ] = False,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
 ) -> None:
     """Run combinations until the time budget is used up. Resumes an interrupted session (docs/soak.md)."""
     from harness.soak.matrix import check, load
     from harness.soak.session import SoakRequest, budget_seconds
     from harness.soak.session import soak as perform
 
-    Engine(master, without_spark).reach()
+    Engine.of(engine_name, master).reach()
     options = ["--master", master] if master else []
-    options += ["--without-spark"] if without_spark else []
+    engine = Engine.of(engine_name, master)
+    options += ["--engine", engine.name]
     wanted = load(matrix)
     check(wanted)
     request = SoakRequest(
@@ -273,6 +280,8 @@ def soak(
         new=new,
         fail_fast=fail_fast,
         options=options,
+        spark=engine.spark,
+        master=master,
     )
     raise typer.Exit(perform(request))
 

@@ -13,9 +13,9 @@ from core.errors import ExitCode, UsageError
 from core.files import written_into
 from core.terminal import say, show
 from harness.cli.settings import setting
-from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
+from harness.cli.verdict import Engine as CommandEngine
+from harness.cli.verdict import EngineName, Master, interruptible, watch_of, watching
 from history.run_folder import RESULTS, Run
-from history.storage import is_there
 
 Option = typer.Option
 
@@ -42,10 +42,10 @@ def import_(
     ] = None,
     results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
     master: Master = None,
-    without_spark: WithoutSpark = False,
+    engine_name: EngineName = None,
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
-    from checkers.engine.sealing import sealing, tasks
+    from checkers.engine.engines import Engine, chosen, sealed_by
     from checkers.importers.formats import Request, import_config, import_files
     from harness.compose import as_latest, create_folder
 
@@ -55,16 +55,13 @@ def import_(
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
     with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):
-        size = sum(path.stat().st_size for path in files if is_there(path))
-        with (
-            watching() as watch,
-            tasks(size, master, without_spark=without_spark, watch=watch) as (runner, failed),
-        ):
-            recording = import_files(run, config, request, runner)
-            with sealing(run, master, without_spark=without_spark or bool(failed), watch=watch):
-                pass
-    if failed:
-        say(f"{failed}; this process imported instead")
+        engine = Engine(spark=CommandEngine.of(engine_name, master).spark, master=master)
+        with watching() as tell, chosen(engine, run.folder, watch_of(tell)) as choice:
+            workers = choice.workers
+            recording = import_files(run, config, request, workers if workers.scratch else None)
+            sealed_by(workers, run)
+    if choice.why:
+        say(f"{choice.why}; this process imported instead")
     for why in recording.reasons:
         say(f"not read: {why}")
     lost = f"; places that could not be read: {recording.refused}" if recording.refused else ""

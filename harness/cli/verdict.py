@@ -3,25 +3,30 @@
 Heavy parts (Spark, the report) are imported when they are needed.
 """
 
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from core.errors import ExitCode, HistoryError, InquestError, UsageError
-from core.progress import Progress, Watch, unwatched
+from core.programs import SUBMITTED
+from core.progress import Watch, text_of, unwatched
 from core.terminal import say, show
 from history.run_folder import Run
 
-SIZES = ((" M", 1_000_000), (" k", 1_000), ("", 0))
+if TYPE_CHECKING:
+    from history.verdict import Verdict
+
+
 WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 MASTER = re.compile(
     r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
-    r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+"
+    r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+|sc://\S+"
 )
 """What Spark takes for a master."""
 
@@ -29,7 +34,7 @@ MASTER = re.compile(
 def known_master(given: str | None) -> str | None:
     """Refuse, before anything is done, what no Spark takes. Raises: UsageError."""
     if given is not None and MASTER.fullmatch(given) is None:
-        raise UsageError(f"--master {given!r}: local[4], spark://host:7077, yarn or k8s://…")
+        raise UsageError(f"--master {given!r}: local[4], spark://host:7077, yarn, k8s://… or sc://host")
     return given
 
 
@@ -37,21 +42,50 @@ Master = Annotated[
     str | None,
     typer.Option(
         callback=known_master,
-        help="Spark master: local[4], spark://host:7077 … (default: none for histories below 300 M rows).",
+        help="Spark master: local[4], spark://host:7077, sc://host … (default: all processors here).",
     ),
 ]
-WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
+EngineName = Annotated[
+    Literal["spark", "process"] | None,
+    typer.Option("--engine", help="What seals and judges (default: $INQUEST_ENGINE, or Spark)."),
+]
+
+
+ENGINE = "INQUEST_ENGINE"
+"""Variable that says which engine seals and judges, where the command line does not."""
 
 
 class Engine(NamedTuple):
     """Where a check runs."""
 
     master: str | None = None
-    without_spark: bool = False
+    name: Literal["spark", "process"] = "spark"
+
+    @classmethod
+    def of(
+        cls, given: Literal["spark", "process"] | None, master: str | None, *, simulated: bool = False
+    ) -> "Engine":
+        """The one that the user gave; with a master, or under `spark-submit`, Spark; else what `ENGINE` says,
+        this process for a run that was simulated just now, Spark.
+
+        Raises: UsageError, where the environment names no engine.
+        """
+        if given is None and (master is not None or SUBMITTED in os.environ):
+            given = "spark"
+        said = given or os.environ.get(ENGINE) or ("process" if simulated else "spark")
+        match said:
+            case "spark" | "process":
+                return cls(master, said)
+        raise UsageError(f"{ENGINE}={said}: spark or process")
+
+    @property
+    def spark(self) -> bool:
+        """Spark, not this process."""
+        return self.name == "spark"
 
     def reach(self) -> None:
         """Before a run is made whose check needs it. Raises: SparkError, where no master answers."""
-        if self.master is not None and not self.without_spark:
+        if self.master is not None and self.spark:
             from checkers.engine.spark import reach
 
             reach(self.master)
@@ -76,43 +110,35 @@ def own_files() -> Iterator[None]:
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
-    """A watch that shows how far long work has come, where stderr is a terminal. It leaves nothing there."""
+def watching() -> Iterator[Callable[[str], None] | None]:
+    """What shows on a terminal how far long work has come, and leaves nothing there; None = no terminal."""
     if not sys.stderr.isatty():
-        yield unwatched
+        yield None
         return
     from rich.console import Console
 
     with Console(stderr=True).status("") as status:
-        yield lambda progress: status.update(said(progress))
+        yield status.update
 
 
-def said(progress: Progress) -> str:
-    """Progress in words."""
-    stage = progress.stage
-    whole = sum(stage.sizes)
-    unit, size = next((unit, size) for unit, size in SIZES if whole >= size)
-    done, of = (f"{count / size:.1f}" if size else str(count) for count in (progress.done, whole))
-    tasks = f"{progress.tasks} of {len(stage.sizes)} {stage.tasks}"
-    return f"{stage.name}: {tasks}, {done} of {of}{unit} {stage.measure}"
+def watch_of(tell: Callable[[str], None] | None) -> Watch:
+    """A watch that tells this."""
+    return unwatched if tell is None else lambda progress: tell(text_of(progress))
 
 
-def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> ExitCode:
+def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_at: str = "") -> ExitCode:
     """Check a recorded run, build its report, print the verdict line; the exit code.
+
+    judge_at: socket of a process that judges, "" = this one does.
 
     Raises: HistoryError.
     """
-    from checkers.api import check
-
-    with watching() as watch:
-        result = check(run_folder, master=engine.master, without_spark=engine.without_spark, watch=watch)
-    result.write(run_folder)  # as soon as it is there: importing the report takes longer than small checks
+    verdict, spark_failed = checked(run_folder, engine, judge_at)
     from harness import report as reports
     from harness.report.wording import faults_line, incident_lines, logs_line
 
-    verdict = result.verdict
-    if result.spark_failed:
-        say(f"{result.spark_failed}; this process checked instead")
+    if spark_failed:
+        say(f"{spark_failed}; this process checked instead")
     page = "none"
     try:
         page = str(reports.build(run_folder))
@@ -123,6 +149,28 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
         show(f"incident: {line}")
     show(f"faults: {faults_line(verdict)}")
     show(f"logs: {logs_line(verdict.logs)}")
+    show(f"judged by {verdict.engine}")
     show(f"report: {page}")
     show(f"repeat: {verdict.repro}")
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
+
+
+def checked(run_folder: Run, engine: Engine, judge_at: str = "") -> "tuple[Verdict, str]":
+    """Have a run folder judged: its verdict, which is in the folder, too; and why Spark could not be started,
+    "" = it was not asked, or ran.
+
+    Raises: what `checkers.api.check` raises.
+    """
+    with watching() as tell:
+        if judge_at and engine.spark:
+            from harness.judging.process import judged
+            from harness.report.inputs import read_verdict
+
+            failed = judged(run_folder, judge_at, tell or (lambda _: None))
+            if failed is not None:
+                return read_verdict(run_folder), failed
+        from checkers.api import check
+
+        result = check(run_folder, master=engine.master, engine=engine.name, watch=watch_of(tell))
+    result.write(run_folder)
+    return result.verdict, result.spark_failed

@@ -9,8 +9,10 @@ shows a mutant does not depend on the number of processes: those behind it do no
 
 import contextlib
 import functools
+import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +28,7 @@ from model.mutants.registry import MUTANTS
 
 SEEDS = 2**63
 PROCESSES_MOST = 1024
-TASKS_AT_A_TIME = 8
+TASKS_AT_A_TIME = 64
 """Runs of a Spark job, for each processor. More delay the progress line, fewer leave processors idle."""
 
 
@@ -178,15 +180,14 @@ def _done(
 def _on_spark(
     work: Callable[[Attempt], Trial], left: Iterator[Attempt], master: str
 ) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
-    from checkers.engine.spark import scatter, spark
+    from checkers.engine.engines import Engine, chosen
 
-    with spark(master) as session:
-        width = TASKS_AT_A_TIME * session.sparkContext.defaultParallelism
-        while some := list(islice(left, width)):
+    with tempfile.TemporaryDirectory() as folder, chosen(Engine(master=master), Path(folder)) as choice:
+        while some := list(islice(left, TASKS_AT_A_TIME)):
             stage = Stage(name="exploring", tasks="runs", sizes=[1] * len(some))
-            done = scatter(session, stage, functools.partial(_answer, work, some))
+            done = choice.workers.map(stage, functools.partial(_answer, work, some))
             yield from zip(some, done, strict=True)
 
 
-def _answer(work: Callable[[Attempt], Trial], some: list[Attempt], number: int) -> list[Trial | Undone]:
-    return [answered(work, some[number])]
+def _answer(work: Callable[[Attempt], Trial], some: list[Attempt], number: int) -> Trial | Undone:
+    return answered(work, some[number])

@@ -6,11 +6,12 @@ of its repeats show the class.
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.api import check
 from checkers.catalogue import ANOMALIES
+from core.op import Phase
 from harness.compose import record
 from harness.explore.shrink import ShrinkCase
 from harness.run.progress import Display
@@ -22,13 +23,16 @@ from history.verdict import Verdict
 class Repeats:
     """Repeats of runs, recorded into `results`; only one that showed `anomaly` stays there, the newest.
 
-    runs: most repeats of one case. needed: the number of them that must show the class.
+    runs: most repeats of one case. needed: the number of them that must show the class. judge: writes the
+    verdict into a run folder. entered: learns the phases of each repeat.
     """
 
     anomaly: str
     runs: int
     needed: int
     results: Path
+    judge: Callable[[Run], Verdict]
+    entered: Callable[[Phase], None] = lambda _: None
     kept: Run | None = None
     unknown: int = 0
     """Repeats that showed nothing and left something undecided, as where a busy machine fails the warm-up."""
@@ -51,17 +55,16 @@ class Repeats:
         return sum(self._shows(case) for _ in range(self.runs))
 
     def _shows(self, case: ShrinkCase) -> bool:
-        display = Display()
+        display = Display(entered=self.entered)
         recorded = record(case.config, steps=case.steps, results=self.results, display=display)
         run = recorded.run
         if recorded.interrupted:
             shutil.rmtree(run.folder)
             raise KeyboardInterrupt
-        result = check(run)
-        result.write(run)
-        if self.anomaly not in classes(result.verdict):
+        verdict = self.judge(run)
+        if self.anomaly not in classes(verdict):
             shutil.rmtree(run.folder)
-            self.unknown += result.valid == "unknown"
+            self.unknown += verdict.valid == "unknown"
             return False
         if self.kept is not None:
             shutil.rmtree(self.kept.folder)

@@ -316,6 +316,7 @@ class RunProgram:
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
+        self.display.entered(phase)
         self._write(ev.PhaseStarted(ns=self._now(), phase=phase))
         self.clients.enter(phase)
 

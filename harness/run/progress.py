@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from core.op import Phase
 from core.terminal import printable
 
 PLAIN_S = 5.0
@@ -14,9 +15,12 @@ PLAIN_S = 5.0
 
 
 class Display:
-    """Lasting lines and a status. Rich on a terminal, plain lines elsewhere."""
+    """Lasting lines and a status. Rich on a terminal, plain lines elsewhere. entered: learns of phases."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, entered: Callable[[Phase], None] = lambda _: None
+    ) -> None:
+        self.entered = entered
         self.console = console or Console(stderr=True, highlight=False)
         self._status: Status | None = None
         self._printed = 0.0

@@ -16,12 +16,13 @@ import signal
 import subprocess
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import resolve_name
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import msgspec
@@ -30,6 +31,7 @@ from core.config import RunConfig
 from core.errors import ExitCode
 from core.programs import environment, program
 from core.terminal import say
+from harness.judging.process import SOCKET, JudgeProcess
 from harness.processes.interrupts import Interrupts
 from harness.soak.index import page
 from harness.soak.matrix import config_of
@@ -60,6 +62,7 @@ TAIL_LINES, LINE_MOST = 3, 300
 RELEASE_S = 30.0
 """How long a run whose soak died may still write to its folder."""
 _SET_PDEATHSIG = 1
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _HIDDEN = ("GITHUB_STEP_SUMMARY",)
 """Variables that are not for single runs: the session writes one summary."""
 
@@ -68,12 +71,13 @@ _HIDDEN = ("GITHUB_STEP_SUMMARY",)
 class Performer:
     """What a session does to the world, and tests do not: its runs, the time, the index.
 
-    options: words for every `inquest run`.
+    options: words for every `inquest run`. judge: of all runs; None = each judges itself.
     """
 
     results: Path
     options: Sequence[str] = ()
     interrupts: Interrupts
+    judge: JudgeProcess | None = None
 
     @property
     def stopped(self) -> bool:
@@ -96,7 +100,11 @@ class Performer:
         mark = owner(session.name, begun)
         since = time.monotonic()
         words = [*begun.command, "--owner", mark]
-        code, late = run(words, log, bound_s(config), self.interrupts)
+        given = {}
+        if self.judge is not None:
+            self.judge.alive()
+            given[SOCKET] = self.judge.socket
+        code, late = run(words, log, bound_s(config), self.interrupts, given)
         seconds = round(time.monotonic() - since, 3)
         folder = folder_of(mark, self.results)
         if late or code < 0:
@@ -143,13 +151,21 @@ def bound_s(config: RunConfig) -> float:
     )
 
 
-def run(words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts) -> tuple[int, bool]:
+def run(
+    words: Sequence[str],
+    log: Path,
+    limit_s: float,
+    interrupts: Interrupts,
+    given: Mapping[str, str] = NOTHING,
+) -> tuple[int, bool]:
     """Run a command to its end: its exit code (negative: a signal), and whether it took too long.
 
-    log: file that gets its output. Raises: OSError, where the command cannot be started.
+    log: file that gets its output. given: variables for it.
+
+    Raises: OSError, where the command cannot be started.
     """
     with log.open("wb") as output:
-        process = _start(words, output)
+        process = _start(words, output, given)
         interrupts.first = interrupts.second = lambda: _interrupt(process)
         try:
             if interrupts.asked.is_set():  # while the process was starting
@@ -159,7 +175,7 @@ def run(words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts)
             _kill(process)
 
 
-def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str], output: IO[bytes], given: Mapping[str, str]) -> subprocess.Popen[bytes]:
     libc = ctypes.CDLL(None, use_errno=True)
     soak = os.getpid()
 
@@ -175,7 +191,7 @@ def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=die_with_the_soak,
-        env={name: value for name, value in environment().items() if name not in _HIDDEN},
+        env={**{name: value for name, value in environment().items() if name not in _HIDDEN}, **given},
     )
 
 

@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count
@@ -22,6 +22,7 @@ from core.errors import ConfigError, ExitCode, InquestError
 from core.files import written_into
 from core.secrets import shown
 from core.terminal import say
+from harness.judging.process import JudgeProcess
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs, scheduler
 from harness.soak.matrix import Matrix, canary_run, check_run, config_of
@@ -75,7 +76,7 @@ _DURATION = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?"
 class SoakRequest:
     """What the command line asks for. None: as in the session that is resumed; in a new one BUDGET_S, and
     a drawn seed. fail_fast: end after the first run with an open finding. options: words for every
-    `inquest run`."""
+    `inquest run`. spark: one process with a Spark session, on `master`, judges all runs."""
 
     results: Path
     matrix: Matrix
@@ -84,6 +85,8 @@ class SoakRequest:
     new: bool = False
     fail_fast: bool = False
     options: Sequence[str] = ()
+    spark: bool = False
+    master: str | None = None
 
 
 def ending(code: ExitCode, session: SoakSession) -> str:
@@ -103,8 +106,12 @@ def soak(request: SoakRequest) -> int:
 
     Raises: ConfigError; InquestError, where the file of the session cannot be written any more.
     """
-    with Interrupts(immediate=False) as interrupts:
-        performer = runs.Performer(results=request.results, options=request.options, interrupts=interrupts)
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts(immediate=False))
+        judge = stack.enter_context(JudgeProcess(request.master)) if request.spark else None
+        performer = runs.Performer(
+            results=request.results, options=request.options, interrupts=interrupts, judge=judge
+        )
         under_way = open_session(request, performer)
         session = under_way.session
         resumed = ", resumed" if under_way.resumed else ""

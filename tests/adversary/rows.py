@@ -130,7 +130,7 @@ def answer(recorded: Recorded) -> Said:
         config=recorded.config.model_dump(mode="json"),
         rows=recorded.tables,
     )
-    run = JudgedRun(history=history, config=recorded.config, tally=tally, seconds=0.0, spark=False)
+    run = JudgedRun(history=history, config=recorded.config, tally=tally, seconds=0.0)
     verdict = judge(run)
     return _said(verdict, findings, crashed)
 

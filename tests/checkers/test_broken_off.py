@@ -38,7 +38,7 @@ def judged(folder: Path, *events: Event, end: End = End.CRASHED, writer: int = 1
         ),
     ]
     run = write_run(folder, built.tables(), events=(STARTED, *events, RECOVERED))
-    return check_run(run, without_spark=True)
+    return check_run(run)
 
 
 @pytest.mark.parametrize("writer", [1, 9])
@@ -78,6 +78,6 @@ def test_a_run_whose_newest_lines_are_gone_is_unknown_and_not_invalid(tmp_path: 
     kept = producer.read_bytes().splitlines(keepends=True)
     producer.write_bytes(b"".join(kept[: len(kept) // 2]))
     shutil.rmtree(run.history)
-    verdict = check(run, without_spark=True).verdict
+    verdict = check(run, engine="process").verdict
     assert (verdict.exit_code, verdict.anomalies) == (2, {})
     assert any("newest lines of journals may be gone" in why for why in verdict.unknown)

@@ -1,4 +1,4 @@
-"""Which checks Spark makes: those of large histories, and those for which the user asks."""
+"""Who seals and judges: Spark, or this process where the user says so or Spark cannot be started."""
 
 import sys
 from pathlib import Path
@@ -6,82 +6,73 @@ from typing import Any
 
 import pytest
 
-from checkers import api
-from checkers.engine import sealing
-from checkers.engine.spark import SUBMITTED, spark_runs
+from checkers.api import check
+from checkers.engine import engines
+from checkers.engine.engines import Engine, chosen
+from checkers.engine.spark import spark_runs
 from core.errors import SparkError
+from core.programs import SUBMITTED
+from history.tables import TABLES
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
 from tests.history.test_parts import unsealed
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "asked"),
-    [
-        (api.SPARK_ROWS, {}, False),
-        (0, {}, True),
-        (api.SPARK_ROWS, {"master": "local[1]"}, True),
-        (0, {"without_spark": True}, False),
-        (0, {"without_spark": True, "master": "local[1]"}, False),
-    ],
-)
-def test_spark_checks_what_is_large_or_what_the_user_gives_it(
-    rows: int, options: dict[str, Any], asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refusing(*_: object, **__: object) -> Any:
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark cannot be started."""
+
+    def refusing(master: str | None) -> Any:
         raise SparkError("asked")
 
-    monkeypatch.setattr(api, "spark", refusing)
-    monkeypatch.setattr(api, "SPARK_ROWS", rows)
-    monkeypatch.setattr(api, "spark_runs", lambda: False)
-    result = api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables()), **options)
-    assert result.spark_failed == ("asked" if asked else "")
-    assert result.verdict.stats["checked by Spark"] == 0
+    monkeypatch.setattr(engines, "spark", refusing)
 
 
+@pytest.mark.usefixtures("refused")
 @pytest.mark.parametrize(
-    ("most", "options", "asked"),
+    ("options", "why"),
     [
-        (sealing.SPARK_BYTES, {}, False),
-        (0, {}, True),
-        (sealing.SPARK_BYTES, {"master": "local[1]"}, True),
-        (0, {"without_spark": True, "master": "local[1]"}, False),
+        ({}, "asked"),
+        ({"master": "local[1]"}, "asked"),
+        ({"engine": "process"}, ""),
+        ({"engine": "process", "master": "local[1]"}, ""),
     ],
 )
-def test_spark_seals_what_is_large_or_what_the_user_gives_it(
-    most: int, options: dict[str, Any], asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_spark_judges_a_run_folder_unless_the_user_says_otherwise(
+    tmp_path: Path, options: dict[str, Any], why: str
 ) -> None:
-    def refusing(*_: object, **__: object) -> Any:
-        raise SparkError("asked")
+    result = check(write_run(tmp_path / "run", simulate(3, portable=False).tables()), **options)
+    assert (result.spark_failed, result.verdict.engine) == (why, "this process")
 
-    monkeypatch.setattr(sealing, "spark", refusing)
-    monkeypatch.setattr(sealing, "SPARK_BYTES", most)
-    monkeypatch.setattr(sealing, "spark_runs", lambda: False)
+
+@pytest.mark.usefixtures("refused")
+def test_the_engine_that_judges_seals(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
-    options = {"master": None, **options}
-    with sealing.sealing(run, **options) as failed:
-        assert failed == ("asked" if asked else "")
+    assert check(run).spark_failed == "asked"
     assert run.names.exists()
-    with sealing.sealing(run, **options) as failed:
-        assert failed == ""
 
 
-def test_a_cluster_that_cannot_be_used_seals_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("refused")
+@pytest.mark.parametrize(
+    ("runs", "master", "asked"), [(False, None, ""), (True, None, "asked"), (False, "local", "asked")]
+)
+def test_tables_are_judged_here_unless_there_is_a_session(
+    monkeypatch: pytest.MonkeyPatch, runs: bool, master: str | None, asked: str
+) -> None:
+    monkeypatch.setattr("checkers.api.spark_runs", lambda: runs)
+    tables = simulate(3, portable=False).tables()
+    given = {name: tables[name] for name in TABLES}
+    assert check(given, master=master).spark_failed == asked
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_cluster_that_cannot_be_used_judges_nothing(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
-    with pytest.raises(SparkError, match="no Spark master"), sealing.sealing(run, "spark://127.0.0.1:9"):
+    with pytest.raises(SparkError, match="asked"), chosen(Engine(master="spark://127.0.0.1:9"), run.folder):
         pass
+    with pytest.raises(SparkError, match="asked"):
+        check(run, master="sc://127.0.0.1:9")
     assert not run.history.exists()
-
-
-def test_a_session_that_runs_already_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusing(*_: object, **__: object) -> Any:
-        raise SparkError("asked")
-
-    monkeypatch.setattr(api, "spark", refusing)
-    monkeypatch.setattr(api, "spark_runs", lambda: True)
-    assert (
-        api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables())).spark_failed == "asked"
-    )
 
 
 def test_spark_submit_has_started_spark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def told(
     built = Built(tps=["x", "y"], processes=processes or {1: Process(), 2: Process(slot=1)}, ops=list(ops))
     order = sorted((STARTED, *PHASES, *events), key=lambda event: event.ns)
     run = write_run(folder, built.tables(), events=(*order, RECOVERED))
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert not any(one.status == "crashed" for one in verdict.checks.values())
     return [fault.hits for fault in verdict.faults if fault.hits]
 
@@ -197,7 +197,7 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
     known = Fault(fault=0, name="f", text="", nodes=[1], begin_s=1, end_s=2, colour="red", hits=IDLE)
     busy = msgspec.structs.replace(known, hits=msgspec.structs.replace(IDLE, failed=1, nothing=False))
     run = write_run(tmp_path / "run", Built(tps=["x"], ops=[send(1, 0, 9, 9.1)]).tables(), events=(STARTED,))
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
 
     def line(*faults: Fault) -> str:
         return faults_line(msgspec.structs.replace(verdict, faults=list(faults)))
@@ -212,7 +212,7 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
 def simulated(folder: Path, **settings: Any) -> Verdict:
     config = run_config({"sut": "simulated", "seed": 3, "producers": 2, "duration_s": 12} | settings)
     made = record(config, results=folder, display=silent())
-    return check_run(made.run, without_spark=True)
+    return check_run(made.run)
 
 
 @pytest.mark.sampled(2)

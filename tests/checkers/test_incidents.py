@@ -38,7 +38,7 @@ def judged(folder: Path, *events: Event, **config: Any) -> Verdict:
     sealed = write_run(
         folder, history().tables(), settings=config, events=(STARTED, *PHASES, *events, RECOVERED, QUIESCED)
     )
-    return check_run(sealed, without_spark=True)
+    return check_run(sealed)
 
 
 def unknowns(verdict: Verdict) -> set[str]:
@@ -190,7 +190,7 @@ def test_planned_faults_of_which_none_came_prove_nothing(tmp_path: Path, planned
     folder = tmp_path / "run"
     judged(folder)
     Run(folder).schedule.write_text('{"fault":0}\n' * planned)
-    verdict = check_run(Run(folder), without_spark=True)
+    verdict = check_run(Run(folder))
     assert verdict.valid == valid
     assert ("none of the 2 planned faults came into force" in verdict.summary) is bool(planned)
 

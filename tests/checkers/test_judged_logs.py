@@ -79,7 +79,7 @@ def judged(
     run = write_run(folder, told, settings=settings, events=(STARTED, *events, RECOVERED))
     if found is not None:
         write(run.evidence, found)
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert msgspec.json.decode(run.verdict.read_bytes(), type=Verdict) == verdict
     return verdict
 
@@ -223,7 +223,7 @@ def test_evidence_that_is_not_whole_leaves_the_clients_history_to_be_judged(tmp_
     run = write_run(tmp_path / "run", history().tables())
     write(run.evidence, evidence())
     (run.evidence / "batches.parquet").write_bytes(b"PAR1")
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
     assert verdict.logs is not None
     assert verdict.logs.why.startswith("evidence is missing: ")
@@ -232,9 +232,9 @@ def test_evidence_that_is_not_whole_leaves_the_clients_history_to_be_judged(tmp_
 
 def test_evidence_that_is_not_whole_hides_no_finding_of_clients(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(10)[0].tables())
-    found = check_run(run, without_spark=True)
+    found = check_run(run)
     run.evidence.mkdir()
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert (verdict.exit_code, verdict.anomalies) == (1, found.anomalies)
     assert verdict.logs is not None
     assert verdict.logs.lacks

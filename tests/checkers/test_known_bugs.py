@@ -41,7 +41,7 @@ def judged(
         rows[0]["error"] = NAMES["error"].index(first_error)
         tables["ops"] = pa.Table.from_pylist(rows, schema=TABLES["ops"])
     tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
-    return check_run(write_run(folder, tables), without_spark=True)
+    return check_run(write_run(folder, tables))
 
 
 Rows = dict[int, list[tuple[int, int]]]
@@ -173,7 +173,7 @@ def test_copies_in_the_log_have_each_its_own_epoch(
     tp = TopicPartition("x", 0)
     rows = [batch(tp, 1, at, producer_id=id_, producer_epoch=epoch) for at, id_, epoch in copies]
     evidence.write(run.evidence, logs({"partitions": [whole(tp, 1)], "batches": rows}, [1]))
-    assert check_run(run, without_spark=True).anomalies["duplicate"].known_bug == bug
+    assert check_run(run).anomalies["duplicate"].known_bug == bug
 
 
 def test_a_transactional_producer_does_not_bump_its_epoch_alone(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def labels_of(
     tables = built.tables()
     tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
     run = write_run(folder, tables, events=(STARTED, *events, RECOVERED))
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     return {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
 
 
@@ -320,7 +320,7 @@ def test_a_request_that_a_rule_let_go_within_the_next_transaction_is_evidence(
     tables = late_end(first=Outcome.OK, slow_s=1, visible=(0,)).tables()
     tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
     run = write_run(tmp_path / "run", tables, events=(STARTED, *seen, RECOVERED))
-    bad = [a for a in check_run(run, without_spark=True).anomalies.values() if a.disallowed]
+    bad = [a for a in check_run(run).anomalies.values() if a.disallowed]
     assert [a.known_bug for a in bad] == [bug]
 
 
@@ -423,7 +423,7 @@ def test_the_log_has_the_decision_that_the_late_request_caused(
         written.append(record(at_s, state, *names))
     written.append(record(21.8, "PrepareCommit", "y-0"))
     write_evidence(run, log(*written))
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     clients = {name: found[name].known_bug for name in ("lost-write", "torn-txn")}
     assert clients == {"lost-write": bug, "torn-txn": bug}
 
@@ -491,7 +491,7 @@ def test_a_marker_that_a_rule_let_go_within_the_next_transaction_is_evidence(
     tables = late_end(first=Outcome.FAIL, slow_s=1, visible=(1,)).tables()
     tables["producers"] = pa.Table.from_pylist(epochs((1, 2)), schema=TABLES["producers"])
     run = write_run(tmp_path / "run", tables, events=(STARTED, *seen, RECOVERED))
-    bad = {name: a for name, a in check_run(run, without_spark=True).anomalies.items() if a.disallowed}
+    bad = {name: a for name, a in check_run(run).anomalies.items() if a.disallowed}
     assert set(bad) == {"lost-write", "torn-txn"}
     assert {a.known_bug for a in bad.values()} == {bug}
 
@@ -603,7 +603,7 @@ def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_tran
         ops = tables["ops"].to_pylist()
         ops[0]["error"] = 0
         tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
-    aborted = check_run(write_run(tmp_path / "run", tables), without_spark=True).anomalies["aborted-read"]
+    aborted = check_run(write_run(tmp_path / "run", tables)).anomalies["aborted-read"]
     assert (aborted.disallowed, aborted.known_bug) == (1, bug)
 
 
@@ -739,7 +739,7 @@ def hanging(
             bound.end = bound.read_to = 5
     opened = TransactionsOpen(ns=3 * S, rows=rows)
     run = write_run(folder, built.tables(), settings=settings, events=(STARTED, opened, RECOVERED))
-    return check_run(run, without_spark=True)
+    return check_run(run)
 
 
 def open_txn(
@@ -833,5 +833,5 @@ def test_a_late_record_stands_behind_the_marker_of_its_transaction(
     batches.sort(key=lambda row: int(row["base"]))
     rows = {"partitions": [whole(tp, 1)], "batches": batches, "control": control}
     evidence.write(run.evidence, logs(rows, [1]))
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)

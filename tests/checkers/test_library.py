@@ -57,7 +57,7 @@ def test_a_folder_is_judged_without_a_word_and_without_a_new_file(
     run: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(run.folder.rglob("*"))
-    result = check(str(run.folder), without_spark=True)
+    result = check(str(run.folder), engine="process")
     assert result.valid is False
     assert result.forbidden
     assert result.findings.column_names == list(FINDINGS)
@@ -76,7 +76,7 @@ def test_tables_say_what_their_folder_says(run: Run) -> None:
         turned = table.take(pa.array(rows[::-1] if name in ("ops", "sends", "reads") else rows, pa.int64()))
         wide = pa.schema([f.with_type(pa.int64()) if f.type == pa.int16() else f for f in table.schema])
         given[name] = turned.cast(wide).append_column("more", pa.nulls(table.num_rows))
-    assert said(check(given, **GIVEN, without_spark=True)) == said(check(run, without_spark=True))
+    assert said(check(given, **GIVEN, engine="process")) == said(check(run, engine="process"))
 
 
 @pytest.mark.sampled(2)
@@ -86,14 +86,14 @@ def test_data_frames_say_what_their_folder_says(run: Run) -> None:
         frames = {name: session.createDataFrame(table) for name, table in tables().items() if table.num_rows}
         result = check(frames, **GIVEN)
         assert not session.sparkContext._jsc.sc().isStopped()
-    assert result.verdict.stats["checked by Spark"] == 1
-    assert said(result) == said(check(run, without_spark=True))
+    assert result.verdict.engine.startswith("Spark ")
+    assert said(result) == said(check(run, engine="process"))
 
 
 def test_what_tables_leave_out_is_unknown() -> None:
     history = tables()
     history.pop("bounds")
-    unread = check(history, config=CONFIG, without_spark=True).verdict
+    unread = check(history, config=CONFIG, engine="process").verdict
     assert any("final reads did not reach the end" in why for why in unread.unknown)
     assert unread.checks["recovery"].status == "unknown"  # no event says that the cluster recovered
 
@@ -113,7 +113,7 @@ def test_tables_that_cannot_be_judged_are_refused_by_name(change: Any, why: str)
     history = tables()
     change(history)
     with pytest.raises(HistoryError, match=why):
-        check(history, without_spark=True)
+        check(history, engine="process")
 
 
 def row_with(table: str, name: str, value: int, row: int = 0) -> Any:
@@ -168,7 +168,7 @@ def test_values_that_cannot_be_are_refused_by_row(table: str, name: str, value: 
     history = tables()
     row_with(table, name, value)(history)
     with pytest.raises(HistoryError, match=rf"^the table \w+, row \d+: .*{why}"):
-        check(history, **GIVEN, without_spark=True)
+        check(history, **GIVEN, engine="process")
 
 
 def test_a_read_at_another_level_than_that_of_its_process_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_a_read_at_another_level_than_that_of_its_process_is_refused() -> None:
     level = history["reads"].column("isolation")[0].as_py()
     row_with("reads", "isolation", 1 - level)(history)
     with pytest.raises(HistoryError, match="is not the isolation of its process"):
-        check(history, **GIVEN, without_spark=True)
+        check(history, **GIVEN, engine="process")
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -60,7 +60,7 @@ def told(folder: Path, sent: Sequence[Sent], *events: Event, phases: bool = True
     run = write_run(
         folder, history(sent).tables(), events=(STARTED, *(PHASES if phases else ()), *events, RECOVERED)
     )
-    return check_run(run, without_spark=True).liveness
+    return check_run(run).liveness
 
 
 def progress(sent: Sequence[Sent], outcome: Outcome = Outcome.INFO) -> ServedTimes:

@@ -59,7 +59,7 @@ def judged(folder: Path, built: Built, *lines: str) -> Verdict:
     log = run.cluster / "2" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-01T00:00:00.000Z INFO something else\n" + "".join(lines))
-    return check_run(run, without_spark=True)
+    return check_run(run)
 
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -176,7 +176,7 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
 ) -> None:
     run = hanging(tmp_path / "run", claimed, coordinator)
     (run.cluster / "2" / "server.log").write_text("".join(lines))
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     label = "KAFKA-20734" if labelled else ""
     assert {verdict.anomalies[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
 

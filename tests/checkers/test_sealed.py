@@ -82,19 +82,19 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_folder_is_refused_with_one_line_that_names_the_file(tmp_path: Path, kind: str) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    assert check_run(run, without_spark=True)
+    assert check_run(run)
     run.verdict.unlink()
     damage, message = DAMAGE[kind]
     damage(run)
     with pytest.raises(HistoryError, match=re.escape(message)) as raised:
-        check_run(run, without_spark=True)
+        check_run(run)
     assert "\n" not in str(raised.value)
     assert not run.verdict.exists()
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no such run folder"):
-        check_run(Run(tmp_path / "nothing"), without_spark=True)
+        check_run(Run(tmp_path / "nothing"))
 
 
 def test_every_table_is_verified(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_every_table_is_verified(tmp_path: Path) -> None:
         path = run.table(table)
         cut(path if path.is_file() else a_file(run, table))
         with pytest.raises(HistoryError, match=table):
-            check_run(run, without_spark=True)
+            check_run(run)
 
 
 def test_a_file_that_is_no_portable_history_is_refused(tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ def test_a_unit_that_cannot_fit_in_memory_is_refused_before_it_is_read(
     needed = rows * memory.BYTES_A_ROW
     monkeypatch.setattr(memory, "CGROUP", limit := tmp_path / "memory.max")
     limit.write_text(f"{needed}\n")
-    assert check_run(run, without_spark=True)
+    assert check_run(run)
     limit.write_text("max\n")
-    assert check_run(run, without_spark=True)
+    assert check_run(run)
     run.verdict.unlink()
     limit.write_text(f"{needed - 1}\n")
     monkeypatch.setattr("checkers.engine.pipeline.read_columns", None)
     with pytest.raises(InquestError, match=r"largest unit .* million rows: its check needs about") as raised:
-        check_run(run, without_spark=True)
+        check_run(run)
     assert "\n" not in str(raised.value)
     assert not run.verdict.exists()

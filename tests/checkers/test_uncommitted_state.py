@@ -126,7 +126,7 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
     server.parent.mkdir(parents=True)
     server.write_text("".join(lines))
     write_evidence(run, logged)
-    return check_run(run, without_spark=True)
+    return check_run(run)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_the_successor_was_in_sync_or_eligible(
     (run.cluster / "2").mkdir(parents=True)
     (run.cluster / "2" / "server.log").write_text(leads(11.2, 2, 1, 78, 77, "2") + C)
     write_evidence(run, LACKS_Z, elected)
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     label = "uncommitted-state" if labelled else ""
     assert {each.known_bug for name, each in found.items() if name in ("lost-write", "torn-txn")} == {label}
 
@@ -255,7 +255,7 @@ def test_a_partition_that_the_log_does_not_name_stays_open(
     run = hanging(tmp_path / "run", claimed, coordinator)
     (run.cluster / "2" / "server.log").write_text(B + C)
     write_evidence(run, logged)
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     label = "uncommitted-state" if labelled else ""
     assert {found[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
 

@@ -60,7 +60,7 @@ def judged(
     folder: Path, tables: Mapping[str, pa.Table], settings: dict[str, Any] | None = None, *events: Event
 ) -> Verdict:
     run = write_run(folder, tables, settings=settings, events=events or (STARTED, RECOVERED))
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert msgspec.json.decode(run.verdict.read_bytes(), type=Verdict) == verdict
     return verdict
 
@@ -480,7 +480,7 @@ def test_a_crashed_check_is_named_and_the_run_unknown(
 def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:
     built, _, _ = random_history(seed)
     run = write_run(tmp_path / "run", built.tables())
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     for anomaly in verdict.anomalies.values():
         assert anomaly.count >= anomaly.disallowed >= 0
         assert anomaly.why
@@ -520,9 +520,9 @@ def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
 
 def test_the_verdict_replaces_an_older_one(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", history(read=3, end=3).tables())
-    assert not check_run(run, without_spark=True).valid
+    assert not check_run(run).valid
     write_run(tmp_path / "run", history().tables())
-    assert check_run(Run(run.folder), without_spark=True).valid is True
+    assert check_run(Run(run.folder)).valid is True
     assert b'"valid": true' in run.verdict.read_bytes()
 
 

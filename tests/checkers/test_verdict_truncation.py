@@ -97,7 +97,7 @@ def test_a_truncated_log_may_lose_parts_and_ends_of_transactions(
 ) -> None:
     events: list[Event] = [STARTED, *faults, OPENED, RECOVERED]
     run = write_run(tmp_path / "run", built.tables(), settings=settings, events=events)
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert set(verdict.anomalies) == classes
     assert {name for name, a in verdict.anomalies.items() if a.allowed} == (classes if allowed else set())
     assert verdict.exit_code in ((0, 2) if allowed else (1,))

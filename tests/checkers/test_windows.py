@@ -325,7 +325,7 @@ def lost(*gone: int, at: int = 50, start: int = 0, acks: int = -1, read: bool = 
 def allowed(folder: Path, built: Built, *events: Event, **settings: Any) -> bool:
     """Whether the lost records are permitted; all of them are found."""
     run = write_run(folder / "run", built.tables(), settings=settings, events=[STARTED, *events, RECOVERED])
-    loss = check_run(run, without_spark=True).anomalies["lost-write"]
+    loss = check_run(run).anomalies["lost-write"]
     assert loss.disallowed in (0, loss.count)
     return loss.allowed
 
@@ -390,11 +390,11 @@ def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_
 ) -> None:
     for start in (4, 5):
         run = write_run(tmp_path / f"{start}", lost(start=start).tables(), events=[STARTED, RECOVERED])
-        found = check_run(run, without_spark=True)
+        found = check_run(run)
         assert (found.exit_code, found.anomalies["lost-write"].disallowed) == (1, start)
         limit = {"topic_settings": {"retention.bytes": "100"}}
         run = write_run(tmp_path / f"limit {start}", lost(start=start).tables(), settings=limit)
-        assert check_run(run, without_spark=True).anomalies == {}
+        assert check_run(run).anomalies == {}
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_a_loss_of_power_takes_less_than_the_number_of_records_that_is_flushed(
         settings={"topic_settings": {"flush.messages": str(number)}},
         events=[STARTED, START, *events, RECOVERED],
     )
-    loss = check_run(run, without_spark=True).anomalies["lost-write"]
+    loss = check_run(run).anomalies["lost-write"]
     assert (loss.count, loss.disallowed) == (3, forbidden)
 
 

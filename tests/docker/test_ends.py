@@ -46,7 +46,7 @@ def take_disk_away(container: Container) -> None:
 
 def recorded(tmp_path: Path, phase: Phase, act: Callable[[Container], None]) -> Ended:
     """A run without faults in which `act` is called on a broker when a phase has begun."""
-    words = ["--nemesis", "none", "--duration", "12", "--rate", "50", "--without-spark", "--seed", "5"]
+    words = ["--nemesis", "none", "--duration", "12", "--rate", "50", "--engine", "process", "--seed", "5"]
     command = Inquest("run", "--results", str(tmp_path), *words, module="inquest")
     try:
         run = until(lambda: reached(tmp_path, phase), f"the phase {phase.name}")

@@ -109,7 +109,7 @@ def arguments(results: Path, *more: str) -> list[str]:
         "home_producers": 0,
         "consumers": 2,
     }
-    words = ["run", "--results", str(results), "--without-spark"]
+    words = ["run", "--results", str(results), "--engine", "process"]
     for option in ("sut memory", "seed 11", "duration 2", "nemesis none"):
         words += f"--{option}".split()
     for name, value in settings.items():

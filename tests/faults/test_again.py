@@ -12,7 +12,7 @@ from tests.faults.command import arguments, inquest, inquest_here, the_run, verd
 pytestmark = pytest.mark.faults
 
 LOSES = ("--set", 'broker_settings={"memory.bug":"lose"}')
-HERE = ("--without-spark", "--results")
+HERE = ("--engine", "process", "--results")
 TWO = """\
 {"name": "partition:isolate@leader", "at_s": 0.2, "hold_s": 0.5}
 {"name": "pause:short@random", "at_s": 0.5, "hold_s": 0.5}

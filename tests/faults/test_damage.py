@@ -49,7 +49,7 @@ def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(tm
     os.kill(command.process.pid, signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
     until(lambda: not workers_of(tmp_path), "the end of all workers")
-    ended = inquest_here("check", str(run.folder), "--without-spark")
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
     assert ended.code == 2, ended
     assert verdict(run)["valid"] == "unknown"
     assert run.report.exists()
@@ -83,7 +83,7 @@ def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> N
     os.kill(command.process.pid, signal.SIGINT)
     assert command.wait().code == 130
     assert not workers_of(tmp_path)
-    assert inquest_here("check", str(run.folder), "--without-spark").code in (0, 2)
+    assert inquest_here("check", str(run.folder), "--engine", "process").code in (0, 2)
 
 
 def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     before = verdict(run)
     run.verdict.unlink()
     run.report.unlink()
-    assert inquest_here("check", str(run.folder), "--without-spark").code == 0
+    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
     after = verdict(run)
     for found in (before, after):
         for check in found["checks"].values():
@@ -188,7 +188,7 @@ def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path
     shutil.rmtree(run.history)
     journal = run.journal / "0.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
-    assert inquest_here("check", str(run.folder), "--without-spark").code == 0
+    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_corrupt_file_is_refused_by_name(recorded: Run, tmp_path: Path, damage
     file = run.folder / damage
     content = file.read_bytes()
     file.write_bytes(b"\0garbage\n" + content[: len(content) // 2])
-    ended = inquest_here("check", str(run.folder), "--without-spark")
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
     assert ended.code == 64, ended
     assert said in ended.err
     assert "Traceback" not in ended.err
@@ -217,7 +217,7 @@ def test_a_corrupt_file_is_refused_by_name(recorded: Run, tmp_path: Path, damage
 def test_a_missing_table_is_refused_by_name(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     run.table("ops").unlink()
-    ended = inquest_here("check", str(run.folder), "--without-spark")
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
     assert ended.code == 64, ended
     assert "ops.parquet" in ended.err
 
@@ -226,6 +226,6 @@ def test_a_newer_format_is_refused(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     names = json.loads(run.names.read_text())
     run.names.write_text(json.dumps({**names, "format": 99}))
-    ended = inquest_here("check", str(run.folder), "--without-spark")
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
     assert ended.code == 64
     assert "99" in ended.err

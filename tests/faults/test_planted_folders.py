@@ -59,7 +59,7 @@ def damaged(name: str, damage: Damage) -> tuple[int, Built]:
 def checked(folder: Path, built: Built) -> tuple[int, set[str]]:
     """Exit code of `inquest check`, and the classes that it found and does not allow."""
     run: Run = write_run(folder, built.tables(), settings=SETTINGS, events=events(built))
-    ended = inquest_here("check", str(folder), "--without-spark")
+    ended = inquest_here("check", str(folder), "--engine", "process")
     assert run.verdict.exists(), ended
     listed = verdict(run)["anomalies"]
     return ended.code, {name for name, found in listed.items() if not found["allowed"]}

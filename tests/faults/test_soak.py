@@ -47,7 +47,7 @@ def soak(tmp_path: Path, *words: str, budget: str = "30m", **matrix: Any) -> Inq
     file.write_text(MATRIX.format(**values))
     return Inquest(
         "soak", "--budget", budget, "--matrix", str(file), "--results", str(tmp_path / "results"),
-        "--seed", "5", "--without-spark", *words,
+        "--seed", "5", "--engine", "process", *words,
     )  # fmt: skip
 
 

@@ -97,4 +97,4 @@ def test_after_a_killed_run_latest_leads_to_it_and_not_to_the_run_before(tmp_pat
     os.kill(command.process.pid, signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
     assert os.readlink(latest) != before
-    assert inquest("check", str(latest), "--without-spark").code == 2
+    assert inquest("check", str(latest), "--engine", "process").code == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.api import check
+from checkers.api import EngineName, check
 from core.config import run_config
 from core.session import UNAWAITED
 from history import jsonl
@@ -46,8 +46,8 @@ def write_run(
     return run
 
 
-def check_run(run: Run, *, without_spark: bool = False) -> Verdict:
+def check_run(run: Run, *, engine: EngineName = "process") -> Verdict:
     """Judge a run folder, and write into it what `inquest check` writes."""
-    result = check(run, without_spark=without_spark)
+    result = check(run, engine=engine)
     result.write(run)
     return result.verdict

@@ -17,14 +17,17 @@ from harness.simulation.run_folder import record
 from history import parts, seal
 from history.parts import seal_in_tasks
 from history.run_folder import Run, write_atomically
+from history.tasks import SIGNATURE, Here, signed
 
 T = TypeVar("T")
 
 
-def one_by_one(stage: Stage, work: Callable[[int], T]) -> list[T]:
-    """A runner in this process; what it calls and what it answers travels as between processes."""
-    there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
-    return [pickle.loads(pickle.dumps(there(number))) for number in range(len(stage.sizes))]
+class Apart(Here):
+    """In this process; what it calls and what it answers travels as between processes."""
+
+    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+        there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
+        return super().map(stage, lambda number: pickle.loads(pickle.dumps(there(number))))
 
 
 def files(run: Run) -> dict[str, bytes]:
@@ -70,7 +73,7 @@ def test_tasks_seal_to_the_same_bytes(
     here = files(copy)
     assert len(here) > 10
     shutil.rmtree(copy.history)
-    seal_in_tasks(copy, one_by_one)
+    seal_in_tasks(copy, Apart())
     assert files(copy) == here
 
 
@@ -79,7 +82,7 @@ def test_damage_leaves_nothing_half_written(copy: Run) -> None:
     content = last.read_bytes()
     last.write_bytes(content[: len(content) // 2] + b"garbage\n" + content[len(content) // 2 :])
     with pytest.raises(HistoryError, match=last.name):
-        seal_in_tasks(copy, one_by_one)
+        seal_in_tasks(copy, Apart())
     assert not copy.history.exists()
     assert not list(copy.folder.glob(".history-*"))
 
@@ -98,27 +101,28 @@ def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_
     """Another program that can write into the run folder, or into its bucket, cannot run code here."""
     stranger = pickle.dumps(Harmful(tmp_path / "ran"))
 
-    def runner(stage: Stage, work: Callable[[int], T]) -> list[T]:
-        answers = one_by_one(stage, work)
-        if isinstance(work, parts.ReadJournal):
-            part = answers[0]
-            assert isinstance(part, parts.Part)
-            path = Path(part.rows)
-            whole = path.read_bytes()
-            copied = whole[: parts.SIGNATURE] + stranger
-            for forged in (stranger, parts.signed(stranger, b"another key"), copied, whole[:10], b""):
-                path.write_bytes(forged)
-                with pytest.raises(HistoryError, match="another program wrote"):
-                    parts.unsigned(part.rows, work.key)
-            path.write_bytes(whole if mended else parts.signed(stranger, b"another key"))
-        return answers
+    class Forging(Apart):
+        def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+            answers = super().map(stage, work)
+            if isinstance(work, parts.ReadJournal):
+                part = answers[0]
+                assert isinstance(part, parts.Part)
+                path = Path(part.rows)
+                whole = path.read_bytes()
+                copied, other = whole[:SIGNATURE] + stranger, signed(stranger, b"another key")
+                for forged in (stranger, other, copied, whole[:10], b""):
+                    path.write_bytes(forged)
+                    with pytest.raises(HistoryError, match="another program wrote"):
+                        work.scratch.read(part.rows)
+                path.write_bytes(whole if mended else other)
+            return answers
 
     mended = False
     with pytest.raises(HistoryError, match="another program wrote"):
-        seal_in_tasks(copy, runner)
+        seal_in_tasks(copy, Forging())
     assert not seal.is_sealed(copy)
     mended = True
-    seal_in_tasks(copy, runner)
+    seal_in_tasks(copy, Forging())
     assert seal.is_sealed(copy)
     assert not (tmp_path / "ran").exists()
     pickle.loads(stranger)

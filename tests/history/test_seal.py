@@ -33,7 +33,7 @@ from history.reader import History, read_names
 from history.run_folder import FORMAT, Run
 from history.seal import seal
 from history.tables import CLUSTERED, OPEN, TABLES
-from tests.history.test_parts import files, one_by_one
+from tests.history.test_parts import Apart, files
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -48,7 +48,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     if run.names.exists():
         here = files(run)
         run.history.rename(tmp_path / "sealed in this process")
-        seal_in_tasks(run, one_by_one)
+        seal_in_tasks(run, Apart())
         assert files(run) == here
 
 

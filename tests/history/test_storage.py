@@ -69,7 +69,7 @@ def test_a_history_on_a_store_is_the_same_to_the_byte(store: str, tmp_path: Path
 def test_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str, tmp_path: Path) -> None:
     tables = random_history(7)[0].tables()
     there, here = write_run(location(f"{store}/run"), tables), write_run(tmp_path / "run", tables)
-    remote, local = check_run(there, without_spark=True), check_run(here, without_spark=True)
+    remote, local = check_run(there), check_run(here)
     assert remote.anomalies == local.anomalies
     assert any(one.examples for one in remote.anomalies.values())
     assert there.anomalies.read_bytes() == here.anomalies.read_bytes()
@@ -108,7 +108,7 @@ def test_a_damaged_file_on_a_store_is_named(store: str) -> None:
     damaged = next(iter(run.table("reads").glob("*.parquet")))
     scribble(damaged)
     with pytest.raises(HistoryError, match=damaged.name):
-        check_run(run, without_spark=True)
+        check_run(run)
 
 
 def test_a_store_that_refuses_is_one_sentence(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

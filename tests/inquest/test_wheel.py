@@ -74,7 +74,18 @@ def test_the_wheel_takes_one_import_name_and_holds_every_file(wheel: Path) -> No
 def test_the_installed_command_makes_the_run_that_the_repository_makes(
     installed: Path, tmp_path: Path
 ) -> None:
-    chosen = ["--sut", "simulated", "--seed", "3", "--duration", "3", "--set", "rate=20", "--without-spark"]
+    chosen = [
+        "--sut",
+        "simulated",
+        "--seed",
+        "3",
+        "--duration",
+        "3",
+        "--set",
+        "rate=20",
+        "--engine",
+        "process",
+    ]
     out = inquest(installed, tmp_path, "run", *chosen)
     assert out.startswith("VALID: ")
     (folder,) = (tmp_path / "results").glob("*-3-*")
@@ -82,7 +93,7 @@ def test_the_installed_command_makes_the_run_that_the_repository_makes(
     here = record(config, results=tmp_path / "here", display=Display()).run
     for journal in sorted(here.journal.iterdir()):
         assert (folder / "journal" / journal.name).read_bytes() == journal.read_bytes()
-    assert inquest(installed, tmp_path, "check", "results/latest", "--without-spark").startswith("VALID: ")
+    assert inquest(installed, tmp_path, "check", "results/latest").startswith("VALID: ")
     assert inquest(installed, tmp_path, "report", "results/latest").strip().endswith("report.html")
 
 

@@ -15,7 +15,7 @@ import msgspec
 from checkers.api import Result, check
 from history.run_folder import Run
 
-OF_THE_CHECK: Final = ("seconds to check", "checked by Spark")
+OF_THE_CHECK: Final = ("seconds to check",)
 """Counts of a verdict that say how it was made, not what it found."""
 
 
@@ -33,6 +33,7 @@ def comparable(result: Result) -> dict[str, Any]:
     """A verdict without what says how it was made, and how long that took."""
     verdict: dict[str, Any] = msgspec.to_builtins(result.verdict)
     verdict["stats"] = {name: n for name, n in verdict["stats"].items() if name not in OF_THE_CHECK}
+    del verdict["engine"]
     for one in (*verdict["checks"].values(), *filter(None, [verdict["logs"]])):
         del one["seconds"]
     return verdict
@@ -40,9 +41,10 @@ def comparable(result: Result) -> dict[str, Any]:
 
 def differences(run: Run, master: str) -> list[str]:
     """What a cluster says of a run, and this process does not; sentences. Raises: as `checkers.api.check`."""
-    here, there = check(run, without_spark=True), check(run, master=master)
+    here, there = check(run, engine="process"), check(run, master=master)
     found = [f"Spark did not judge: {there.spark_failed}"] if there.spark_failed else []
-    if here.verdict.stats["checked by Spark"] or not there.verdict.stats["checked by Spark"]:
+    engines = here.verdict.engine, there.verdict.engine
+    if engines[0] != "this process" or not engines[1].startswith("Spark "):
         found.append("not one of them was judged by this process, and the other by Spark")
     ours, theirs = comparable(here), comparable(there)
     found += [

@@ -57,17 +57,19 @@ def inquest(
 
 SAYS_WHERE = """
 import sys
-from checkers.engine.spark import ONE, scatter, spark
+import pyarrow
+from checkers.engine.spark import spark
 from harness.cli.verdict import Engine, judge
 from history.seal import sealed
 from history.storage import location
 
-def where(number):
+def where(batches):
     import checkers.engine.pipeline as imported
-    return [imported.__file__]
+    for _ in batches:
+        yield pyarrow.record_batch([[imported.__file__]], names=["file"])
 
 with spark(sys.argv[1]) as session:
-    print(scatter(session, ONE, where)[0])
+    print(session.range(1).mapInArrow(where, "file string").first().file)
     judge(sealed(location(sys.argv[2])), Engine(sys.argv[1]))
 """
 
@@ -90,10 +92,11 @@ def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
     assert ended.returncode == 0, ended.stderr
     first = ended.stdout.splitlines()[0]
     assert re.match(r"(\./|/.*/work.*/)inquest-\w+\.zip/", first), first
-    local = inquest("check", str(here.folder), "--without-spark")
+    local = inquest("check", str(here.folder), "--engine", "process")
     assert there.anomalies.read_bytes() == here.anomalies.read_bytes()
     verdicts = [json.loads(run.verdict.read_bytes()) for run in (there, here)]
-    assert [verdict["stats"]["checked by Spark"] for verdict in verdicts] == [1, 0]
+    assert verdicts[0]["engine"].startswith("Spark ")
+    assert verdicts[1]["engine"] == "this process"
     assert verdicts[0]["anomalies"] == verdicts[1]["anomalies"]
     assert verdicts[0]["anomalies"]
     assert verdicts[0]["exit_code"] == local.returncode
@@ -118,7 +121,7 @@ def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Pla
     )  # fmt: skip
     assert there.verdict.exists(), ended.stderr
     verdict = json.loads(there.verdict.read_bytes())
-    assert verdict["stats"]["checked by Spark"] == 1
+    assert verdict["engine"].startswith("Spark ")
     assert ended.returncode == verdict["exit_code"], ended.stderr
     assert there.report.exists()
 

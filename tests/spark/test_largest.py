@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.api import Result, check
+from checkers.api import EngineName, Result, check
 from history.run_folder import Run
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -20,20 +20,21 @@ MASTER = "spark://127.0.0.1:1"
 def judged(folder: Path, seed: int) -> Run:
     """A run folder with a history and its verdict."""
     run = write_run(folder, random_history(seed)[0].tables())
-    check(run, without_spark=True).write(run)
+    check(run, engine="process").write(run)
     return run
 
 
 def by_spark(result: Result, **others: Any) -> Result:
     """The same, as if Spark had judged. others: fields of the verdict that are not the same."""
-    stats = {**result.verdict.stats, "checked by Spark": 1, "seconds to check": 99.0}
-    return replace(result, verdict=msgspec.structs.replace(result.verdict, stats=stats, **others))
+    stats = {**result.verdict.stats, "seconds to check": 99.0}
+    verdict = msgspec.structs.replace(result.verdict, stats=stats, engine="Spark 4.3.0, …", **others)
+    return replace(result, verdict=verdict)
 
 
 def compared(run: Run, there: Result, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    def one(run: Run, *, master: str | None = None, without_spark: bool = False) -> Result:
-        assert (master == MASTER) is not without_spark
-        return there if master else check(run, without_spark=without_spark)
+    def one(run: Run, *, master: str | None = None, engine: EngineName = "spark") -> Result:
+        assert (master == MASTER) is (engine == "spark")
+        return there if master else check(run, engine=engine)
 
     monkeypatch.setattr(largest, "check", one)
     return largest.differences(run, MASTER)
@@ -41,12 +42,12 @@ def compared(run: Run, there: Result, monkeypatch: pytest.MonkeyPatch) -> list[s
 
 def test_two_checks_that_say_the_same_do_not_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged(tmp_path / "run", SEED)
-    assert compared(run, by_spark(check(run, without_spark=True)), monkeypatch) == []
+    assert compared(run, by_spark(check(run, engine="process")), monkeypatch) == []
 
 
 def test_a_difference_is_found_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged(tmp_path / "run", SEED)
-    here = check(run, without_spark=True)
+    here = check(run, engine="process")
     assert here.findings.num_rows
     (said,) = compared(run, by_spark(here, summary="another"), monkeypatch)
     assert said.startswith("summary: ")

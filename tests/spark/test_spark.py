@@ -1,6 +1,9 @@
 """The checker on Spark: the same answers as in this process, damage and crashes told the same way."""
 
+import functools
+import operator
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,22 +18,25 @@ from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import ServedTimes
 from checkers.engine.check import Tally
+from checkers.engine.engines import Engine, chosen
 from checkers.engine.findings import Kind
-from checkers.engine.pipeline import in_process, kernels_of, spark_runner
-from checkers.engine.spark import ONE, runner, spark
+from checkers.engine.pipeline import kernels_of
+from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
 from core.op import Outcome
-from core.progress import Progress
+from core.progress import Progress, Stage
 from history import seal
 from history.parts import seal_in_tasks
 from history.reader import load
 from history.run_folder import Run
+from history.tasks import Workers
 from tests.checkers.test_sealed import a_file, scribble
 from tests.histories.built import Built, Op, Read, Send
 from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
 from tests.history.test_parts import files, unsealed
 
+ONE = Stage(name="trying", tasks="tasks", sizes=[1])
 KERNELS = kernels_of(CHECKS)
 
 pytestmark = pytest.mark.spark
@@ -38,8 +44,14 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
-    with spark("local[2]", archive=False) as made:
+    with spark("local[2]") as made:
         yield made
+
+
+@pytest.fixture
+def workers(session: Any, tmp_path: Path) -> Iterator[Workers]:
+    with chosen(Engine(), tmp_path) as choice:
+        yield choice.workers
 
 
 @pytest.fixture
@@ -56,14 +68,14 @@ def told(tally: Tally) -> Any:
 
 @pytest.mark.sampled(6)
 @pytest.mark.usefixtures("many_units")
-def test_spark_and_this_process_come_to_the_same(session: Any, tmp_path: Path) -> None:
+def test_spark_and_this_process_come_to_the_same(workers: Workers, tmp_path: Path) -> None:
     found = 0
     for seed in [n for n in range(1, 30) if n % 3]:
         sealed = load(write_run(tmp_path / str(seed), random_history(seed)[0].tables()))
         assert len(sealed.names.units) > 1
-        here = check_history(sealed, in_process)
+        here = check_history(sealed)
         found += sum(here.counts.values())
-        assert told(check_history(sealed, spark_runner(session))) == told(here)
+        assert told(check_history(sealed, workers)) == told(here)
     assert found > 100
 
 
@@ -72,12 +84,12 @@ def test_workers_import_nothing_from_the_current_folder(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('a module of the current folder ran')\n")
     monkeypatch.chdir(tmp_path)
-    with spark("local[1]", archive=False) as session:
-        assert session.sparkContext.parallelize([3], 1).map(abs).collect() == [3]
+    with chosen(Engine(master="local[1]"), tmp_path) as choice:
+        assert choice.workers.map(ONE, abs) == [0]
 
 
 @pytest.mark.usefixtures("many_units")
-def test_what_one_unit_proves_another_is_checked_with(session: Any, tmp_path: Path) -> None:
+def test_what_one_unit_proves_another_is_checked_with(workers: Workers, tmp_path: Path) -> None:
     """An indeterminate transaction, seen in y, was acknowledged in x where another record stands."""
     built = Built(tps=["x", "y"])
     txn = Op(process=1, f="txn", invoke=1, complete=2, outcome=Outcome.INFO, txn=True)
@@ -86,17 +98,20 @@ def test_what_one_unit_proves_another_is_checked_with(session: Any, tmp_path: Pa
     read = Op(process=3, f="poll", invoke=5, complete=6, mops=[Read(tp=1, offset=5, value=1)])
     built.ops = [txn, other, read]
     sealed = load(write_run(tmp_path / "run", built.tables()))
-    tally = check_history(sealed, spark_runner(session))
+    tally = check_history(sealed, workers)
     assert tally.counts[Kind("inconsistent-offsets", Contradiction.ACK_ALL)] == 1
-    assert told(tally) == told(check_history(sealed, in_process))
+    assert told(tally) == told(check_history(sealed))
 
 
 @pytest.mark.usefixtures("many_units")
 def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
-    by_spark, here = check_run(run), check_run(run, without_spark=True)
-    assert by_spark.stats["checked by Spark"] == 1
-    assert here.stats["checked by Spark"] == 0
+    by_spark, here = check_run(run, engine="spark"), check_run(run)
+    many = len(load(run).names.units)
+    assert re.fullmatch(
+        rf"Spark 4\.\d\.\d, local\[2\], ({many}|{2 * many}|{3 * many}) tasks", by_spark.engine
+    )
+    assert here.engine == "this process"
     assert by_spark.anomalies == here.anomalies
     assert (by_spark.exit_code, by_spark.unknown) == (here.exit_code, here.unknown)
 
@@ -108,7 +123,8 @@ def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_pat
     here = files(run)
     shutil.rmtree(run.history)
     seen: list[Progress] = []
-    seal_in_tasks(run, runner(session, seen.append))
+    with chosen(Engine(), tmp_path, seen.append) as choice:
+        seal_in_tasks(run, choice.workers)
     assert files(run) == here
     ended = {each.stage.name: each for each in seen}
     assert list(ended) == ["reading", "sealing"]
@@ -126,12 +142,9 @@ def test_a_journal_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_
     assert not run.history.exists()
 
 
-def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(session: Any) -> None:
-    def crashing(number: int) -> int:
-        raise ZeroDivisionError("planted")
-
-    with pytest.raises(SparkError, match="starting executors failed: ZeroDivisionError: planted"):
-        runner(session)(ONE, crashing)
+def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(workers: Workers) -> None:
+    with pytest.raises(SparkError, match="trying tasks failed: ZeroDivisionError"):
+        workers.map(ONE, functools.partial(operator.floordiv, 1))
 
 
 @pytest.mark.usefixtures("many_units")
@@ -139,13 +152,12 @@ def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(session: Any) -
 def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark: bool) -> None:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
     seen: list[Progress] = []
-    check(run, without_spark=not by_spark, watch=seen.append)
+    check(run, engine="spark" if by_spark else "process", watch=seen.append)
     stages = {each.stage.name: [one for one in seen if one.stage.name == each.stage.name] for each in seen}
-    assert list(stages) == ["open transactions", "holders of transactional ids", "checking"]
+    assert list(stages) == ["looking at transactions", "checking"]
     units = load(run).names.units
-    sends, reads = sum(unit.sends for unit in units), sum(unit.reads for unit in units)
-    for name, told in stages.items():
-        rows = sends if name == "holders of transactional ids" else sends + reads
+    rows = sum(unit.sends + unit.reads for unit in units)
+    for told in stages.values():
         assert (told[-1].tasks, told[-1].done) == (len(units), rows)
         assert [each.done for each in told] == sorted(each.done for each in told)
 
@@ -155,7 +167,7 @@ def test_a_file_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_pat
     damaged = a_file(run, "reads")
     scribble(damaged)
     with pytest.raises(HistoryError, match=damaged.name):
-        check_run(run)
+        check_run(run, engine="spark")
     assert not run.verdict.exists()
 
 
@@ -167,31 +179,18 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     def failing(*_: Any) -> Any:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("checkers.engine.pipeline.keep", failing)
-    verdict = check_run(run)
+    monkeypatch.setattr("checkers.engine.spark_workers.SparkWorkers.map", failing)
+    verdict = check_run(run, engine="spark")
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert {c.status for c in verdict.checks.values()} == {"crashed"}
     assert "planted" in verdict.checks["durability"].why
 
 
-def test_a_history_sealed_anew_is_not_confused_with_the_old_one(session: Any, tmp_path: Path) -> None:
+def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers, tmp_path: Path) -> None:
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
         sealed = load(Run(run.folder))
-        assert told(check_history(sealed, spark_runner(session))) == told(check_history(sealed, in_process))
-
-
-def test_without_java_the_check_runs_in_this_process_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object, **__: object) -> Any:
-        raise SparkError("no Java")
-
-    monkeypatch.setattr("checkers.api.spark", missing)
-    run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    result = check(run, master="local[1]")
-    assert result.verdict.stats["checked by Spark"] == 0
-    assert result.spark_failed == "no Java"
+        assert told(check_history(sealed, workers)) == told(check_history(sealed))
 
 
 def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
@@ -222,37 +221,37 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     program = (
         "from checkers.engine.spark import spark\nimport pathlib, sys\n"
         "with spark('local[1]') as session:\n"
-        "    jvm = session.sparkContext._gateway.proc.pid\n"
-        "    print(pathlib.Path(f'/proc/{jvm}/maps').read_text())"
+        "    from checkers.engine.spark import _JVM\n"
+        "    print(pathlib.Path(f'/proc/{_JVM.gateway.proc.pid}/maps').read_text())"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert str(archive) in ended.stdout
-    whole = archive.stat().st_size
     os.truncate(archive, 3_000_000)  # a JVM that maps it crashes
     program = "from checkers.engine.spark import spark\nwith spark('local[1]'): print('started')"
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert (ended.stdout, "shared archive" in ended.stderr) == ("started\n", False)
-    assert archive.stat().st_size > whole / 2
+    assert not archive.exists()  # the next `make setup` makes it again
 
 
 KILLS_THE_JVM = """
 import sys
 from pathlib import Path
 from checkers import api
-from checkers.engine import pipeline
+from checkers.engine.spark import _JVM
+from checkers.engine.spark_workers import SparkWorkers
 from history.run_folder import Run
 
-def killing(session, watch):
-    def run(*given):
-        session.sparkContext._gateway.proc.kill()
-        return pipeline.spark_runner(session, watch)(*given)
-    return run
+whole = SparkWorkers.map
 
-api.spark_runner = killing
+def killing(workers, stage, work):
+    _JVM.gateway.proc.kill()
+    return whole(workers, stage, work)
+
+SparkWorkers.map = killing
 result = api.check(Run(Path(sys.argv[1])), master="local[2]")
 result.write(Run(Path(sys.argv[1])))
 verdict = result.verdict

@@ -166,7 +166,7 @@ def test_a_huge_line_is_named_and_the_others_are_read(
 def test_the_undamaged_recording_is_valid(tmp_path: Path, format: str) -> None:
     run, recording = imported(tmp_path, format, *SEEDS[format], from_start=format == "verifiable")
     assert recording.reasons == []
-    assert check_run(run, without_spark=True).valid is True
+    assert check_run(run).valid is True
 
 
 @pytest.mark.parametrize("format", SEEDS)

@@ -71,7 +71,7 @@ def test_lines_that_contradict_are_named_and_never_valid(tmp_path: Path, name: s
     run, recording = imported(tmp_path, "jsonl", text(KNOWN, *clean, *bad))
     assert recording.refused == 1
     assert said in recording.reasons[0]
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert verdict.valid == "unknown"
 
 
@@ -223,7 +223,7 @@ def test_polls_whose_records_are_not_all_there(tmp_path: Path, name: str) -> Non
     run, recording = imported(tmp_path, "verifiable", PRODUCED, consumer(*events), from_start=True)
     assert recording.refused == 1
     assert said in recording.reasons[0]
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert (found(verdict), verdict.valid) == ([], "unknown")
 
 
@@ -240,7 +240,7 @@ def test_polls_whose_records_are_not_all_there(tmp_path: Path, name: str) -> Non
 def test_polls_whose_records_are_all_there(tmp_path: Path, events: tuple[Any, ...]) -> None:
     run, recording = imported(tmp_path, "verifiable", PRODUCED, consumer(*events), from_start=True)
     assert recording.reasons == []
-    assert found(check_run(run, without_spark=True)) == []
+    assert found(check_run(run)) == []
 
 
 def test_a_damaged_record_within_a_poll_is_no_skip(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_damaged_record_within_a_poll_is_no_skip(tmp_path: Path) -> None:
     lines[3] = lines[3][:-9]
     run, recording = imported(tmp_path, "verifiable", PRODUCED, "\n".join(lines), from_start=True)
     assert recording.refused == 2  # the line, and the poll that says that it is missing
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert (found(verdict), verdict.valid) == ([], "unknown")
     assert verdict.anomalies["int-poll-skip"].allowed
 

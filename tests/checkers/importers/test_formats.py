@@ -21,7 +21,7 @@ from tests.histories.folders import check_run
 
 def verdict_of(tmp_path: Path, format: str, *contents: str | bytes, **options: bool) -> Verdict:
     run, _ = imported(tmp_path, format, *contents, **options)
-    return check_run(run, without_spark=True)
+    return check_run(run)
 
 
 def found(verdict: Verdict) -> list[str]:
@@ -118,7 +118,7 @@ def test_a_line_that_cannot_be_read_leaves_the_verdict_unknown(tmp_path: Path) -
     assert "line 2: the form does not end" in recording.reasons[0]
     assert "never completed" in recording.reasons[1]
     assert recording.refused == 2
-    verdict = check_run(run, without_spark=True)
+    verdict = check_run(run)
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert "line 2" in verdict.unknown[0]
 

@@ -14,7 +14,7 @@ from history.events import decode
 from history.run_folder import Run
 from history.seal import seal
 from tests.checkers.importers import folder
-from tests.history.test_parts import files, one_by_one
+from tests.history.test_parts import Apart, files
 
 (SEED,) = SEEDS["jsonl"]
 
@@ -41,7 +41,7 @@ def outcome(run: Run, contents: list[bytes], *, in_tasks: bool) -> object:
         paths[-1].write_bytes(content)
     request = Request(format="jsonl", files=paths)
     try:
-        recording = import_files(run, import_config(request, {}), request, one_by_one if in_tasks else None)
+        recording = import_files(run, import_config(request, {}), request, Apart() if in_tasks else None)
     except HistoryError as error:
         return str(error)
     seal(run)

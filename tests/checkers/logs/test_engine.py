@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.engine.spark import spark
-from checkers.logs.engine import judge_all, spark_runner, tasks
+from checkers.engine.engines import Engine, chosen
+from checkers.logs.engine import judge_all, tasks
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.registry import LocalRules, WholeRules
 from core.errors import HistoryError
@@ -95,13 +95,12 @@ def test_rows_of_a_partition_that_do_not_stand_together_are_refused() -> None:
 def test_spark_comes_to_the_same_judgement(tmp_path: Path) -> None:
     write(tmp_path, TABLES)
     here = judge_all(Evidence(TABLES), local=LOCAL, whole={})
-    with spark("local[1]") as session:
-        there = judge_all(
-            Evidence.load(tmp_path), local=LOCAL, whole={}, runner=spark_runner(session, tmp_path)
-        )
+    with chosen(Engine(master="local[1]"), tmp_path) as choice:
+        workers = choice.workers
+        there = judge_all(Evidence.load(tmp_path), local=LOCAL, whole={}, workers=workers, folder=tmp_path)
         (tmp_path / "batches.parquet").write_bytes(b"damaged")
         with pytest.raises(HistoryError, match=r"batches\.parquet"):
-            judge_all(Evidence(TABLES), local=LOCAL, whole={}, runner=spark_runner(session, tmp_path))
+            judge_all(Evidence(TABLES), local=LOCAL, whole={}, workers=workers, folder=tmp_path)
     assert there.findings == here.findings
     assert there.counts == here.counts
     assert there.asked == here.asked

@@ -253,7 +253,7 @@ def test_a_bad_line_of_a_recording(tmp_path: Path, name: str) -> None:
     bad = LINES[name]
     content = (RECORDINGS / "lines.jsonl").read_text().rstrip() + "\n"
     path.write_text(content + (bad if isinstance(bad, str) else json.dumps(bad)) + "\n")
-    ended = command("import", "jsonl", path, "--results", results, "--without-spark")
+    ended = command("import", "jsonl", path, "--results", results, "--engine", "process")
     number = content.count("\n") + 1
     one_line(ended, code=2, said=[f"not read: {path}: line {number}: "])
-    assert command("check", results / "latest", "--without-spark").code == 2
+    assert command("check", results / "latest", "--engine", "process").code == 2

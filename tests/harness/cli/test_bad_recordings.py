@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
     words = ["--sut", "simulated", "--nemesis", "kill", "--duration", "1", "--seed", "3", "--rate", "20"]
     for setting in ("partitions=3", "producers=2", "home_producers=0", "consumers=1"):
         words += ["--set", setting]
-    ended = command("run", *words, "--results", results, "--without-spark")
+    ended = command("run", *words, "--results", results, "--engine", "process")
     assert ended.code == 0, ended
     return Run((results / "latest").resolve())
 
@@ -124,7 +124,6 @@ NAMES = {
     "is a link": Case(linked("history/names.json", "/etc/hostname"), ("names.json", "a link")),
     "no format": Case(names(format=None), ("names.json", "format")),
     "a newer format": Case(names(format=99), ("99", "newer")),
-    "an older format": Case(names(format=1), ("older",)),
     "names are numbers": Case(names(f=[1, 2]), ("names.json",)),
     "a unit elsewhere": Case(unit(name="../../../etc/passwd"), ("names.json", "passwd")),
     "a unit of an absolute path": Case(unit(name="/etc/passwd"), ("names.json",)),
@@ -242,7 +241,7 @@ def test_a_damaged_run_folder(run: Run, name: str) -> None:
         shutil.rmtree(run.history)
     run.verdict.unlink()
     case.damage(run)
-    ended = command("check", run.folder, "--without-spark")
+    ended = command("check", run.folder, "--engine", "process")
     if case.code == 64:
         one_line(ended, code=64, said=case.said)
         assert not run.verdict.exists()
@@ -257,7 +256,7 @@ def test_a_damaged_run_folder(run: Run, name: str) -> None:
 def test_the_undamaged_run_is_valid(run: Run, unsealed: bool) -> None:
     if unsealed:
         shutil.rmtree(run.history)
-    assert command("check", run.folder, "--without-spark").code == 0
+    assert command("check", run.folder, "--engine", "process").code == 0
 
 
 WHERE: dict[str, tuple[list[str], str]] = {
@@ -377,7 +376,7 @@ def test_an_export_that_cannot_be_written(run: Run, tmp_path: Path, name: str, t
 )
 def test_a_run_that_is_followed(run: Run, damage: Damage, said: str) -> None:
     damage(run)
-    refused(["check", run.folder, "--follow", "--without-spark"], said=[said])
+    refused(["check", run.folder, "--follow", "--engine", "process"], said=[said])
 
 
 @pytest.mark.parametrize("name", ["none", LONG])

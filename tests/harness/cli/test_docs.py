@@ -98,7 +98,7 @@ def test_two_files_add_a_workload_and_two_a_nemesis(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    chosen = "--set sut=simulated --workload pairs --nemesis blink --duration 5 --without-spark"
+    chosen = "--set sut=simulated --workload pairs --nemesis blink --duration 5 --engine process"
     out = python("harness.cli.main", "run", *chosen.split())
     assert out.startswith("VALID: no forbidden anomaly in ")
     python("pytest", "-q", "-p", "no:cacheprovider", "tests/test_rooms.py")

@@ -40,7 +40,7 @@ FULL = "No space left on device"
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = record(run_config(SMALL), results=tmp_path_factory.mktemp("recorded"), display=silent()).run
-    assert command("check", str(made.folder), "--without-spark").code == 0
+    assert command("check", str(made.folder), "--engine", "process").code == 0
     return made
 
 
@@ -67,14 +67,14 @@ def test_a_full_disk(here: Path, monkeypatch: pytest.MonkeyPatch, words: list[st
     (line,) = [line for line in ended.err.splitlines() if line.startswith("inquest: ")]
     assert FULL in line
     assert not list(here.glob("made/*-*/config.json"))
-    again = command("check", "run", "--without-spark")
+    again = command("check", "run", "--engine", "process")
     assert (again.code, again.err) == (0, "")
 
 
 @pytest.mark.usefixtures("here")
 def test_a_verdict_stands_without_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.report.write_atomically", full)
-    ended = command("check", "run", "--without-spark")
+    ended = command("check", "run", "--engine", "process")
     assert (ended.code, ended.err) == (0, f"inquest: no report: [Errno 28] {FULL}\n")
     assert "report: none" in ended.out
 

@@ -54,6 +54,6 @@ def test_a_check_needs_no_pandas(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", simulate(3, portable=False).tables()).folder
     code = "import sys; from harness.cli.main import app; app(sys.argv[1:], standalone_mode=False)"
     code += "; print('pandas' in sys.modules)"
-    command = [sys.executable, "-c", code, "check", str(run), "--without-spark"]
+    command = [sys.executable, "-c", code, "check", str(run), "--engine", "process"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert said.splitlines()[-1] == "False"

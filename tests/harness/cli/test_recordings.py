@@ -23,7 +23,7 @@ def test_a_recording_is_imported_judged_and_exported(
     results = tmp_path / "results"
     assert inquest("import", "jepsen", RECORDINGS / "jepsen.edn", "--results", results) == 0
     latest = results / "latest"
-    assert inquest("check", latest, "--without-spark") == 0
+    assert inquest("check", latest, "--engine", "process") == 0
     said = capsys.readouterr().out
     assert "imported: 4 ops of 2 processes" in said
     assert "VALID: no forbidden anomaly in 4 ops" in said
@@ -39,7 +39,7 @@ def test_a_recording_is_imported_judged_and_exported(
 @pytest.mark.spark
 def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = []
-    for name, options in (("here", ["--without-spark"]), ("spark", ["--master", "local[2]"])):
+    for name, options in (("here", ["--engine", "process"]), ("spark", ["--master", "local[2]"])):
         results = tmp_path / name
         assert inquest("import", "jsonl", RECORDINGS / "lines.jsonl", "--results", results, *options) == 0
         said = capsys.readouterr()
@@ -56,7 +56,7 @@ def test_damage_ends_with_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[
     damaged.write_bytes((RECORDINGS / "jepsen.edn").read_bytes() + b"{:index\n")
     assert inquest("import", "jepsen", damaged, "--results", tmp_path / "results") == 2
     assert f"not read: {damaged}: line 10" in capsys.readouterr().err
-    assert inquest("check", tmp_path / "results" / "latest", "--without-spark") == 2
+    assert inquest("check", tmp_path / "results" / "latest", "--engine", "process") == 2
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from core.progress import Progress, Stage
-from harness.cli.verdict import said
+from core.progress import Progress, Stage, text_of
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
 
 
 def checked(run: Path, stderr: int) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "harness.cli.main", "check", str(run), "--without-spark"]
+    command = [sys.executable, "-m", "harness.cli.main", "check", str(run), "--engine", "process"]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, env={**os.environ, "TERM": "xterm"})
 
 
@@ -47,4 +46,4 @@ def test_a_terminal_shows_how_far_the_check_is_and_a_pipe_nothing(tmp_path: Path
 )
 def test_progress_in_words(sizes: tuple[int, ...], tasks: int, done: int, shown: str) -> None:
     stage = Stage(name="sealing", tasks="units", sizes=sizes)
-    assert said(Progress(stage=stage, tasks=tasks, done=done)) == shown
+    assert text_of(Progress(stage=stage, tasks=tasks, done=done)) == shown

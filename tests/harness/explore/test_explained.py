@@ -68,7 +68,7 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: RunConfig, tmp_pa
     run.config.write_text(torn.model_dump_json())
     record(torn, planned(torn).steps, run)
     seal(run)
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
 
 

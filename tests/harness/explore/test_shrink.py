@@ -14,6 +14,7 @@ from harness.simulation.run_folder import differences, record
 from history.run_folder import Run
 from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames
+from tests.histories.folders import check_run
 
 SMALL = {
     "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1,
@@ -154,7 +155,7 @@ class Told(Repeats):
 def test_a_case_fails_where_enough_of_its_repeats_show_the_class(
     needed: int, answers: list[bool], fails: bool, left: int, tmp_path: Path
 ) -> None:
-    repeated = Told("lost-write", 3, needed, tmp_path)
+    repeated = Told("lost-write", 3, needed, tmp_path, judge=check_run)
     repeated.answers = list(answers)
     case = ShrinkCase(config(), ())
     assert repeated.fails(case, "lost-write") is fails

@@ -53,5 +53,5 @@ def recorded(folder: Path, made: RunConfig) -> Run:
     write_atomically(run.config, made.model_dump_json())
     record(made, planned(made).steps, run)
     seal(run)
-    check_run(run, without_spark=True)
+    check_run(run)
     return run

@@ -56,7 +56,7 @@ def recorded(made: RunConfig, folder: Path) -> Run:
 
 def labels(run: Run) -> set[str]:
     """Of the findings that are not allowed."""
-    found = check_run(run, without_spark=True).anomalies
+    found = check_run(run).anomalies
     return {each.known_bug for each in found.values() if each.disallowed}
 
 

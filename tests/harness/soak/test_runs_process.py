@@ -38,10 +38,10 @@ time.sleep(60)
 
 def test_the_command_line_of_a_run(tmp_path: Path) -> None:
     what = task(seed=3, settings={"duration_s": 20, "broker_settings": {"a": "b c"}})
-    performer = Performer(results=tmp_path, options=["--without-spark"], interrupts=Interrupts())
+    performer = Performer(results=tmp_path, options=["--engine", "process"], interrupts=Interrupts())
     assert performer.command(what) == [
         *runs.COMMAND, "run", "--workload", "queue", "--nemesis", "kill", "--preset", "safe",
-        "--seed", "3", "--results", str(tmp_path), "--without-spark",
+        "--seed", "3", "--results", str(tmp_path), "--engine", "process",
         "--set", "duration_s=20", "--set", 'broker_settings={"a":"b c"}',
     ]  # fmt: skip
 

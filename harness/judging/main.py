@@ -1,0 +1,81 @@
+"""The judge: `python -m harness.judging.main FD [MASTER]`.
+
+FD is a socket that listens. The judge has a Spark session, warms it at once, and judges run folders, one
+after the other, until its standard input ends: its parent closed it, or is gone. It runs at the lowest
+priority, for clusters under test run beside it while it gets warm.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+
+from core.errors import InquestError, SparkError
+from core.progress import Progress, text_of
+from harness.judging.words import Answer, Asked, Done, Going, Refused
+from history.run_folder import Run
+
+LOWEST = 19
+
+
+def main() -> None:
+    """Run until standard input ends."""
+    from checkers.engine.spark import spark, warm
+
+    os.nice(LOWEST)
+    number, master = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+    with socket.socket(fileno=number) as listener:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        with contextlib.suppress(KeyboardInterrupt):
+            try:
+                with spark(master) as session:
+                    with contextlib.suppress(Exception):  # a cold session is slower, no more
+                        warm(session)
+                    _serve(listener, master)
+            except SparkError:  # each check says so, and this process does its work
+                _serve(listener, master)
+
+
+def _end_with_stdin() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _serve(listener: socket.socket, master: str | None) -> None:
+    while True:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):  # who asked is gone
+            line = connection.makefile("rb").readline()
+            asked = msgspec.json.decode(line, type=Asked)
+            _say(connection, _judged(Run(Path(asked.run)), master, connection))
+
+
+def _judged(run: Run, master: str | None, connection: socket.socket) -> Answer:
+    from checkers.api import check
+
+    def going(progress: Progress) -> None:
+        with contextlib.suppress(OSError):
+            _say(connection, Going(text_of(progress)))
+
+    try:
+        result = check(run, master=master, watch=going)
+        result.write(run)
+    except InquestError as error:
+        return Refused(type(error).__name__, str(error))
+    except OSError as error:
+        return Refused(OSError.__name__, str(error))
+    return Done(result.spark_failed)
+
+
+def _say(connection: socket.socket, answer: Answer) -> None:
+    connection.sendall(msgspec.json.encode(answer) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""A judge as its parent, and as those who ask it, see it.
+
+    with JudgeProcess(master) as judge:             # it gets warm in the background
+        failed = judged(run, judge.socket, print)   # the verdict is in the folder
+
+A process that has the socket may ask: a soak gives it to its runs (`SOCKET`). Its parent starts a judge that
+died again (`JudgeProcess.alive`); the process that had asked it judges.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core import errors
+from core.op import Phase
+from core.programs import environment, program
+from harness.judging.words import Answer, Asked, Done, Going, Refused
+from history.run_folder import Run
+
+SOCKET: Final = "INQUEST_JUDGE"
+"""Variable of runs: the socket of their soak's judge."""
+FEW: Final = 2
+"""Processors that a cluster under test needs for itself."""
+END_S: Final = 10.0
+"""How long a judge may take to end."""
+
+
+class JudgeProcess:
+    """A judge. master: see `checkers.api.check`."""
+
+    def __init__(self, master: str | None = None) -> None:
+        self._folder = tempfile.mkdtemp(prefix="inquest-judge-")  # of this user alone
+        self._master = master
+        self.socket = f"{self._folder}/socket"
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        Path(self.socket).unlink(missing_ok=True)
+        with (
+            open(f"{self._folder}/log", "ab") as log,
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
+        ):
+            listener.bind(self.socket)  # who asks before the judge has started waits, and learns if it dies
+            listener.listen()
+            master = [] if self._master is None else [self._master]
+            return subprocess.Popen(
+                program("harness.judging.main", str(listener.fileno()), *master),
+                pass_fds=(listener.fileno(),),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=environment(),
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def alive(self) -> None:
+        """Start it again, if it has died."""
+        if self._process.poll() is not None:
+            self._close()
+            self._process = self._start()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+
+    def end(self) -> None:
+        """End it, with its session."""
+        self._close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "JudgeProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+class WarmJudge:
+    """The judge of a command that makes runs: its soak's (`SOCKET`), or one of its own. That starts while the
+    first run heals: then no fault is in force that a busy machine would change. (With more than two
+    processors, while the faults are.)
+
+    wanted: else there is none. master: see `checkers.api.check`.
+    """
+
+    def __init__(self, *, wanted: bool, master: str | None = None) -> None:
+        self._given = os.environ.get(SOCKET, "") if wanted else ""
+        self._wanted = wanted and not self._given
+        self._master = master
+        self._own: JudgeProcess | None = None
+
+    @property
+    def socket(self) -> str:
+        """Where it listens; "" = there is none."""
+        return self._given if self._own is None else self._own.socket
+
+    def entered(self, phase: Phase) -> None:
+        """A run has entered this phase."""
+        begins = Phase.FAULTS if len(os.sched_getaffinity(0)) > FEW else Phase.HEAL
+        if self._own is not None:
+            self._own.alive()
+        elif self._wanted and phase >= begins:
+            self._own = JudgeProcess(self._master)
+
+    def __enter__(self) -> "WarmJudge":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.end()
+
+
+def judged(run: Run, where: str, tell: Callable[[str], None]) -> str | None:
+    """Have the judge at this socket judge a run folder: why Spark could not be started, "" = it ran. None: no
+    judge is there, or it died. tell: receives how far the work is, in words.
+
+    Raises: what `checkers.api.check` raises.
+    """
+    refused: Refused | None = None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(where)
+            connection.sendall(msgspec.json.encode(Asked(str(run.folder.absolute()))) + b"\n")
+            for line in connection.makefile("rb"):
+                answer = msgspec.json.decode(line, type=Answer)
+                match answer:
+                    case Done():
+                        return answer.spark_failed
+                    case Going():
+                        tell(answer.text)
+                    case Refused():
+                        refused = answer
+    except OSError:
+        return None
+    if refused is None:
+        return None
+    kind = getattr(errors, refused.kind, OSError)
+    raise kind(refused.why)

@@ -1,0 +1,34 @@
+"""What is said over the socket of a judge: one JSON object a line.
+
+A client sends one `Asked`; the judge answers with any number of `Going`, then one `Done` or `Refused`.
+"""
+
+import msgspec
+
+
+class Asked(msgspec.Struct, frozen=True, tag="judge"):
+    """Seal a run folder, if nothing has yet, judge it, and write verdict and findings into it."""
+
+    run: str
+
+
+class Going(msgspec.Struct, frozen=True, tag="going"):
+    """How far the work is, in words."""
+
+    text: str
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The verdict is in the folder. spark_failed: see `checkers.api.Result`."""
+
+    spark_failed: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """An error; kind: its class in `core.errors`, or OSError."""
+
+    kind: str
+    why: str
+
+
+Answer = Going | Done | Refused

@@ -1,0 +1,132 @@
+"""The process that judges: what a folder gets by it is what it gets here; who asks sees its errors; it never
+outlives its parent, and a run is judged where it died."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import HistoryError
+from core.op import Phase
+from core.programs import environment
+from harness.cli.verdict import Engine, checked
+from harness.judging.process import SOCKET, JudgeProcess, WarmJudge, judged
+from history.run_folder import Run
+from tests.checkers.test_sealed import a_file, scribble
+from tests.harness.served.test_nodes import until
+from tests.histories.folders import check_run, write_run
+from tests.histories.planted import random_history
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[JudgeProcess]:
+    with JudgeProcess("local[1]") as made:
+        yield made
+
+
+def a_run(folder: Path, seed: int = 7) -> Run:
+    return write_run(folder, random_history(seed)[0].tables())
+
+
+def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess, tmp_path: Path) -> None:
+    for seed in (1, 7):
+        run = a_run(tmp_path / str(seed), seed)
+        here = check_run(run)
+        run.verdict.unlink()
+        told: list[str] = []
+        assert judged(run, judge.socket, told.append) == ""
+        there, failed = checked(run, Engine(), judge.socket)
+        assert (there.anomalies, failed) == (here.anomalies, "")
+        assert there.engine.startswith("Spark ")
+        assert any(text.startswith("checking: ") for text in told)
+
+
+def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    damaged = a_file(run, "reads")
+    scribble(damaged)
+    with pytest.raises(HistoryError, match=damaged.name):
+        judged(run, judge.socket, print)
+
+
+def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    with JudgeProcess("local[1]") as judge:
+        os.kill(judge.pid, signal.SIGKILL)
+        until(lambda: not alive(judge.pid), "the judge is gone", 60)
+        assert judged(run, judge.socket, print) is None
+        verdict, failed = checked(run, Engine(master="local[1]"), judge.socket)
+        assert (verdict.engine.startswith("Spark "), failed) == (True, "")
+        judge.alive()
+        until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
+
+
+def test_without_java_it_says_so_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with JudgeProcess("local[1]") as judge:
+        run = a_run(tmp_path / "run")
+        found: list[str] = []
+
+        def told() -> bool:
+            found.append(judged(run, judge.socket, print) or "")
+            return bool(found[-1])
+
+        until(told, "it judges", 120)
+        assert "it needs Java" in found[-1]
+        assert run.verdict.exists()
+
+
+PARENT = """
+import os, sys
+from harness.judging.process import JudgeProcess
+judge = JudgeProcess("local[1]")
+print(judge.pid, flush=True)
+sys.stdin.read()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_it_ends_with_its_parent_whatever_death_that_died() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert alive(pid)
+    parent.communicate()
+    until(lambda: not alive(pid), "the judge is gone", 60)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET, "/somewhere")
+    with WarmJudge(wanted=True) as judge:
+        judge.entered(Phase.COLLECT)
+        assert judge.socket == "/somewhere"
+    with WarmJudge(wanted=False) as none:
+        none.entered(Phase.COLLECT)
+        assert none.socket == ""
+
+
+def test_it_starts_when_a_run_heals_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOCKET, raising=False)
+    with WarmJudge(wanted=True, master="local[1]") as judge:
+        judge.entered(Phase.WARMUP)
+        assert judge.socket == ""
+        judge.entered(Phase.HEAL)
+        first = judge.socket
+        assert first
+        judge.entered(Phase.COLLECT)
+        assert judge.socket == first
