@@ -32,6 +32,8 @@ mixed_clusters  Another cluster in a recording: where one answered, nothing that
             is this cluster's doing.
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
+run_source  Recorded runs as Spark DataFrames: one run, or a year of nights.
+run_tables  The tables of recorded runs as people ask them: words for codes, seconds.
 served      How much of a time lies within a second after an acknowledgement.
 subjects    What a history holds that checks can judge; a check whose subject a run lacks is not
             asked.

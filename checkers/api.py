@@ -3,10 +3,10 @@
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 import pyarrow as pa
@@ -43,6 +43,9 @@ from history.seal import recorded
 from history.storage import location, make_folder, reaching
 from history.tasks import Here, Workers
 from history.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EngineName = Literal["spark", "process"]
 Source = str | os.PathLike[str] | Run | Tables
@@ -90,11 +93,31 @@ class Result:
             for name, anomaly in self.verdict.anomalies.items()
         }
 
+    def findings_frame(self) -> "pd.DataFrame":
+        """`findings` as pandas has it."""
+        return _frame(self.findings.to_pylist(), self.findings.column_names)
+
+    def checks_frame(self) -> "pd.DataFrame":
+        """One row a check: name, claim, status, why, rows, seconds."""
+        return _frame(
+            {"check": name, **msgspec.to_builtins(one)} for name, one in self.verdict.checks.items()
+        )
+
+    def faults_frame(self) -> "pd.DataFrame":
+        """One row a fault: when it was in force, whom it hit."""
+        return _frame(msgspec.to_builtins(one) for one in self.verdict.faults)
+
     def write(self, run: Run) -> None:
         """Write `checked/anomalies.parquet` and `verdict.json`. Raises: OSError."""
         make_folder(run.checked)
         write_atomically(run.anomalies, _parquet(self.findings))
         write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(self.verdict), indent=1))
+
+
+def _frame(rows: Iterable[Mapping[str, Any]], columns: list[str] | None = None) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame.from_records([dict(row) for row in rows], columns=columns)
 
 
 def check(

@@ -14,5 +14,6 @@ recordings  `inquest import` and `inquest export`: recordings of other programs 
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
 settings   Settings on the command line: `--set name=value`.
 spark_cluster  A small Spark cluster on this machine, from the pyspark package (`make spark-cluster`).
+tables     `inquest sql`: questions about recorded runs, over one or over a year of nights.
 verdict    From a run folder to verdict, report and exit code.
 """

@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 from core.errors import ExitCode, InquestError, UsageError
 from core.files import written_into
 from core.terminal import say, show
-from harness.cli import again, contract, explore, recordings, reproduce
+from harness.cli import again, contract, explore, recordings, reproduce, tables
 from harness.cli.settings import setting
 from harness.cli.verdict import Engine, EngineName, Master, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
@@ -346,6 +346,7 @@ for command_ in (again.replay, again.shrink, explore.explore, reproduce.reproduc
     app.command()(command_)
 app.command(name="import")(recordings.import_)
 app.command()(recordings.export)
+app.command()(tables.sql)
 
 
 def main(command: Callable[..., object] = app) -> None:

@@ -1,0 +1,145 @@
+"""Recorded runs as Spark DataFrames: one run, or a year of nights.
+
+    from inquest import tables
+
+    t = tables(spark, "results/*")
+    t.ops.groupBy("run", "outcome").count().show()
+
+    spark.dataSource.register(RunSource)                        # the same as a data source
+    spark.read.format("inquest").option("table", "faults").load("results/*")
+
+Columns: `checkers.run_tables`. Folders without the file of a table have no rows in it; links are left out,
+so that no run counts twice. Executors read the files where they lie: on this machine, on a shared file
+system, or on a store.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from checkers.run_tables import SCHEMAS, read
+from core.errors import UsageError
+from history import storage
+from history.run_folder import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT: Final = "inquest"
+TASKS: Final = 64
+"""A table is read in at most this many tasks."""
+
+
+class RunTables:
+    """The tables of some runs, each read when it is used: `tables.ops`, `tables["ops"]`."""
+
+    def __init__(self, session: "SparkSession", where: str) -> None:
+        self._session, self._where = session, where
+        session.dataSource.register(RunSource)
+
+    def __getitem__(self, name: str) -> "DataFrame":
+        if name not in SCHEMAS:
+            raise KeyError(f"{name}: there is no such table; {', '.join(SCHEMAS)}")
+        return self._session.read.format(FORMAT).option("table", name).load(self._where)
+
+    def __getattr__(self, name: str) -> "DataFrame":
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(str(error)) from None
+
+    def __dir__(self) -> list[str]:
+        return sorted(SCHEMAS)
+
+    def views(self) -> None:
+        """Make every table a temporary view, so that SQL knows it by its name."""
+        for name in SCHEMAS:
+            self[name].createOrReplaceTempView(name)
+
+
+def tables(session: "SparkSession", results: str = "results/*") -> RunTables:
+    """The tables of the runs in these folders. results: a run folder, a pattern of them, or a URL.
+
+    Raises: UsageError, where there is none.
+    """
+    if not folders(results):
+        raise UsageError(f"{results}: no run folder is there (one with a config.json)")
+    return RunTables(session, storage.shared(storage.location(results)))
+
+
+def folders(where: str) -> list[str]:
+    """The run folders of a pattern, sorted; each once."""
+    place = storage.location(where)
+    fixed, pattern = place, ""
+    while any(letter in str(fixed) for letter in "*?[") and fixed != fixed.parent:
+        pattern, fixed = f"{fixed.name}/{pattern}".rstrip("/"), fixed.parent
+    found: Sequence[Path] = sorted(fixed.glob(pattern)) if pattern else [place]
+    kept = (one for one in found if not (storage.remote(one) is None and one.is_symlink() and pattern))
+    return [storage.shared(one) for one in kept if storage.is_there(one / "config.json")]
+
+
+@dataclass
+class _Runs(InputPartition):
+    folders: list[str]
+
+
+class RunSource(DataSource):
+    """Spark's data source `inquest`. Options: `table`, and the path."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As `spark.read.format` knows it."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Columns of the chosen table."""
+        return ", ".join(f"`{field.name}` {ddl(field.type)}" for field in SCHEMAS[_table(self.options)])
+
+    def reader(self, schema: Any) -> "RunReader":
+        """Of the chosen table."""
+        return RunReader(_table(self.options), str(self.options.get("path", "results/*")))
+
+
+class RunReader(DataSourceReader):
+    """Reads a table of some runs, a share of them in each task."""
+
+    def __init__(self, table: str, where: str) -> None:
+        self.table, self.where = table, where
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each task."""
+        found = folders(self.where)
+        return [_Runs(found[at::TASKS]) for at in range(min(TASKS, max(len(found), 1)))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In an executor. Raises: HistoryError."""
+        assert isinstance(partition, _Runs)
+        for folder in partition.folders:
+            for table in read(self.table, Run(storage.location(folder))):
+                yield from table.combine_chunks().to_batches()
+
+
+def _table(options: Mapping[str, str]) -> str:
+    name = str(options.get("table", "runs"))
+    if name not in SCHEMAS:
+        raise UsageError(f"{name}: there is no such table; {', '.join(SCHEMAS)}")
+    return name
+
+
+NAMES: Final = {
+    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
+    pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean", pa.binary(): "binary",
+}  # fmt: skip
+
+
+def ddl(kind: pa.DataType) -> str:
+    """An Arrow type in Spark's words."""
+    if pa.types.is_list(kind):
+        return f"array<{ddl(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {ddl(field.type)}' for field in kind)}>"
+    return NAMES[kind]

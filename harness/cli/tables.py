@@ -1,0 +1,52 @@
+"""`inquest sql`: questions about recorded runs, over one or over a year of nights."""
+
+from typing import Annotated
+
+import typer
+
+from core.errors import UsageError
+from core.terminal import printable, show
+from harness.cli.verdict import Master
+from history.run_folder import RESULTS
+
+ROWS = 200
+
+
+def sql(
+    query: Annotated[
+        str | None, typer.Argument(help="A query over tables such as ops, sends, runs, faults, findings.")
+    ] = None,
+    results: Annotated[
+        str, typer.Option(help="A run folder, a pattern of them in quotes, or their URL.")
+    ] = f"{RESULTS}/*",
+    rows: Annotated[int, typer.Option(min=1, help="Most rows that are shown.")] = ROWS,
+    master: Master = None,
+) -> None:
+    """Ask recorded runs with Spark SQL (docs/library.md); without a query, list tables and columns."""
+    from checkers.run_tables import SCHEMAS
+
+    if query is None:
+        for name, schema in SCHEMAS.items():
+            show(f"{name}: {', '.join(schema.names)}")
+        return
+    from pyspark.errors import PySparkException
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from checkers.engine.spark import spark
+    from checkers.engine.spark_workers import telling
+    from checkers.run_source import tables
+
+    with spark(master) as session:
+        tables(session, results).views()
+        try:
+            found = session.sql(query).limit(rows + 1).toArrow()
+        except PySparkException as error:
+            raise UsageError(telling(str(error))) from None
+    shown = Table(*found.column_names)
+    for row in found.slice(0, rows).to_pylist():
+        shown.add_row(*(Text(printable("" if value is None else str(value))) for value in row.values()))
+    Console().print(shown)
+    if found.num_rows > rows:
+        show(f"the first {rows} rows; --rows shows more")

@@ -1,0 +1,118 @@
+"""Recorded runs as tables of Spark: words, seconds, nulls; every run once; the documented queries run."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers import check
+from checkers.engine.spark import spark
+from checkers.run_source import RunSource, folders, tables
+from checkers.run_tables import SCHEMAS, read
+from core.errors import UsageError
+from core.op import Outcome
+from history.reader import load
+from history.run_folder import Run
+from tests.history.test_parts import unsealed
+
+pytestmark = pytest.mark.spark
+DOCS = Path(__file__).parents[2] / "docs" / "library.md"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with spark("local[2]") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two judged runs, a link to one of them, one that nothing has judged, and a folder that is no run."""
+    folder = tmp_path_factory.mktemp("tables") / "results"
+    for name, workload in (("a", "groups"), ("b", "copier")):
+        run = unsealed(folder / "making" / name, workload)
+        check(run, engine="process").write(run)
+        shutil.move(run.folder, folder / name)
+    shutil.move(unsealed(folder / "making" / "c", "groups").folder, folder / "c")
+    shutil.rmtree(folder / "making")
+    (folder / "latest").symlink_to(folder / "b")
+    (folder / "nights").mkdir()
+    return folder
+
+
+def rows(run: Path, name: str) -> list[dict[str, Any]]:
+    return [row for table in read(name, Run(run)) for row in table.to_pylist()]
+
+
+def test_each_run_is_read_once(results: Path) -> None:
+    assert [Path(one).name for one in folders(f"{results}/*")] == ["a", "b", "c"]
+    assert [Path(one).name for one in folders(f"{results}/latest")] == ["latest"]
+    assert folders(f"{results}/nothing*") == []
+
+
+def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
+    history = load(Run(results / "a"))
+    ops = history.tables["ops"].to_pylist()
+    for row, op in zip(rows(results / "a", "ops"), ops, strict=True):
+        assert row["outcome"] == Outcome(op["outcome"]).name.lower()
+        assert row["f"] == history.names.f[op["f"]]
+        assert row["error"] == (history.names.error[op["error"]] if op["error"] >= 0 else None)
+        began = (op["invoke_ns"] - history.names.start_ns) / 1e9
+        assert row["invoke_s"] == pytest.approx(began)
+        if op["outcome"] == Outcome.OK:
+            assert row["latency_s"] == pytest.approx((op["complete_ns"] - op["invoke_ns"]) / 1e9)
+    sends = rows(results / "a", "sends")
+    assert len(sends) == sum(unit.sends for unit in history.names.units) > 0
+    assert {row["value"] for row in sends} == set(history.whole("sends").column("value").to_pylist())
+    assert {(row["offset"] is None) for row in sends if row["outcome"] == "ok"} == {False}
+    assert {row["acks"] for row in rows(results / "a", "processes")} == {"all", None}
+
+
+def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: Path) -> None:
+    found = tables(session, f"{results}/*")
+    for name, schema in SCHEMAS.items():
+        frame = found[name]
+        assert frame.columns == schema.names
+        each = [row for run in ("a", "b", "c") for row in rows(results / run, name)]
+        assert frame.count() == len(each), name
+    there = found.faults.toArrow().to_pylist()
+    here = [row for run in ("a", "b", "c") for row in rows(results / run, "faults")]
+    assert sorted(there, key=str) == sorted(here, key=str)
+    assert {row.run: row.valid for row in found.runs.collect()}["c"] is None
+    assert "ops" in dir(found)
+
+
+def test_the_data_source_says_which_tables_there_are(session: Any, results: Path) -> None:
+    session.dataSource.register(RunSource)
+    frame = session.read.format("inquest").option("table", "runs").load(f"{results}/*")
+    assert frame.count() == 3
+    with pytest.raises(Exception, match="there is no such table"):
+        session.read.format("inquest").option("table", "nothing").load(f"{results}/*")
+    with pytest.raises(UsageError, match="no run folder"):
+        tables(session, f"{results}/nothing*")
+    with pytest.raises(AttributeError, match="no such table"):
+        _ = tables(session, f"{results}/*").nothing
+
+
+def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> None:
+    tables(session, f"{results}/*").views()
+    queries = re.findall(r"```sql\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert len(queries) == 6
+    answers = [session.sql(query).toArrow() for query in queries]
+    latency, unavailable, _, _, _, longest = (answer.to_pylist() for answer in answers)
+    assert {"none"} < {row["fault"] for row in latency}
+    assert all(row["latency_s"][0] <= row["latency_s"][1] for row in latency)
+    assert sum(row["runs"] for row in unavailable) == 3
+    assert len(longest) == 10
+
+
+def test_frames_of_a_result_are_those_of_pandas(results: Path) -> None:
+    result = check(results / "a", engine="process")
+    assert list(result.findings_frame().columns) == result.findings.column_names
+    assert set(result.checks_frame()["check"]) == set(result.verdict.checks)
+    assert len(result.faults_frame()) == len(result.verdict.faults) > 0
+    assert isinstance(result.findings, pa.Table)
