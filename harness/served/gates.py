@@ -70,6 +70,13 @@ class Link:
         if before and not deaf:
             self._hears()
 
+    def stay_deaf(self) -> None:
+        """Read nothing, where it is deaf: a transport of Python before 3.11.4 begins to read after
+        `connection_made`, even where that paused it, and then takes no second pause without a pause's end."""
+        if self.deaf and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.transport.pause_reading()
+
     def _read(self) -> None:
         if self.transport.is_closing():
             return
@@ -92,6 +99,8 @@ class Gates:
         self._links.add(link)
         if self._cuts:
             self._gate(link)
+        if link.deaf:
+            asyncio.get_running_loop().call_soon(link.stay_deaf)
 
     def remove(self, link: Link) -> None:
         """A connection has ended."""

@@ -218,8 +218,14 @@ class Link:
     def _client_began(self) -> None:
         assert self.client.transport is not None
         self._ruled = self.client.transport.get_extra_info("peername")[0] != self._exempt
-        self.client.read(False)  # until the broker's side is there
+        # A transport of Python before 3.11.4 begins to read after this call, even where it is paused here.
+        asyncio.get_running_loop().call_soon(self._wait)
         self._accepted()
+
+    def _wait(self) -> None:
+        """Read nothing until the broker's side is there."""
+        if not self.broker.open:
+            self.client.read(False)
 
     def begin(self) -> None:
         """Both sides are connected."""

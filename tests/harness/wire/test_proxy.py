@@ -325,3 +325,12 @@ def test_bytes_that_are_no_frame_end_their_connection_only(client: Client, port:
 def test_a_port_that_is_taken_is_told(broker: FakeBroker) -> None:
     with pytest.raises(ClusterError, match=str(broker.port)):
         WireProxy([Route(node=1, listen=broker.port, host="127.0.0.1", port=1)])
+
+
+def test_a_request_that_comes_before_the_broker_is_reached_is_not_lost(proxy: WireProxy, port: int) -> None:
+    """Transports of Python before 3.11.4 begin to read after `connection_made`, even if that paused them."""
+    for number in range(100):
+        client = Client(dialled(port))
+        client.send(number)
+        assert client.number() == number
+        client.socket.close()
