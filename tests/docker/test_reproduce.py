@@ -32,7 +32,6 @@ SIDES = [
     ("kafka-17754-doubt", False, Shows.SHOWN),
     ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-17754-timeout", False, Shows.SHOWN),
-    ("kafka-20634", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("last-replica", True, Shows.CLEAN),
     ("librdkafka-4953", False, Shows.SHOWN),
@@ -91,6 +90,14 @@ def test_a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Pat
     assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
     assert {one.rule for one in bad.in_logs} == {"marker-decided", "decisions-agree"}
     assert not good.in_logs
+
+
+@pytest.mark.sampled(3)
+def test_a_coordinator_that_does_not_follow_loses_no_commit(tmp_path: Path) -> None:
+    (attempt,) = attempts.attempts(
+        REPRODUCTIONS["kafka-20634"], KAFKA_VERSION, runs=1, good=True, folder=tmp_path, say=print
+    )
+    assert attempt.shows is Shows.CLEAN, attempt.text
 
 
 @pytest.mark.sampled(3)
