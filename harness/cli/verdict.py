@@ -148,8 +148,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_a
     for line in incident_lines(verdict):
         show(f"incident: {line}")
     show(f"faults: {faults_line(verdict)}")
-    show(f"logs: {logs_line(verdict.logs)}")
-    show(f"judged by {verdict.engine}")
+    show(f"logs: {logs_line(verdict.logs)}; judged by {verdict.engine}")
     show(f"report: {page}")
     show(f"repeat: {verdict.repro}")
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
