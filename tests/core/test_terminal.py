@@ -17,6 +17,7 @@ WRITERS = {
     "core/terminal.py": "the one place",
     "harness/cli/doctor.py": "a table",
     "harness/cli/recordings.py": "an export is data",
+    "harness/cli/tables.py": "a table",
     "harness/cli/verdict.py": "the status of a check",
     "harness/clients/worker_main.py": "the log of a worker",
     "harness/explore/result.py": "a table",

@@ -62,7 +62,7 @@ CASES = {
 
 def ended(results: Path, case: Case) -> Ended:
     """The command, to its end."""
-    words = ["--duration", "12", *case.words.split()]
+    words = ["--duration", "12", "--engine", "spark", *case.words.split()]
     command = Inquest("run", "--results", str(results), *words, module="inquest")
     try:
         return command.wait()
@@ -89,6 +89,7 @@ def is_as_it_should_be(results: Path, case: Case) -> None:
     lines = said.out.splitlines()
     assert re.match(case.says, lines[0]), lines[0]
     assert [line[: len(start)] for line, start in zip(lines[1:], LINES, strict=True)] == list(LINES)
+    assert lines[-3].endswith(f"; judged by {verdict(run)['engine']}")
     assert lines[-2] == f"report: {run.report}"
     assert re.match(r"repeat: inquest run .*--seed \d+ --duration 12$", lines[-1]), lines[-1]
     found = verdict(run)
@@ -113,7 +114,7 @@ def judged_as(found: dict[str, Any], case: Case) -> None:
     assert found["logs"]["why"] == ""
     assert not found["logs"]["missing"]
     assert [one["nodes"] for one in found["logs"]["takes"]][-1] == [1, 2, 3]
-    assert found["stats"]["checked by Spark"] == 0
+    assert re.fullmatch(r"Spark \d\.\d\.\d, local\[\d+\], \d+ tasks", found["engine"]), found["engine"]
 
 
 def reported(run: Run, found: dict[str, Any], case: Case) -> None:
