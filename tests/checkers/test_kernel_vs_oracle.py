@@ -122,7 +122,7 @@ def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() 
 
 def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     seen: Counter[tuple[str, str]] = Counter()
-    for seed in range(200):
+    for seed in range(300):
         built, recorded, _ = random_history(seed)
         vary_producers(seed, built)
         for key, may in anomalies.variants(built.tables(), portable=not recorded).items():
