@@ -75,7 +75,7 @@ def recording(tmp_path: Path, number: int) -> Path | None:
     if attempt is None:
         return None
     wanted = f'"phase":{int(Phase.FAULTS)}}}'
-    for folder in (tmp_path / "results").glob(f"2*-{attempt.begun.task.seed}"):
+    for folder in (tmp_path / "results").glob(f"2*-{attempt.begun.task.seed}-*"):
         events = Run(folder).events
         if events.exists() and wanted in events.read_text():
             return folder

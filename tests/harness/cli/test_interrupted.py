@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "doctor": (["doctor"], "harness.cli.doctor.examine"),
     "setup": (["setup"], "harness.kafka.containers.engine.ensure"),
     "spark-package": (["spark-package", "made"], "checkers.engine.shipped.package"),
+    "sql": (["sql", "select 1", "--results", "run"], "checkers.engine.spark.spark"),
     "replay": (["replay", "run"], "harness.simulation.run_folder.differences"),
     "shrink": (["shrink", "run"], "harness.explore.shrink.findings"),
     "explore": (["explore", "--seeds", "3", "--processes", "1"], "harness.explore.exploration.make"),
