@@ -153,6 +153,8 @@ def split(recorded: Recorded, rng: Random) -> Recorded:
         return recorded
     at = rng.randint(1, len(own) - 1)
     later = {op["op"] for op in own[at:]}
+    if _goes_back(tables, row["process"], later):
+        return recorded
     number = max(one["process"] for one in tables["processes"]) + 1
     tables["processes"].append(row | {"process": number, "start_ns": own[at]["invoke_ns"]})
     for rows in tables.values():
@@ -161,6 +163,18 @@ def split(recorded: Recorded, rng: Random) -> Recorded:
                 one["process"] = number
     tables["reads"].sort(key=lambda one: (one["tp"], one["process"], one["op"], one["pos"]))
     return replace(recorded, tables=tables)
+
+
+def _goes_back(tables: dict[str, list[Row]], process: int, later: set[int]) -> bool:
+    """Noise made a later read one of an earlier assignment, whose row a new process would not have."""
+    rows = [row for row in tables["assignments"] if row["process"] == process and row["op"] not in later]
+    return any(
+        read["assignment"] < row["assignment"]
+        for read in tables["reads"]
+        if read["op"] in later and read["process"] == process
+        for row in rows
+        if row["tp"] == read["tp"]
+    )
 
 
 def twice(recorded: Recorded, rng: Random) -> Recorded:
