@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+HANDS: Final = 2
+LARGE: Final = 1_000_000
+"""A task of Spark costs 30 ms. So tasks of less than this size share some, this number for each processor."""
 ANSWER: Final = "number long, answer binary"
 """Columns that tasks yield."""
 LOOK_S: Final = 0.25
@@ -64,9 +67,11 @@ class SparkWorkers:
             return []
         path = self._shared.write(f"work-{uuid.uuid4().hex}", work)
         try:
-            with _watched(self.session, stage, self._watch):
-                rows = self.session.range(0, many, 1, many)
-                answered = rows.mapInArrow(functools.partial(_run, path, self._shared), ANSWER).toArrow()
+            hands = self._hands(stage)
+            with _watched(self.session, stage, hands, self._watch):
+                rows = self.session.range(0, hands, 1, hands)
+                run = functools.partial(_run, path, self._shared, many, hands)
+                answered = rows.mapInArrow(run, ANSWER).toArrow()
         except (PySparkException, Py4JError, ConnectionError) as error:
             why = f"{self._master}: {stage.name} {stage.tasks} failed"
             raise SparkError(f"{why}: {telling(str(error))}") from error
@@ -78,12 +83,23 @@ class SparkWorkers:
         self.done += many
         return [found[number] for number in range(many)]
 
+    def _hands(self, stage: Stage) -> int:
+        """How many tasks of Spark the tasks of a stage are dealt to, in turn: the largest come first."""
+        many = len(stage.sizes)
+        if not hasattr(self.session, "sparkContext"):  # Spark Connect does not say how many processors it has
+            return many
+        fewest = HANDS * self.session.sparkContext.defaultParallelism
+        return min(many, max(fewest, sum(stage.sizes) // LARGE))
 
-def _run(path: str, scratch: Scratch, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In an executor: the answers of some tasks. A damaged file becomes its error's message, not a failed
-    job."""
+
+def _run(
+    path: str, scratch: Scratch, many: int, hands: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In an executor: the answers of every task that is dealt to one of these hands. A damaged file becomes
+    its error's message, not a failed job."""
     keep_freed()
-    for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+    dealt = (hand for batch in batches for hand in batch.column(0).to_pylist())
+    for number in (number for hand in dealt for number in range(hand, many, hands)):
         try:
             answer: Any = _work(path, scratch)(number)
         except (OSError, HistoryError) as error:
@@ -114,7 +130,7 @@ def telling(said: str) -> str:
 
 
 @contextlib.contextmanager
-def _watched(session: "SparkSession", stage: Stage, watch: Watch) -> Iterator[None]:
+def _watched(session: "SparkSession", stage: Stage, hands: int, watch: Watch) -> Iterator[None]:
     """Tells the watch, while this block runs a job, how many tasks have ended: the first ones, most often."""
     if watch is unwatched or not hasattr(session, "sparkContext"):
         yield
@@ -130,8 +146,9 @@ def _watched(session: "SparkSession", stage: Stage, watch: Watch) -> Iterator[No
             stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
             now = sum(each.numCompletedTasks for each in stages if each)
             if now != ended:
-                ended = min(now, len(stage.sizes))
-                watch(Progress(stage=stage, tasks=ended, done=sum(stage.sizes[:ended])))
+                ended, many = now, len(stage.sizes)
+                done = min(now * many // hands, many)
+                watch(Progress(stage=stage, tasks=done, done=sum(stage.sizes[:done])))
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
