@@ -57,7 +57,7 @@ COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
 VERDICT = (f"{CHECKED}/test_verdict.py", f"{CHECKED}/test_incidents.py", f"{CHECKED}/test_library.py")
 LABELS = tuple(
     f"{CHECKED}/test_{name}.py"
-    for name in ("known_bugs", "judged_logs", "markers_left_out", "uncommitted_state")
+    for name in ("known_bugs", "judged_logs", "markers_left_out", "uncommitted_state", "cancelled_markers")
 )
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -66,7 +66,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "permissions": ("checkers/allowed.py", "checkers/catalogue.py", "checkers/windows.py"),
     "labels": (
         "checkers/known_bugs.py", "checkers/*_evidence.py", "checkers/bugs_in_logs.py",
-        "checkers/late_requests.py", "checkers/labelled_run.py", "checkers/transaction_fates.py",
+        "checkers/late_requests.py", "checkers/cancelled_markers.py", "checkers/labelled_run.py",
+        "checkers/transaction_fates.py",
     ),
     "logs": ("checkers/logs/*.py",),
     "verdict": (

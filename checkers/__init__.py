@@ -10,6 +10,7 @@ bugs_in_logs  Signatures of known bugs of the transaction coordinator in what br
 caller_tables  Tables of a caller → a sealed run folder.
 caller_values  What values tables of a caller may have: codes that stand for something, numbers of
             rows that exist, and columns that say the same as the table they come from.
+cancelled_markers  Markers that came late by a request that their coordinator had given up.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.

@@ -91,10 +91,14 @@ def _completed_ms(transaction: Transaction) -> int:
 
 
 def marker_came_late(run: LabelledRun, finding: LogFinding) -> bool:
-    """The marker of the finding was written when one of this transactional id came, for this partition, that
-    a rule of the wire had taken before the transaction began."""
+    """The marker of the finding came by a request that its coordinator had given up before the transaction
+    began; or it was written when one of this transactional id came, for this partition, that a rule of the
+    wire had taken before the transaction began."""
     if finding.rule not in (DECIDED.name, AGREE.name):
         return False
+    place = finding.tp, finding.offset
+    if any((late.tp, late.offset) == place for name in _ids(run, finding) for late in run.given_up(name)):
+        return True
     marker = _marker(run, finding)
     return marker is not None and any(
         str(finding.tp) in late.named

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from checkers.cancelled_markers import LateMarker, late_markers
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
@@ -127,8 +128,8 @@ class LabelledRun:
 
     @property
     def any_late_markers(self) -> bool:
-        """Whether markers of any producer came late."""
-        return bool(self._late_markers)
+        """Whether markers of any producer came late, or may have."""
+        return bool(self._late_markers or self.history.broker_logs.cancelled)
 
     def late_markers(self, transactional_id: str) -> list[LateRequest]:
         """Late requests with markers of the producers of this id: those that its clients had, or that
@@ -140,6 +141,18 @@ class LabelledRun:
         known |= {(one.producer_id, one.producer_epoch) for one in self.records_of(transactional_id)}
         own = {f"producer {producer_id}/{epoch}" for producer_id, epoch in known}
         return [one for one in self._late_markers if own & one.named]
+
+    def given_up(self, transactional_id: str) -> Sequence[LateMarker]:
+        """Markers of this id that came by a request that a coordinator had given up."""
+        cancelled = self.history.broker_logs.cancelled
+        if transactional_id not in self._given_up:
+            found = late_markers(self.evidence, cancelled, transactional_id) if cancelled else []
+            self._given_up[transactional_id] = found
+        return self._given_up[transactional_id]
+
+    @cached_property
+    def _given_up(self) -> dict[str, list[LateMarker]]:
+        return {}
 
     def asked(self, late: LateRequest, transactional_id: str) -> set[bool]:
         """What a late request of this id may have asked for, True = a commit: what the transaction asked for

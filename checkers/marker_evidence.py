@@ -3,7 +3,8 @@ decisions not in the log.
 
 Two bugs of the transaction coordinator look alike to clients (KAFKA-20734, and the use of state that is not
 committed). The coordinators tell them apart: by their logs, and by the contents of `__transaction_state` at
-the end of the run. Of markers that came late the run recorded what its rules of the wire held back.
+the end of the run. Of markers that came late the run recorded what its rules of the wire held back, or a
+coordinator's log says that it gave the request up.
 """
 
 from collections import defaultdict
@@ -12,10 +13,11 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from checkers.cancelled_markers import LateMarker
 from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import NEVER, OK, Finding
-from checkers.labelled_run import LabelledRun
+from checkers.labelled_run import SLACK_MS, LabelledRun
 from checkers.late_requests import LateRequest
 from checkers.transaction_fates import Suspicion, Way, Written, all_explained, behind, decided_early, uniform
 from history.broker_logs import MarkersSent
@@ -91,9 +93,9 @@ def late_marker_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
 
 def late_marker(suspicion: Suspicion) -> bool:
     """While each transaction behind the finding was under way, markers of the same producer came that a rule
-    of the wire had taken before it began, and their brokers wrote them. Only in the partitions that these
-    name the transaction shows another end: of its records there, those before the marker; and the finding is
-    in one of them."""
+    of the wire had taken, or their coordinator had given up, before it began, and their brokers wrote them.
+    Only in the partitions that these name the transaction shows another end: of its records there, those
+    before the marker; and the finding is in one of them."""
     return all_explained(suspicion, _marked_early)
 
 
@@ -103,12 +105,29 @@ def _marked_early(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     if not op.txn or not mine:
         return {}
     until = run.next_ns(op)  # its own markers are written before the next one begins
-    return {
+    held: dict[int, Way] = {
         history.tp_numbers[name]: partial(_as_marked, late, run.asked(late, mine), suspicion.early)
         for late in run.late_markers(mine)
         if late.comes_into(op, until) and late.delivered_ns <= suspicion.until_ns
         for name in late.named & history.tp_numbers.keys()
     }
+    until_ms = history.wall_ms(suspicion.until_ns) + SLACK_MS
+    return held | {
+        history.tp_numbers[name]: partial(_as_marked_at, given_up, suspicion.early)
+        for given_up in run.given_up(mine)
+        if given_up.ms <= until_ms
+        and (name := str(given_up.tp)) in history.tp_numbers
+        and (hit := run.at_ms(mine, given_up.began_ms))
+        and hit.op == op.op
+    }
+
+
+def _as_marked_at(late: LateMarker, early: bool, rows: Sequence[Written], ended: bool) -> bool:
+    """Records before the late marker in the log have its result, those behind it do not. early: one of them
+    was read by it."""
+    if early:
+        return late.commit and any(one.place < late.offset for one in rows)
+    return late.commit != ended and all((one.visible != ended) == (one.place < late.offset) for one in rows)
 
 
 def _as_marked(

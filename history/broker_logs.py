@@ -31,6 +31,11 @@ SENT: Final = re.compile(
     r".*?\btopicPartitions=\w*[\[(](?P<partitions>.*?)[\])],.*?\btxnLastUpdateTimestamp=(?P<updated>\d+)"
     r".* after loading partition (?P<partition>\d+)"
 )
+CANCELLED: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[TransactionCoordinator id=(?P<node>\d+)\] Cancelled in-flight WRITE_TXN_MARKERS"
+    r" request with correlation id \d+ due to node (?P<to>\d+) being disconnected"
+    r" \(elapsed time since creation: (?P<age>\d+)ms, elapsed time since send: \d+ms,"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +104,28 @@ class MarkersSent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersCancelled:
+    """A coordinator gave up a request with markers that it had sent, and the connection: the request may
+    still arrive.
+
+    node: the coordinator. to: the broker that it had sent the request to. made_ms: when it made the request,
+    and so fixed what that holds. cancelled_ms: when it gave the request up. Both since 1970.
+    """
+
+    node: int
+    to: int
+    made_ms: int
+    cancelled_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogs:
     """What the logs of all brokers say; nothing where the run has none."""
 
     left_out: list[MarkersLeftOut]
     elected: list[CoordinatorElected]
     sent: list[MarkersSent]
+    cancelled: list[MarkersCancelled]
 
 
 def broker_logs(run: Run) -> BrokerLogs:
@@ -112,7 +133,7 @@ def broker_logs(run: Run) -> BrokerLogs:
 
     Raises: HistoryError.
     """
-    logs = BrokerLogs(left_out=[], elected=[], sent=[])
+    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[])
     for path in sorted(run.cluster.glob("[0-9]*/server.log")):
         try:
             lines = storage.read_bytes(path).decode(errors="replace").splitlines()
@@ -126,6 +147,8 @@ def broker_logs(run: Run) -> BrokerLogs:
                 logs.elected.append(_elected(match))
             elif "Sending txn markers for " in line and (match := SENT.match(line)):
                 logs.sent.append(_sent(node, match))
+            elif "Cancelled in-flight WRITE_TXN_MARKERS " in line and (match := CANCELLED.match(line)):
+                logs.cancelled.append(_cancelled(match))
     return logs
 
 
@@ -161,4 +184,14 @@ def _sent(node: int, match: re.Match[str]) -> MarkersSent:
         commit=match["result"] == "COMMIT",
         updated_ms=int(match["updated"]),
         partitions=frozenset(filter(None, match["partitions"].split(", "))),
+    )
+
+
+def _cancelled(match: re.Match[str]) -> MarkersCancelled:
+    cancelled_ms = round(datetime.fromisoformat(match["wall"]).timestamp() * 1000)
+    return MarkersCancelled(
+        node=int(match["node"]),
+        to=int(match["to"]),
+        made_ms=cancelled_ms - int(match["age"]),
+        cancelled_ms=cancelled_ms,
     )

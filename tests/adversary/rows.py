@@ -95,7 +95,7 @@ class MemoryHistory(History):
     @property
     def broker_logs(self) -> BrokerLogs:
         """None."""
-        return BrokerLogs(left_out=[], elected=[], sent=[])
+        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[])
 
 
 def _fits(row: Row, where: Mapping[int, Where]) -> bool:
