@@ -10,6 +10,7 @@ died again (`JudgeProcess.alive`); the process that had asked it judges.
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -70,6 +71,7 @@ class JudgeProcess:
         """Start it again, if it has died."""
         if self._process.poll() is not None:
             self._close()
+            self._kill()
             self._process = self._start()
 
     def _close(self) -> None:
@@ -77,14 +79,18 @@ class JudgeProcess:
             assert self._process.stdin is not None
             self._process.stdin.close()
 
+    def _kill(self) -> None:
+        """End what is left of its process group: a JVM that was starting does not end with its parent."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def end(self) -> None:
         """End it, with its session."""
         self._close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._kill()
+        self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "JudgeProcess":
