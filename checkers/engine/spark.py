@@ -102,6 +102,14 @@ def warm(session: "SparkSession") -> None:
     session.range(0, many, 1, many).mapInArrow(_able, "number long").toArrow()
 
 
+def spark_answers(session: "SparkSession") -> bool:
+    """Whether a session still runs jobs: its JVM may have been killed."""
+    try:
+        return len(session.range(1).collect()) == 1
+    except Exception:  # noqa: BLE001 (whatever it is, the session is of no use)
+        return False
+
+
 def _able(batches: Any) -> Any:
     """In an executor: import what tasks need."""
     for name in NEEDED:

@@ -11,6 +11,8 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,7 +27,7 @@ LOWEST = 19
 
 def main() -> None:
     """Run until standard input ends."""
-    from checkers.engine.spark import spark, warm
+    from checkers.engine.spark import spark, spark_answers, warm
 
     os.nice(LOWEST)
     number, master = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
@@ -36,9 +38,9 @@ def main() -> None:
                 with spark(master) as session:
                     with contextlib.suppress(Exception):  # a cold session is slower, no more
                         warm(session)
-                    _serve(listener, master)
+                    _serve(listener, master, partial(spark_answers, session))
             except SparkError:  # each check says so, and this process does its work
-                _serve(listener, master)
+                _serve(listener, master, lambda: True)
 
 
 def _end_with_stdin() -> None:
@@ -47,13 +49,17 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _serve(listener: socket.socket, master: str | None) -> None:
+def _serve(listener: socket.socket, master: str | None, works: Callable[[], bool]) -> None:
+    """Judge until the session does not work any more. Who asked then has no answer, and judges the run."""
     while True:
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError):  # who asked is gone
             line = connection.makefile("rb").readline()
             asked = msgspec.json.decode(line, type=Asked)
-            _say(connection, _judged(Run(Path(asked.run)), master, connection))
+            answer = _judged(Run(Path(asked.run)), master, connection)
+            if not works():
+                return
+            _say(connection, answer)
 
 
 def _judged(run: Run, master: str | None, connection: socket.socket) -> Answer:

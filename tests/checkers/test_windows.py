@@ -403,7 +403,7 @@ def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_
         (2, -1, power(55, 1, 2, 3), 2),  # of the last three: the last one alone was not flushed
         (3, -1, power(55, 1, 2, 3), 1),
         (4, -1, power(55, 1, 2, 3), 0),
-        (2, 1, power(55, 1, 2, 3), 0),  # nobody says that the others had anything
+        (2, 1, power(55, 1, 2, 3), 0),  # no look says that the others had anything
         (2, -1, power(49.5, 1, 2, 3), 0),  # it went on until 50.5
         (2, -1, [*power(55, 1, 2, 3), *fault("power:all", 70, 1, 2, 3, number=1)], 0),
         (2, -1, [], 3),

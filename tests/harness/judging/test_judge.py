@@ -67,6 +67,26 @@ def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
         until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
 
 
+def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
+    """The judge has no more use for its session: it ends, and its parent starts another one."""
+    run = a_run(tmp_path / "run")
+    here = check_run(run)
+    with JudgeProcess("local[1]") as judge:
+        assert judged(run, judge.socket, print) == ""
+        first, (jvm,) = judge.pid, children(judge.pid)
+        os.kill(jvm, signal.SIGKILL)
+        verdict, failed = checked(run, Engine(master="local[1]"), judge.socket)
+        assert (verdict.anomalies, verdict.unknown, failed) == (here.anomalies, here.unknown, "")
+        until(lambda: not alive(first), "the judge is gone", 60)
+        judge.alive()
+        assert judge.pid != first
+        assert judged(run, judge.socket, print) == ""
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_without_java_it_says_so_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with JudgeProcess("local[1]") as judge:
