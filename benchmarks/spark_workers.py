@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers.api import check_history
-from checkers.engine.engines import Engine, chosen
+from checkers.engine.engines import chosen
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase, Poll, Send, TopicPartition
@@ -138,7 +138,7 @@ def main() -> None:
             master = spark_cluster.start(folder, port=0, workers=workers, cores=1)
             load_before = os.getloadavg()[0]
             try:
-                with chosen(Engine(master=master), run.folder) as choice:
+                with chosen(run.folder, master=master) as choice:
                     on = choice.workers
                     on.map(Stage(name="", tasks="", sizes=[1] * workers), range)
                     shutil.rmtree(run.history, ignore_errors=True)

@@ -20,7 +20,7 @@ from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
-from checkers.engine.engines import Chosen, Engine, chosen, sealed_by
+from checkers.engine.engines import Chosen, chosen, sealed_by
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.spark import spark_runs
@@ -145,10 +145,10 @@ def check(
     little memory), OSError (a folder or temporary files cannot be written).
     """
     if isinstance(source, Mapping):
-        wanted = Engine(spark=engine == "spark" and (master is not None or spark_runs()), master=master)
+        wanted = engine == "spark" and (master is not None or spark_runs())
         with (
             run_of(source, config=config, events=events, names=names) as run,
-            chosen(wanted, run.folder, watch) as choice,
+            chosen(run.folder, watch, spark=wanted, master=master) as choice,
         ):
             return _checked(run, choice)
     if config is not None or events or names is not None:
@@ -156,7 +156,7 @@ def check(
     folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
     with reaching(folder):
         run = source if isinstance(source, Run) else recorded(folder)
-        with chosen(Engine(spark=engine == "spark", master=master), run.folder, watch) as choice:
+        with chosen(run.folder, watch, spark=engine == "spark", master=master) as choice:
             sealed_by(choice.workers, run)
             return _checked(run, choice)
 

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.engine.spark import is_local, spark
+from checkers.engine.spark import is_local
+from checkers.engine.spark import spark as a_session
 from checkers.engine.spark_workers import SparkWorkers, master_of
 from core.errors import SparkError
 from core.progress import Watch, unwatched
@@ -19,15 +20,6 @@ from history.parts import seal_in_tasks
 from history.run_folder import Run
 from history.seal import seal, waiting
 from history.tasks import Here, Workers, scratch_in
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """Where a caller wants work done. spark: else in this process. master: None = all processors of this
-    machine, an active session, or what `spark-submit` was given."""
-
-    spark: bool = True
-    master: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +39,23 @@ class Chosen:
 
 
 @contextmanager
-def chosen(engine: Engine, folder: Path, watch: Watch = unwatched) -> Iterator[Chosen]:
-    """Workers for a run. folder: of the run, where tasks of a cluster leave what is large.
+def chosen(
+    folder: Path, watch: Watch = unwatched, *, spark: bool = True, master: str | None = None
+) -> Iterator[Chosen]:
+    """Workers for a run. folder: of the run, where tasks of a cluster leave what is large. spark: else this
+    process works. master: None = all processors of this machine, an active session, or what `spark-submit`
+    was given.
 
     Raises: SparkError (a cluster that cannot be used), OSError.
     """
     with ExitStack() as stack:
-        if not engine.spark:
+        if not spark:
             yield Chosen(Here(watch))
             return
         try:
-            session = stack.enter_context(spark(engine.master))
+            session = stack.enter_context(a_session(master))
         except SparkError as error:
-            if not is_local(engine.master):
+            if not is_local(master):
                 raise
             yield Chosen(Here(watch), why=str(error))
             return

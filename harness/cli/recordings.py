@@ -13,8 +13,7 @@ from core.errors import ExitCode, UsageError
 from core.files import written_into
 from core.terminal import say, show
 from harness.cli.settings import setting
-from harness.cli.verdict import Engine as CommandEngine
-from harness.cli.verdict import EngineName, Master, interruptible, watch_of, watching
+from harness.cli.verdict import Engine, EngineName, Master, interruptible, watch_of, watching
 from history.run_folder import RESULTS, Run
 
 Option = typer.Option
@@ -45,7 +44,7 @@ def import_(
     engine_name: EngineName = None,
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
-    from checkers.engine.engines import Engine, chosen, sealed_by
+    from checkers.engine.engines import chosen, sealed_by
     from checkers.importers.formats import Request, import_config, import_files
     from harness.compose import as_latest, create_folder
 
@@ -55,8 +54,8 @@ def import_(
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
     with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):
-        engine = Engine(spark=CommandEngine.of(engine_name, master).spark, master=master)
-        with watching() as tell, chosen(engine, run.folder, watch_of(tell)) as choice:
+        by_spark = Engine.of(engine_name, master).spark
+        with watching() as tell, chosen(run.folder, watch_of(tell), spark=by_spark, master=master) as choice:
             workers = choice.workers
             recording = import_files(run, config, request, workers if workers.scratch else None)
             sealed_by(workers, run)

@@ -180,9 +180,9 @@ def _done(
 def _on_spark(
     work: Callable[[Attempt], Trial], left: Iterator[Attempt], master: str
 ) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
-    from checkers.engine.engines import Engine, chosen
+    from checkers.engine.engines import chosen
 
-    with tempfile.TemporaryDirectory() as folder, chosen(Engine(master=master), Path(folder)) as choice:
+    with tempfile.TemporaryDirectory() as folder, chosen(Path(folder), master=master) as choice:
         while some := list(islice(left, TASKS_AT_A_TIME)):
             stage = Stage(name="exploring", tasks="runs", sizes=[1] * len(some))
             done = choice.workers.map(stage, functools.partial(_answer, work, some))

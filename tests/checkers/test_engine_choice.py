@@ -8,7 +8,7 @@ import pytest
 
 from checkers.api import check
 from checkers.engine import engines
-from checkers.engine.engines import Engine, chosen
+from checkers.engine.engines import chosen
 from checkers.engine.spark import spark_runs
 from core.errors import SparkError
 from core.programs import SUBMITTED
@@ -25,7 +25,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(master: str | None) -> Any:
         raise SparkError("asked")
 
-    monkeypatch.setattr(engines, "spark", refusing)
+    monkeypatch.setattr(engines, "a_session", refusing)
 
 
 @pytest.mark.usefixtures("refused")
@@ -68,7 +68,7 @@ def test_tables_are_judged_here_unless_there_is_a_session(
 @pytest.mark.usefixtures("refused")
 def test_a_cluster_that_cannot_be_used_judges_nothing(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
-    with pytest.raises(SparkError, match="asked"), chosen(Engine(master="spark://127.0.0.1:9"), run.folder):
+    with pytest.raises(SparkError, match="asked"), chosen(run.folder, master="spark://127.0.0.1:9"):
         pass
     with pytest.raises(SparkError, match="asked"):
         check(run, master="sc://127.0.0.1:9")

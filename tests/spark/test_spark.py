@@ -18,7 +18,7 @@ from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import ServedTimes
 from checkers.engine.check import Tally
-from checkers.engine.engines import Engine, chosen
+from checkers.engine.engines import chosen
 from checkers.engine.findings import Kind
 from checkers.engine.pipeline import kernels_of
 from checkers.engine.spark import spark
@@ -50,7 +50,7 @@ def session() -> Iterator[Any]:
 
 @pytest.fixture
 def workers(session: Any, tmp_path: Path) -> Iterator[Workers]:
-    with chosen(Engine(), tmp_path) as choice:
+    with chosen(tmp_path) as choice:
         yield choice.workers
 
 
@@ -84,7 +84,7 @@ def test_workers_import_nothing_from_the_current_folder(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('a module of the current folder ran')\n")
     monkeypatch.chdir(tmp_path)
-    with chosen(Engine(master="local[1]"), tmp_path) as choice:
+    with chosen(tmp_path, master="local[1]") as choice:
         assert choice.workers.map(ONE, abs) == [0]
 
 
@@ -123,7 +123,7 @@ def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_pat
     here = files(run)
     shutil.rmtree(run.history)
     seen: list[Progress] = []
-    with chosen(Engine(), tmp_path, seen.append) as choice:
+    with chosen(tmp_path, seen.append) as choice:
         seal_in_tasks(run, choice.workers)
     assert files(run) == here
     ended = {each.stage.name: each for each in seen}

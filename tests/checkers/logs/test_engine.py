@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.engine.engines import Engine, chosen
+from checkers.engine.engines import chosen
 from checkers.logs.engine import judge_all, tasks
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.registry import LocalRules, WholeRules
@@ -95,7 +95,7 @@ def test_rows_of_a_partition_that_do_not_stand_together_are_refused() -> None:
 def test_spark_comes_to_the_same_judgement(tmp_path: Path) -> None:
     write(tmp_path, TABLES)
     here = judge_all(Evidence(TABLES), local=LOCAL, whole={})
-    with chosen(Engine(master="local[1]"), tmp_path) as choice:
+    with chosen(tmp_path, master="local[1]") as choice:
         workers = choice.workers
         there = judge_all(Evidence.load(tmp_path), local=LOCAL, whole={}, workers=workers, folder=tmp_path)
         (tmp_path / "batches.parquet").write_bytes(b"damaged")
