@@ -82,6 +82,7 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         rules=("generations-rise",),
         workload="groups",
         nemesis="kill:one@group-coordinator",
+        seed=3,
     ),
     "group-in-another-partition": LogDamage(
         wrong="the records of a group are in a partition that the hash of its name does not name",
