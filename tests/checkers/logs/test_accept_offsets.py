@@ -82,8 +82,9 @@ def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
     assert judge(Evidence(golden), TopicPartition("__cluster_metadata", 0)) == Judgement()
 
 
-def assignment(*numbers: int) -> str:
-    data = struct.pack(">hih4si", 0, 1, 4, b"data", len(numbers)) + struct.pack(f">{len(numbers)}i", *numbers)
+def assignment(*numbers: int, topic: bytes = b"data") -> str:
+    data = struct.pack(f">hih{len(topic)}si", 0, 1, len(topic), topic, len(numbers))
+    data += struct.pack(f">{len(numbers)}i", *numbers)
     return base64.b64encode(data + struct.pack(">i", -1)).decode()
 
 
@@ -115,6 +116,15 @@ def test_a_changed_record_is_found(
     judgement = judged(golden, tp, change)
     assert places(judgement)[:1] == [found]
     assert judgement.asked[found[0]]
+
+
+def test_two_members_of_a_generation_may_have_one_number_of_different_topics(
+    golden: dict[str, pa.Table],
+) -> None:
+    apart = [assignment(0, topic=topic) for topic in (b"data", b"tata")]
+    members = [{"memberId": text, "groupInstanceId": None, "assignment": text} for text in apart]
+    judgement = judged(golden, CLASSIC, body(1, leader=apart[0], members=members))
+    assert (judgement.findings, judgement.asked["one-owner"]) == ([], 1)
 
 
 def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]) -> None:
