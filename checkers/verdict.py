@@ -13,7 +13,8 @@ from checkers import incidents
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
 from checkers.checks import CHECKS, recovery
-from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
+from checkers.checks.isolation import READ_UNCOMMITTED
+from checkers.checks.recovery import ServedTimes
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
@@ -34,7 +35,17 @@ from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, WrongCluster, incomplete
 from history.reader import History, planned_faults
 from history.tables import OPEN
-from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Incident, Liveness, Logs, Verdict
+from history.verdict import (
+    NOT_RECOVERED,
+    Anomaly,
+    CheckResult,
+    CheckStatus,
+    Fault,
+    Incident,
+    Liveness,
+    Logs,
+    Verdict,
+)
 
 LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
@@ -356,32 +367,44 @@ def _first(reasons: Sequence[str]) -> str:
     return reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
 
 
+def _usual(name: str, anomaly: Anomaly) -> bool:
+    """Every log has some: legal everywhere, or what a reader at read_uncommitted is there to see."""
+    return name in INFORMATIONAL or anomaly.why == READ_UNCOMMITTED
+
+
+def _bugs(names: Sequence[str]) -> str:
+    return f"known bug{'s' * (len(names) != 1)} {', '.join(names)}"
+
+
 def _summary(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
     told = ", ".join(f"{name} ({a.disallowed})" for name, a in bad.items())
-    legal = ", ".join(f"{name} ({a.count})" for name, a in verdict.anomalies.items() if a.allowed)
+    legal = ", ".join(
+        f"{name} ({a.count})" for name, a in verdict.anomalies.items() if a.allowed and not _usual(name, a)
+    )
     also = f"; allowed here: {legal}" if legal else ""
     missing = [name for name, found in verdict.expect.items() if not found]
     if bad:
         bugs = {a.known_bug for a in bad.values()}
-        known = f"; all bear the signature of {', '.join(sorted(bugs))}" if "" not in bugs else ""
+        known = f"; all match {_bugs(sorted(bugs))}" if "" not in bugs else ""
         cut = "the run was interrupted; " if verdict.interrupted else ""
         beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
-        return f"{cut}forbidden here, and found: {told}{known}{beside}{also}"
+        return f"{cut}found {told}, which this configuration forbids{known}{beside}{also}"
     if missing:
-        return f"this control had to find {', '.join(missing)}, and did not{also}"
+        return f"this control had to find {', '.join(missing)} and did not{also}"
     if verdict.valid == "unknown":
         first = _first(verdict.unknown)
-        return f"nothing forbidden was found, but not everything was decided: {first}{also}"
+        return f"no forbidden anomaly found, but not everything could be decided: {first}{also}"
     s = verdict.stats
-    fired = f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
+    fired = f"; the control found {', '.join(verdict.expect)}, as it must" if verdict.expect else ""
+    many = f"{s['faults']:.0f} fault{'s' * (s['faults'] != 1)}"
     idle = s["faults that hit nothing"]
-    idly = f", {idle:.0f} of them hit nothing" if idle else ""
+    idly = f", {idle:.0f} without effect" if idle else ""
     unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
     left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
-        f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{idly}{also}{fired}"
+        f" acknowledged and {s['records read']:.0f} read under {many}{idly}{also}{fired}"
         f"{left}"
     )

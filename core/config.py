@@ -8,6 +8,7 @@ Not here: which workloads and nemeses exist (their registries), the paths (`hist
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -397,6 +398,9 @@ def _first(error: ValidationError) -> str:
     """The first thing that is wrong: setting, reason, value."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        near = get_close_matches(where, RunConfig.model_fields, 1)
+        return f"unknown setting {where!r}{f'; did you mean {near[0]!r}?' if near else ''}"
     message = first["msg"].removeprefix("Value error, ")
     given = "" if first["type"] == "missing" or not where else f" (given: {_shown(first)})"
     return f"{where}: {message}{given}" if where else message

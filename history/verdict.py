@@ -5,9 +5,12 @@ without the checker. `valid` is True only where every check that applies decided
 that is forbidden.
 """
 
+from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
+
+from core.errors import ExitCode
 
 
 class OpView(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,6 +273,41 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[str] = []
 
 
+class Result(StrEnum):
+    """What a run came to: the one word for it on the terminal, in pages, in summaries, in a soak.
+
+    KNOWN_BUGS: all forbidden findings bear the signature of known bugs (the exit code is 1 all the same).
+    NOT_EXERCISED: nothing forbidden, but no fault took effect, or no record was acknowledged.
+    """
+
+    VALID = "valid"
+    CONTROL_FIRED = "control fired"
+    NOT_EXERCISED = "not exercised"
+    KNOWN_BUGS = "known bugs only"
+    ANOMALY = "anomaly"
+    NOT_RECOVERED = "did not recover"
+    CONTROL_SILENT = "control did not fire"
+    UNKNOWN = "unknown"
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code of a run that came to this, unless it was interrupted."""
+        match self:
+            case Result.ANOMALY | Result.KNOWN_BUGS:
+                return ExitCode.ANOMALY
+            case Result.NOT_RECOVERED:
+                return ExitCode.NOT_RECOVERED
+            case Result.CONTROL_SILENT:
+                return ExitCode.SILENT
+            case Result.UNKNOWN:
+                return ExitCode.UNKNOWN
+        return ExitCode.VALID
+
+
+NOT_RECOVERED = "not-recovered"
+"""The anomaly class with a result and an exit code of its own."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.
 
@@ -302,3 +340,29 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     logs: Logs | None = None
     incidents: list[Incident] = []
     engine: str = ""
+
+    @property
+    def result(self) -> Result:
+        """It follows from the findings, the worst first, and not from the exit code: a verdict file that
+        another program wrote or edited must not look better than what it contains."""
+        bad = [one for name, one in self.anomalies.items() if one.disallowed and name != NOT_RECOVERED]
+        if bad and all(one.known_bug for one in bad):
+            return Result.KNOWN_BUGS
+        if bad or (self.valid is False and self.recovered is not False):
+            return Result.ANOMALY
+        if self.recovered is False:
+            return Result.NOT_RECOVERED
+        if not all(self.expect.values()):
+            return Result.CONTROL_SILENT
+        if self.valid == "unknown":
+            return Result.UNKNOWN
+        if self.expect:
+            return Result.CONTROL_FIRED
+        return Result.VALID if self._exercised else Result.NOT_EXERCISED
+
+    @property
+    def _exercised(self) -> bool:
+        """Records were acknowledged or read, and a fault, if there was one, took effect."""
+        idle = bool(self.faults) and all(fault.hits and fault.hits.nothing for fault in self.faults)
+        names = ("records acknowledged", "records read")
+        return not idle and any(self.stats.get(name, 1) for name in names)

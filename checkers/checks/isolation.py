@@ -229,10 +229,14 @@ def of_read(p: KernelView, kind: type[Finding], read: int) -> Finding:
     return kind(key=(p.tp, r.value, r.op), process=s.process, records=(s, r), at_ns=r.done_ns)
 
 
+READ_UNCOMMITTED: Final = "the reader used read_uncommitted"
+"""Why a reader may see what no committed transaction wrote."""
+
+
 def uncommitted(ground: Ground, variant: str) -> Answer:
     """A record of no committed transaction was read."""
     if variant == Level.RU:
-        return True, "the reader used read_uncommitted"
+        return True, READ_UNCOMMITTED
     if variant == Level.UNSENT:
         return False, "the record was never written, as its client reported"
     if reason := truncation(ground):
@@ -243,7 +247,7 @@ def uncommitted(ground: Ground, variant: str) -> Answer:
 def own(ground: Ground, variant: str) -> Answer:
     """A record was read while its transaction was open."""
     if variant == Level.RU:
-        return True, "the reader used read_uncommitted"
+        return True, READ_UNCOMMITTED
     return False, "a read_committed reader sees no open transaction, not even its own"
 
 

@@ -19,8 +19,8 @@ from core.cluster import NodeEnd
 from history.columns import Array
 from history.events import NodeEnded, Recovered
 from history.reader import History
+from history.verdict import NOT_RECOVERED
 
-NOT_RECOVERED = "not-recovered"
 NODE_DIED = "node-died"
 TOLD: Final = 4
 """Lines of a node's log that a sentence has."""

@@ -23,6 +23,7 @@ from history.run_folder import write_atomically
 from history.verdict import Verdict
 from model.scenarios.page import page
 from nemesis.registry import NEMESES
+from nemesis.types import Nemesis
 from workloads.registry import WORKLOADS
 
 
@@ -30,7 +31,7 @@ def lists() -> dict[str, dict[str, str]]:
     """Name of a list → name of an entry → its line."""
     return {
         "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
-        "nemeses": {name: _first_line(nemesis.doc) for name, nemesis in NEMESES.items()},
+        "nemeses": {name: _nemesis(nemesis) for name, nemesis in NEMESES.items()},
         "checks": {name: check.claim for name, check in CHECKS.items()},
         "log rules": {name: rule.claim for name, rule in RULES.items()},
         "anomalies": {name: anomaly.title for name, anomaly in ANOMALIES.items()},
@@ -43,6 +44,33 @@ def lists() -> dict[str, dict[str, str]]:
 
 def _first_line(doc: str) -> str:
     return doc.strip().partition("\n")[0]
+
+
+def _nemesis(nemesis: Nemesis) -> str:
+    """Its line, its kinds, and what each of these may aim at."""
+    lines = [_first_line(nemesis.doc)]
+    if nemesis.kinds:
+        lines.append(f"  kinds: {', '.join(f':{kind}' for kind in nemesis.kinds)}")
+    if nemesis.targets:
+        lines.append(f"  targets: {', '.join(f'@{target}' for target in nemesis.targets)}")
+    return "\n".join(lines)
+
+
+def details(name: str) -> list[str]:
+    """All that the registries say of an entry, in Markdown; empty, where none has this name."""
+    lines = list(_lines())
+    begins = [at for at, line in enumerate(lines) if line == f"### {name}"]
+    found: list[str] = []
+    for begin in begins:
+        ends = (at for at in range(begin + 1, len(lines)) if lines[at].startswith("#"))
+        found += lines[begin : next(ends, len(lines))]
+    rows = [
+        f"{title}: {key}\n  {entries[key]}"
+        for title, entries in lists().items()
+        for key in entries
+        if key == name and not begins
+    ]
+    return found or rows
 
 
 def catalogue() -> str:

@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 
 from core.errors import ExitCode, InquestError, UsageError
 from core.files import written_into
-from core.terminal import say, show
+from core.terminal import say, show, show_lines
 from harness.cli import again, contract, explore, recordings, reproduce, tables
 from harness.cli.settings import setting
 from harness.cli.verdict import Engine, EngineName, Master, interruptible, judge, own_files
@@ -79,6 +79,23 @@ SURROUNDINGS = {
     errno.EXDEV,
 }
 """Errors of files that the user can mend, such as a full disk: one line, no traceback."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        show(f"kafka-inquest {version('kafka-inquest')}")
+        raise typer.Exit
+
+
+@app.callback()
+def inquest(
+    version: Annotated[
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Break a Kafka cluster on purpose, record what its clients saw, and judge it."""
 
 
 @app.command()
@@ -300,17 +317,23 @@ def serve(
 
 
 @app.command(name="list")
-def list_(what: Annotated[str, typer.Argument(help="Which list (default: all).")] = "") -> None:
-    """List workloads, nemeses, checks, anomalies and presets."""
-    from harness.cli.catalogue import lists
+def list_(
+    what: Annotated[str, typer.Argument(help="A list, or one entry of any (default: all lists).")] = "",
+) -> None:
+    """List workloads, nemeses, checks, anomalies and presets; of one entry, all that is known."""
+    from harness.cli.catalogue import details, lists
 
     known = lists()
     if what and what not in known:
-        raise UsageError(f"unknown list {what!r}; known: {', '.join(known)}")
+        entry = details(what)
+        if not entry:
+            raise UsageError(f"no list and no entry {what!r}; lists: {', '.join(known)}")
+        show_lines("\n".join(entry).strip())
+        return
     for name in [what] if what else known:
         show(f"{name}:")
         for key, text in known[name].items():
-            show(f"  {key:28} {text}")
+            show_lines(f"  {key:28} {text}".replace("\n", f"\n{'':31}"))
 
 
 @app.command()

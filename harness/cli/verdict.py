@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from history.verdict import Verdict
 
 
-WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
-
 MASTER = re.compile(
     r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
     r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+|sc://\S+"
@@ -127,7 +125,7 @@ def watch_of(tell: Callable[[str], None] | None) -> Watch:
 
 
 def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_at: str = "") -> ExitCode:
-    """Check a recorded run, build its report, print the verdict line; the exit code.
+    """Check a recorded run, build its report, print the last lines; the exit code.
 
     judge_at: socket of a process that judges, "" = this one does.
 
@@ -135,7 +133,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_a
     """
     verdict, spark_failed = checked(run_folder, engine, judge_at)
     from harness import report as reports
-    from harness.report.wording import faults_line, incident_lines, logs_line
+    from harness.cli.last_lines import last_lines
 
     if spark_failed:
         say(f"{spark_failed}; this process checked instead")
@@ -144,13 +142,8 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_a
         page = str(reports.build(run_folder))
     except (InquestError, OSError) as error:  # the verdict stands without its picture
         say(f"no report: {error}")
-    show(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
-    for line in incident_lines(verdict):
-        show(f"incident: {line}")
-    show(f"faults: {faults_line(verdict)}")
-    show(f"logs: {logs_line(verdict.logs)}; judged by {verdict.engine}")
-    show(f"report: {page}")
-    show(f"repeat: {verdict.repro}")
+    for line in last_lines(verdict, run_folder, page):
+        show(line)
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
 
 

@@ -13,7 +13,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult, SystemOut
 
 from harness.report import wording
-from history.verdict import CheckResult, Verdict
+from history.verdict import NOT_RECOVERED, CheckResult, Verdict
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FINDINGS_MAX = 10
@@ -101,7 +101,7 @@ def _recovered(verdict: Verdict) -> FinalResult | None:
     if verdict.recovered is None:
         return Skipped("the run ended before its recovery phase")
     if not verdict.recovered:
-        return _failure(wording.NOT_BACK.meaning, wording.NOT_RECOVERED)
+        return _failure(wording.NOT_BACK.meaning, NOT_RECOVERED)
     return None
 
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from core.errors import ExitCode
 from core.op import Isolation
-from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Verdict
+from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Result, Verdict
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
 INCIDENT_WIDTH = 300
 """Characters of each of them there."""
-NOT_RECOVERED = "not-recovered"
 COMMITS = {
     "transaction": "committed in the transaction of their output",
     "after": "committed on their own, after the output",
@@ -52,11 +51,25 @@ FIRED = VerdictState(
     "This run is a control: its configuration must cause a known anomaly, and the checks found it. "
     "They found nothing else that is forbidden.",
 )
+IDLE = VerdictState(
+    "silent",
+    "○",
+    "Not exercised",
+    "The checks found nothing forbidden, but no fault took effect or no record was acknowledged: "
+    "the run tested little or nothing.",
+)
+KNOWN = VerdictState(
+    "anomaly",
+    "✕",
+    "Known bugs only",
+    "Each forbidden finding bears the signature of a known bug of Kafka. "
+    "The checks found nothing else that is forbidden.",
+)
 ANOMALY = VerdictState(
     "anomaly",
     "✕",
-    "Anomaly found",
-    "Neither the configuration nor the faults permit at least one of the findings.",
+    "Anomaly",
+    "At least one finding is a violation under this configuration and these faults.",
 )
 NOT_BACK = VerdictState(
     "not-recovered",
@@ -78,25 +91,21 @@ UNKNOWN = VerdictState(
     "The checks found nothing forbidden, but could not decide everything that matters.",
 )
 
-EXIT_CODES = {code.word: code for code in ExitCode}
+STATES = {
+    Result.VALID: VALID,
+    Result.CONTROL_FIRED: FIRED,
+    Result.NOT_EXERCISED: IDLE,
+    Result.KNOWN_BUGS: KNOWN,
+    Result.ANOMALY: ANOMALY,
+    Result.NOT_RECOVERED: NOT_BACK,
+    Result.CONTROL_SILENT: SILENT,
+    Result.UNKNOWN: UNKNOWN,
+}
 
 
 def state(verdict: Verdict) -> VerdictState:
-    """The overall result: anomaly before not recovered, control silent, unknown, valid.
-
-    It follows from the findings, the worst first, and not from the exit code: a verdict file that
-    another program wrote or edited must not look better than what it contains.
-    """
-    found = any(anomaly.disallowed for name, anomaly in verdict.anomalies.items() if name != NOT_RECOVERED)
-    if found or (verdict.valid is False and verdict.recovered is not False):
-        return ANOMALY
-    if verdict.recovered is False:
-        return NOT_BACK
-    if not all(verdict.expect.values()):
-        return SILENT
-    if verdict.valid == "unknown":
-        return UNKNOWN
-    return FIRED if verdict.expect else VALID
+    """The overall result in words."""
+    return STATES[verdict.result]
 
 
 def contradiction(verdict: Verdict) -> str:
@@ -105,12 +114,11 @@ def contradiction(verdict: Verdict) -> str:
     It fails for verdict files that were edited, merged by hand or written by a version with other
     rules; the report shows both instead of trusting one.
     """
-    expected = EXIT_CODES[state(verdict).key]
+    expected = verdict.result.code
     if verdict.exit_code in (expected, ExitCode.INTERRUPTED):
         return ""
-    return (
-        f"The verdict contradicts itself: its exit code is {verdict.exit_code}, its findings say {expected}."
-    )
+    findings_say = f"its findings say {int(expected)}"
+    return f"The verdict contradicts itself: its exit code is {verdict.exit_code}, {findings_say}."
 
 
 def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
@@ -230,22 +238,21 @@ def _of(some: int | None, all_of_them: int, one: str, more: str) -> str:
 
 
 def faults_line(verdict: Verdict) -> str:
-    """The faults of a run in one line: how many, which hit nothing, how much of their time was served."""
+    """The faults of a run in one line: how many, which took no effect, how much of their time was served."""
     failed = int(verdict.stats.get("faults that were not made", 0))
-    unmade = [f"{count(failed, 'planned one was', 'planned ones were')} not made"] * bool(failed)
+    unmade = [f"{count(failed, 'planned fault was', 'planned faults were')} not made"] * bool(failed)
     if not verdict.faults:
         return ", ".join(["none", *unmade])
     found = [fault.hits for fault in verdict.faults if fault.hits]
     idle, unknown = sum(one.nothing is True for one in found), sum(one.nothing is None for one in found)
-    parts = [
-        f"{number(len(verdict.faults))} in force",
-        *[f"{number(idle)} of them hit nothing"] * bool(found),
-    ]
-    parts += [f"{number(unknown)} of them not known to have hit anything"] * bool(unknown)
-    parts += unmade
-    told, share = ", ".join(parts), verdict.liveness.under_faults
+    effects = [f"{number(idle)} took no effect"] * bool(idle)
+    effects += [f"the effect of {number(unknown)} is not known"] * bool(unknown)
+    if found and not effects:
+        effects = ["it took effect" if len(verdict.faults) == 1 else "all took effect"]
+    told = ", ".join([f"{count(len(verdict.faults), 'fault')} injected", *effects, *unmade])
+    share = verdict.liveness.under_faults
     if share is not None:
-        told += f"; brokers acknowledged records in {number(100 * share)} % of their time"
+        told += f"; writes were acknowledged during {number(100 * share)} % of the fault time"
     return told
 
 
@@ -268,19 +275,21 @@ def logs_line(logs: Logs | None) -> str:
     for name, rule in logs.rules.items():
         by.setdefault(rule.status, []).append(name)
     nodes = {node for take in logs.takes for node in take.nodes}
-    asked = sum(rule.asked > 0 for rule in logs.rules.values())
-    rules = f"{asked} of {count(len(logs.rules), 'rule')} had something to judge"
+    applied = sum(rule.asked > 0 for rule in logs.rules.values())
     permitted = sum(rule.found - rule.disallowed for rule in logs.rules.values())
-    parts = ["nothing refused"]
+    parts = ["no violation"]
     if logs.refused:
         bug = logs.known_bug()
-        known = f", all with the signature of {bug}" if bug else ""
-        parts = [f"{count(logs.refused, 'place')} refused by {', '.join(by['invalid'])}{known}"]
-    parts += [f"{number(permitted)} refused that this configuration permits"] * bool(permitted)
-    parts += [f"{number(len(by.get('unknown', ())))} rules left something open"] * ("unknown" in by)
+        known = f", all match known bug {bug}" if bug else ""
+        parts = [f"{count(logs.refused, 'violation')}: {', '.join(by['invalid'])}{known}"]
+    parts += [f"{number(permitted)} more that this configuration permits"] * bool(permitted)
+    parts += [f"{count(len(by.get('unknown', ())), 'rule')} undecided"] * ("unknown" in by)
     parts += [f"evidence is missing: {why}" for why in logs.missing[:1]]
     parts += [f"crashed: {', '.join(by.get('crashed', ()))}"] * ("crashed" in by)
-    return f"{rules} in the logs of {count(len(nodes), 'node')}: {'; '.join(parts)}"
+    idle = len(logs.rules) - applied
+    unused = f" ({number(idle)} not applicable)" if idle else ""
+    on = f"{count(applied, 'rule')} applied to {count(len(nodes), 'node')}{unused}"
+    return f"{on}: {'; '.join(parts)}"
 
 
 def findings(anomaly: Anomaly) -> str:

@@ -21,7 +21,7 @@ from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.log_ends import STABLE_S, TRANSACTION_GRACE_S, open_ends, stable_ends
 from harness.run.planning import RunPlan
-from harness.run.progress import Display
+from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, unrecovered
 from history import events as ev
 from nemesis.execute import needs
@@ -88,6 +88,9 @@ class RunProgram:
     """Which faults the harness could not take back ("" = none)."""
     _said: int = 0
     """How many ends of nodes were shown to the user."""
+    _entered: int = 0
+    """When the newest phase began."""
+    _line: StatusLine = field(default_factory=StatusLine)
     _hangs: bool = False
     """What runs the cluster did not let healing end."""
 
@@ -315,10 +318,11 @@ class RunProgram:
         self.recorder.write(event)
 
     def _enter(self, phase: Phase) -> None:
-        self.phase = phase
+        self.phase, self._entered = phase, self._now()
         self.display.entered(phase)
         self._write(ev.PhaseStarted(ns=self._now(), phase=phase))
         self.clients.enter(phase)
+        self.display.refresh(self._status)
 
     async def _wait(self, missing: Callable[[], str], deadline_s: float) -> str:
         """Wait until nothing is missing, or the run is cut short; "" or what was still missing."""
@@ -396,10 +400,26 @@ class RunProgram:
             self.display.say(f"client {loss.slot} {loss.why}")
 
     def _status(self) -> str:
-        done = self.clients.progress()
-        return (
-            f"{self.phase.name.lower()}: {done.ok} ops ok, {done.fail} failed, {done.info} unknown, "
-            f"{done.acked} records acknowledged, {done.read} read; "
-            f"faults: {', '.join(self._faults.in_force) or 'none'}; "
-            f"brokers answering: {list(self._monitor.roles.answering)}"
+        config, now, done = self.plan.config, self._now(), self.clients.progress()
+        loading = self.phase is Phase.FAULTS
+        limits = {
+            Phase.WARMUP: WARMUP_S,
+            Phase.FAULTS: config.duration_s,
+            Phase.HEAL: HEAL_S,
+            Phase.RECOVER: config.recovery_deadline_s,
+        }
+        return self._line.text(
+            RunProgress(
+                phase="load" if loading and not self.plan.steps else self.phase.name.lower(),
+                at_s=now / 1e9,
+                seconds=(now - self._entered) / 1e9,
+                of_s=limits.get(self.phase, 0.0),
+                planned=loading,
+                acked=done.acked,
+                read=done.read,
+                unknown=done.info,
+                faults=self._faults.in_force,
+                brokers=len(self._monitor.roles.answering),
+                of_brokers=config.brokers,
+            )
         )

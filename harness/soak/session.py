@@ -9,6 +9,7 @@ records each step before and after it. docs/soak.md describes it for users.
 import random
 import re
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -60,11 +61,11 @@ GIVEN_UP = RunResult(
     error="the soak process died in this run, more than once",
 )
 ENDINGS = {
-    ExitCode.VALID: "everything valid, and the canary fired",
-    ExitCode.ANOMALY: "a run found something forbidden",
-    ExitCode.UNKNOWN: "a run could not decide something",
+    ExitCode.VALID: "nothing new; the canary fired",
+    ExitCode.ANOMALY: "at least one run found something forbidden",
+    ExitCode.UNKNOWN: "at least one run could not decide something",
     ExitCode.NOT_RECOVERED: "a cluster did not recover",
-    ExitCode.SILENT: "void: a control did not find what it has to find, or did not run",
+    ExitCode.SILENT: "void: a control did not find what it must find, or did not run",
     ExitCode.HARNESS: "the harness failed",
     ExitCode.INTERRUPTED: "interrupted; the same command resumes it",
 }
@@ -90,15 +91,15 @@ class SoakRequest:
 
 
 def ending(code: ExitCode, session: SoakSession) -> str:
-    """What a session came to, in words; bugs that the matrix accepts are named, not called valid."""
-    accepted = [result for _, result in session.results if session.accepts(result)]
-    if code != ExitCode.VALID or not accepted:
-        return ENDINGS[code]
-    bugs = sorted({bug for result in accepted for bug in result.known_bugs})
-    return (
-        f"{len(accepted)} of them found nothing but known bugs that the matrix accepts ({', '.join(bugs)}),"
-        " the others nothing that is forbidden; the canary fired"
-    )
+    """What a session came to: how many runs beside the canary have which result, and what is new."""
+    results = [result for task, result in session.results if task.why != "canary"]
+    words = Counter(result.word for result in results)
+    parts = [f"{many} {word}" for word, many in words.most_common()]
+    bugs = sorted({bug for result in results for bug in result.known_bugs})
+    known = f" ({', '.join(bugs)})" if bugs else ""
+    new = Counter(found.name for result in results for found in result.open)
+    found = f"; not known before: {', '.join(f'{name} in {n}' for name, n in new.items())}" if new else ""
+    return f"{len(results)} runs: {', '.join(parts) or 'none'}{known}{found}; {ENDINGS[code]}"
 
 
 def soak(request: SoakRequest) -> int:
@@ -127,10 +128,7 @@ def soak(request: SoakRequest) -> int:
         finally:
             under_way.file.close()
     performer.rebuild()  # once more: no process writes to the session now
-    say(
-        f"session {session.name}: {session.tested} runs beside the canary reached a verdict; "
-        f"{ending(ExitCode(code), session)}"
-    )
+    say(f"session {session.name}: {ending(ExitCode(code), session)}")
     say(f"index: {request.results / 'index.html'}")
     return code
 
@@ -204,7 +202,8 @@ class SessionUnderWay:
         self._write(RunEnded(at=at, spent_s=self.spent_s, number=begun.number, outcome=result))
         found = ", ".join(f"{f.name} ({f.disallowed})" for f in result.forbidden)
         why = f": {result.error or found}" if result.error or found else ""
-        say(f"run {begun.number}: {result.state} in {result.seconds:.0f} s{why}")
+        bugs = f" ({', '.join(result.known_bugs)})" if result.known_bugs else ""
+        say(f"run {begun.number}: {result.word}{bugs} in {result.seconds:.0f} s{why}")
         runs.tidy(self.request.results, self.session, begun, result)
 
     def _open_finding(self) -> bool:

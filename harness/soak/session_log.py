@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
-from history.verdict import Verdict
+from history.verdict import NOT_RECOVERED, Result, Verdict
 
 FOLDER = "nights"
 FILE = "night.jsonl"
@@ -34,8 +34,6 @@ STATES: dict[int, State] = {
 """Exit code of a run that has a verdict → its state. Every other code is an error of the harness."""
 FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent")
 """States whose runs later sessions repeat."""
-NOT_RECOVERED = "not-recovered"
-"""The anomaly class with a state and an exit code of its own; it never counts as an open finding."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +72,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     of the phase of faults (`history.verdict.Liveness`); recovery_s: seconds; both None if unknown. judged:
     it has a verdict. fired: of a control, whether it found all that it has to find (None: no control, or no
     verdict). undecided: how many things the verdict could not decide, whatever it found beside them (an exit
-    code says only the worst).
+    code says only the worst). result: the verdict's word (`history.verdict.Result`), "" = no verdict, or a
+    line of an older version.
     """
 
     state: State
@@ -89,6 +88,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     recovery_s: float | None = None
     fired: bool | None = None
     undecided: int = 0
+    result: str = ""
 
     @classmethod
     def of(
@@ -111,7 +111,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             recovery_s=verdict.recovery_s,
             fired=all(verdict.expect.values()) if verdict.expect and not error else None,
             undecided=len(verdict.unknown),
+            result=verdict.result,
         )
+
+    @property
+    def word(self) -> str:
+        """What the run came to, in a word or two."""
+        known = self.state == "anomaly" and bool(self.known_bugs)
+        return self.result or (Result.KNOWN_BUGS if known else self.state)
 
     @property
     def open(self) -> list[AnomalyCount]:

@@ -49,7 +49,7 @@ def test_a_run_without_data_has_a_page_without_charts(shelf: Shelf) -> None:
         assert not visible(page, ".charts")
 
 
-WORDS = {"clean": "✓ Valid", "anomalous": "✕ Anomaly found", "interrupted": "? Unknown", "empty": "? Unknown"}
+WORDS = {"clean": "✓ Valid", "anomalous": "✕ Anomaly", "interrupted": "? Unknown", "empty": "? Unknown"}
 
 
 @pytest.mark.parametrize("name", WORDS)

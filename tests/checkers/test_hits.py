@@ -202,11 +202,11 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
     def line(*faults: Fault) -> str:
         return faults_line(msgspec.structs.replace(verdict, faults=list(faults)))
 
-    assert line(known, busy, busy) == "3 in force, 1 of them hit nothing"
+    assert line(known, busy, busy) == "3 faults injected, 1 took no effect"
     assert line() == "none"
-    assert line(msgspec.structs.replace(known, hits=None)) == "1 in force"  # an older verdict
+    assert line(msgspec.structs.replace(known, hits=None)) == "1 fault injected"  # an older verdict
     doubt = msgspec.structs.replace(known, hits=msgspec.structs.replace(IDLE, nothing=None))
-    assert line(doubt).endswith("1 of them not known to have hit anything")
+    assert line(doubt).endswith("the effect of 1 is not known")
 
 
 def simulated(folder: Path, **settings: Any) -> Verdict:

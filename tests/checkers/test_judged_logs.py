@@ -94,7 +94,7 @@ def test_a_run_whose_logs_agree_is_valid(tmp_path: Path, only: Callable[..., Non
     assert (verdict.logs.exercised, verdict.logs.refused, verdict.logs.why) == (1.0, 0, "")
     (take,) = verdict.logs.takes
     assert (take.why, take.nodes, take.at_s) == ("end", [1, 2, 3], 9.0)
-    line = "1 of 1 rule had something to judge in the logs of 3 nodes: nothing refused"
+    line = "1 rule applied to 3 nodes: no violation"
     assert logs_line(verdict.logs) == line
 
 

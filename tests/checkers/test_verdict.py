@@ -186,12 +186,12 @@ def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path
     none = judged(tmp_path / "a", history().tables(), None, STARTED, failed, RECOVERED)
     assert (none.valid, none.exit_code) == ("unknown", 2)
     assert "none of the planned faults came into force" in none.summary
-    assert faults_line(none) == "none, 1 planned one was not made"
+    assert faults_line(none) == "none, 1 planned fault was not made"
     assert "kill:one@leader: NoTarget: no leader" in none.summary
     assert {check.status for check in none.checks.values()} == {"unknown"}
     one = judged(tmp_path / "b", history().tables(), None, STARTED, failed, started, RECOVERED)
     assert (one.valid, one.exit_code) == (True, 0)
-    assert "1 planned one was not made" in faults_line(one)
+    assert "1 planned fault was not made" in faults_line(one)
     lossy = history(read=3, end=3).tables()
     bad = judged(tmp_path / "c", lossy, None, STARTED, failed, RECOVERED)
     assert (bad.valid, bad.exit_code) == (False, 1)
@@ -599,7 +599,7 @@ def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, 
     assert {one.why for one in mixed.anomalies["lost-write"].examples} == {WRONG.text}
     first = f"durability: not only this run's own: {WRONG.text}"
     assert mixed.summary.startswith(
-        f"nothing forbidden was found, but not everything was decided: {first} (and "
+        f"no forbidden anomaly found, but not everything could be decided: {first} (and "
     )
     assert {check.status for check in mixed.checks.values()} <= {"unknown", "unasked"}
     assert mixed.logs is not None

@@ -17,10 +17,10 @@ import pandas as pd
 from core.errors import HistoryError
 from harness.report.inputs import VERDICT_FORMAT
 from harness.soak import session_log as sessions
-from harness.soak.session_log import NOT_RECOVERED, STATES, Attempt, PlannedRun, RunResult, SoakSession
+from harness.soak.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession
 from history.recorded_files import regular
 from history.run_folder import Run
-from history.verdict import Verdict
+from history.verdict import NOT_RECOVERED, Verdict
 
 Row = dict[str, Any]
 """A row of a pandas table, by column."""

@@ -117,7 +117,7 @@ def test_the_summary_is_appended_where_github_wants_it(
     monkeypatch.setenv(github.VARIABLE, str(path))
     build(anomalous().write(tmp_path / "run"))
     text = path.read_text()
-    assert text.startswith("before\n### ✕ Inquest: Anomaly found\n")
+    assert text.startswith("before\n### ✕ Inquest: Anomaly\n")
     assert "| lost\\-write | 37 findings, forbidden | Record 4/1207" in text
     assert "- Not decided: Whether consumers skipped" in text
     assert "    inquest run --workload transactions" in text

@@ -174,13 +174,13 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
 STATES = [
     ({}, "Valid"),
     ({"valid": "unknown", "exit_code": 2}, "Unknown"),
-    ({"valid": False, "exit_code": 1}, "Anomaly found"),
+    ({"valid": False, "exit_code": 1}, "Anomaly"),
     ({"valid": False, "exit_code": 3, "recovered": False}, "Did not recover"),
     ({"recovered": False, "exit_code": 3}, "Did not recover"),
     ({"expect": {"lost-write": True}}, "Control fired"),
     ({"expect": {"lost-write": True, "duplicate": False}, "exit_code": 4}, "Control did not fire"),
     ({"expect": {"lost-write": False}, "valid": "unknown", "exit_code": 4}, "Control did not fire"),
-    ({"expect": {"lost-write": False}, "valid": False, "exit_code": 1}, "Anomaly found"),
+    ({"expect": {"lost-write": False}, "valid": False, "exit_code": 1}, "Anomaly"),
 ]
 
 
@@ -202,7 +202,7 @@ def test_a_forbidden_finding_is_never_called_valid(exit_code: int, tmp_path: Pat
     assert verdict is not None
     folder = with_verdict(anomalies=verdict.anomalies, valid=True, exit_code=exit_code)
     text = text_of(folder, tmp_path)
-    assert "✕ Anomaly found" in text
+    assert "✕ Anomaly" in text
     assert f"contradicts itself: its exit code is {exit_code}, its findings say 1" in text
 
 
@@ -301,7 +301,7 @@ def test_what_is_missing_is_said_and_the_rest_is_built(
     text = Parsed(build(run).read_text(encoding="utf-8")).text
     assert said in text.split("What was tested")[0]
     assert "missing from this report" in text
-    assert "✕ Anomaly found" in text
+    assert "✕ Anomaly" in text
     assert "37 findings" in text
 
 

@@ -105,13 +105,13 @@ def test_records_of_coordinators_are_told_in_words(tmp_path: Path) -> None:
 
 def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> None:
     html = build(folder(tmp_path / "run", logs(place()))).read_text(encoding="utf-8")
-    for part in ("Brokers’ logs", "1 of 1 rule had something to judge", "100 % of them", "Copies are equal."):
+    for part in ("Brokers’ logs", "1 rule applied to ", "100 % of them", "Copies are equal."):
         assert part in html
     for part in ("two copies differ at offset 12", "log end 12", "Not on nodes", 'id="place-1"'):
         assert part.lower() in html.lower()
     calm = build(folder(tmp_path / "calm", logs())).read_text(encoding="utf-8")
     assert "Refused places" not in calm
-    assert "nothing refused" in calm
+    assert "no violation" in calm
 
 
 def test_a_run_without_evidence_says_why_its_logs_were_not_judged(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""The last lines of a command that judged a run: the result, what it rests on, and what to do next.
+
+Each command in them can be pasted: it begins with the program as this shell finds it.
+"""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from checkers.catalogue import ANOMALIES
+from harness.report.wording import faults_line, incident_lines, logs_line
+from history.run_folder import Run
+from history.verdict import Anomaly, Result, Verdict
+
+SENTENCE_MOST = 600
+"""Characters of the first witness; the report has all of it."""
+
+
+def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
+    """The lines, the result first. page: where the report is, "none"."""
+    yield f"{verdict.result.upper()}: {verdict.summary}"
+    worst = worst_class(verdict)
+    if worst is not None and worst[1].examples:
+        name, anomaly = worst
+        example = next((one for one in anomaly.examples if not one.allowed), anomaly.examples[0])
+        yield f"first {name}: {_cut(example.sentence)}"
+    for line in incident_lines(verdict):
+        yield f"incident: {line}"
+    yield f"faults: {faults_line(verdict)}"
+    yield f"broker logs: {logs_line(verdict.logs)}; judged by {verdict.engine}"
+    yield f"report: {page}"
+    yield f"repeat: {pasted(verdict.repro)}"
+    if worst is None:
+        return
+    if verdict.result is Result.KNOWN_BUGS:
+        bugs = {one.known_bug: one.known_bug_url for one in verdict.anomalies.values() if one.disallowed}
+        yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
+    elif verdict.faults:
+        folder = shlex.quote(str(run.folder))
+        yield f"next: {pasted('inquest')} shrink {folder}    # with as few faults as still show it"
+
+
+def worst_class(verdict: Verdict) -> tuple[str, Anomaly] | None:
+    """The most severe class with a forbidden finding; known bugs come last."""
+    order = {name: number for number, name in enumerate(ANOMALIES)}
+    bad = [(name, one) for name, one in verdict.anomalies.items() if one.disallowed]
+    return min(bad, key=lambda one: (bool(one[1].known_bug), order.get(one[0], len(order))), default=None)
+
+
+def pasted(command: str) -> str:
+    """A command of Inquest as this shell finds it: with the path of the program where PATH lacks it."""
+    program = Path(sys.argv[0])
+    found = shutil.which("inquest")
+    if program.name != "inquest" or (found and Path(found).resolve() == program.resolve()):
+        return command
+    here = program.resolve()
+    if here.is_relative_to(Path.cwd()):
+        here = here.relative_to(Path.cwd())
+    return command.replace("inquest", shlex.quote(str(here)), 1)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SENTENCE_MOST else f"{text[:SENTENCE_MOST]}…"

@@ -1,0 +1,127 @@
+"""The last lines of a run: one word for its result, the first witness, and commands that can be pasted."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import ExitCode
+from harness.cli.last_lines import last_lines, pasted, worst_class
+from history.run_folder import Run
+from history.verdict import Anomaly, Example, Fault, FaultHits, Result, Verdict
+
+CLEAN = Verdict(
+    run="r",
+    valid=True,
+    exit_code=0,
+    seed=1,
+    summary="no forbidden anomaly",
+    config={},
+    anomalies={},
+    checks={},
+    unknown=[],
+    expect={},
+    recovered=True,
+    recovery_s=1.0,
+    interrupted=False,
+    faults=[],
+    stats={"records acknowledged": 10.0},
+    repro="inquest run --seed 1",
+    engine="this process",
+)
+
+
+def anomaly(disallowed: int = 1, bug: str = "", *sentences: str) -> Anomaly:
+    examples = [Example(sentence=text, allowed=not disallowed, why="") for text in sentences]
+    url = f"https://issues.example/{bug}" if bug else ""
+    texts = {"title": "", "literature": "", "meaning": "", "why": "", "known_bug": bug, "known_bug_url": url}
+    return Anomaly(count=1, disallowed=disallowed, allowed=not disallowed, examples=examples, **texts)
+
+
+def verdict(**changes: Any) -> Verdict:
+    return msgspec.structs.replace(CLEAN, **changes)
+
+
+def fault(nothing: bool | None) -> Fault:
+    fields = dict.fromkeys(FaultHits.__struct_fields__, 0) | {"nothing": nothing, "controller": False}
+    hits = msgspec.convert(fields, FaultHits)
+    return Fault(fault=0, name="kill:one", text="", nodes=[], begin_s=1.0, end_s=2.0, colour="", hits=hits)
+
+
+BAD = {"anomalies": {"lost-write": anomaly()}, "valid": False}
+KNOWN = {"anomalies": {"lost-write": anomaly(1, "KAFKA-1")}, "valid": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "result", "code"),
+    [
+        ({}, Result.VALID, 0),
+        ({"expect": {"lost-write": True}}, Result.CONTROL_FIRED, 0),
+        ({"expect": {"lost-write": False}}, Result.CONTROL_SILENT, 4),
+        ({"valid": "unknown"}, Result.UNKNOWN, 2),
+        ({"recovered": False, "valid": False}, Result.NOT_RECOVERED, 3),
+        (BAD, Result.ANOMALY, 1),
+        (BAD | {"recovered": False}, Result.ANOMALY, 1),
+        (KNOWN, Result.KNOWN_BUGS, 1),
+        (
+            {"anomalies": {"lost-write": anomaly(1, "KAFKA-1"), "duplicate": anomaly()}, "valid": False},
+            Result.ANOMALY,
+            1,
+        ),
+        ({"anomalies": {"lost-write": anomaly(0, "")}}, Result.VALID, 0),
+        ({"faults": [fault(True)]}, Result.NOT_EXERCISED, 0),
+        ({"faults": [fault(True), fault(False)]}, Result.VALID, 0),
+        ({"faults": [fault(None)]}, Result.VALID, 0),
+        ({"stats": {"records acknowledged": 0.0, "records read": 0.0}}, Result.NOT_EXERCISED, 0),
+        ({"stats": {"records acknowledged": 0.0, "records read": 1.0}}, Result.VALID, 0),
+    ],
+)
+def test_one_word_for_each_result(changes: dict[str, Any], result: Result, code: int) -> None:
+    found = verdict(**changes)
+    assert (found.result, found.result.code) == (result, ExitCode(code))
+    first = next(last_lines(found, Run(Path("r")), "none"))
+    assert first == f"{result.upper()}: {CLEAN.summary}"
+
+
+def test_the_first_witness_is_of_the_most_severe_class_that_is_no_known_bug(tmp_path: Path) -> None:
+    found = verdict(
+        valid=False,
+        faults=[fault(False)],
+        anomalies={
+            "poll-skip": anomaly(1, "", "skipped"),
+            "lost-write": anomaly(1, "", "gone"),
+            "corrupt-record": anomaly(1, "KAFKA-1", "known"),
+            "duplicate": anomaly(0, "", "permitted"),
+        },
+    )
+    worst = worst_class(found)
+    assert worst is not None
+    assert worst[0] == "lost-write"
+    lines = list(last_lines(found, Run(tmp_path / "a run"), "none"))
+    assert lines[1] == "first lost-write: gone"
+    assert f"shrink '{tmp_path}/a run'" in lines[-1]
+
+
+def test_known_bugs_come_with_their_pages_and_nothing_to_shrink() -> None:
+    lines = list(last_lines(verdict(**KNOWN, faults=[fault(False)]), Run(Path("r")), "none"))
+    assert lines[-1] == "known: KAFKA-1 (https://issues.example/KAFKA-1)"
+
+
+def test_a_valid_run_has_five_lines() -> None:
+    lines = [line.partition(":")[0] for line in last_lines(CLEAN, Run(Path("r")), "none")]
+    assert lines == ["VALID", "faults", "broker logs", "report", "repeat"]
+
+
+def test_a_command_is_printed_as_this_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / ".venv/bin/inquest"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert pasted("inquest run --seed 1") == ".venv/bin/inquest run --seed 1"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert pasted("inquest run --seed 1") == "inquest run --seed 1"
