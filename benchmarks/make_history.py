@@ -34,8 +34,8 @@ from history import events as ev
 from history import jsonl
 from history.reader import Unit
 from history.run_folder import FORMAT, Run
-from history.seal import UNIT_ROWS, largest_first, write_table, write_unit
 from history.tables import TABLES
+from history.units import UNIT_ROWS, largest_first, write_table, write_unit
 
 F: Final = ("txn", "poll", "final")
 EARLY_READER: Final = 1_000_300

@@ -32,9 +32,9 @@ from harness.cli import spark_cluster
 from history import events as ev
 from history import journal as j
 from history import jsonl
-from history.parts import seal_in_tasks
 from history.reader import load
 from history.run_folder import FORMAT, Run
+from history.seal import seal
 from history.tasks import Workers
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class Clocked:
     """These workers; the wall time of each of their jobs is added to the times."""
 
     def __init__(self, workers: Workers, times: list[float]) -> None:
-        self.title, self.scratch, self.done = workers.title, workers.scratch, 0
+        self.title, self.apart, self.scratch, self.done = workers.title, workers.apart, workers.scratch, 0
         self._workers, self._times = workers, times
 
     def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
@@ -142,7 +142,7 @@ def main() -> None:
                     on = choice.workers
                     on.map(Stage(name="", tasks="", sizes=[1] * workers), range)
                     shutil.rmtree(run.history, ignore_errors=True)
-                    spent = {"seal": timed(functools.partial(seal_in_tasks, run, on))[0]}
+                    spent = {"seal": timed(functools.partial(seal, run, on))[0]}
                     for judged in [run, *(Run(each) for each in options.history or ())]:
                         tasks: list[float] = []
                         name, clocked = f"check {judged.name}", Clocked(on, tasks)

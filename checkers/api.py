@@ -20,7 +20,7 @@ from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
-from checkers.engine.engines import Chosen, chosen, sealed_by
+from checkers.engine.engines import Chosen, chosen
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.spark import spark_runs
@@ -39,7 +39,7 @@ from history.events import Event
 from history.evidence import Evidence
 from history.reader import History, load
 from history.run_folder import Run, write_atomically
-from history.seal import recorded
+from history.seal import recorded, seal
 from history.storage import location, make_folder, reaching
 from history.tasks import Here, Workers
 from history.verdict import Verdict
@@ -157,7 +157,7 @@ def check(
     with reaching(folder):
         run = source if isinstance(source, Run) else recorded(folder)
         with chosen(run.folder, watch, spark=engine == "spark", master=master) as choice:
-            sealed_by(choice.workers, run)
+            seal(run, choice.workers)
             return _checked(run, choice)
 
 
@@ -167,7 +167,7 @@ def _checked(run: Run, choice: Chosen) -> Result:
     config = recorded_config(run.config)
     if choice.here:  # else executors elsewhere read the units
         refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))
-    if workers.scratch is None:
+    if not workers.apart:
         keep_freed()
     tally, logs = _guarded(history, workers), judged_logs(evidence, history, workers)
     seconds = time.perf_counter() - begin

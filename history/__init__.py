@@ -9,7 +9,7 @@ events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
             readable after any crash.
-parts       Sealing in tasks: the tables of a large run, made in many processes.
+parts       The tables of a run in tasks: journals in, units out.
 prefix      The journals of a run that is still being recorded, as tables.
 reader      The reader of a sealed run folder: the one that checker and report share.
 recorded_files  The files of a run folder that others may have made: files and folders only, no link
@@ -27,6 +27,7 @@ tasks       Work in tasks, wherever they run: the one seam between what is to be
             engine that does it.
 trace       The trace of a simulated run: messages and states of its nodes
             (`trace.jsonl`).
+units       The writer of units: files of sends and reads, of whole topic-partitions.
 unit_files  The Parquet files of a run's tables: whole ones, some columns of a unit, or
             the few rows that are asked for.
 verdict     The verdict of a run: `verdict.json`, written by the checker, read by the

@@ -1,16 +1,15 @@
-"""Sealing in tasks: the tables of a large run, made in many processes.
+"""The tables of a run in tasks: journals in, units out.
 
-    seal_in_tasks(run, workers)        # writes the files that `history.seal.seal` writes
+    rows, placed = read_parts(journals, bounds, workers, scratch)
+    units = write_units(placed, folder, workers, scratch)
 
-First one task for each journal: it reads the journal, writes its sends and reads into scratch files, by
+First one task for each journal: it reads the journal, leaves its sends and reads in the scratch, by
 partition, and hands back the rest. The caller puts the rest together: that decides the final numbers of ops
 and partitions, and which partitions make a unit. Then one task for each unit: it collects the rows of its
-partitions from all scratch files and writes the unit. No message passes through the caller.
-
-Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed.
+partitions from what all journals left, and writes the unit. No message passes through the caller.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,82 +17,97 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from core.errors import HistoryError
 from core.progress import Stage
 from history import storage
+from history.columns import Array, arrow_array, numbers
 from history.reader import Unit
-from history.rows import PLACED_BY, Appended, Numbers, Rows, Values, places, read_journals
-from history.run_folder import Run
-from history.seal import (
-    Recorded,
-    grouped,
-    is_sealed,
-    journals,
-    largest_first,
-    make_folders,
-    published,
-    write_others,
-    write_unit,
-)
+from history.rows import PLACED_BY, Appended, Numbers, Rows, places, read_journals
 from history.tables import CLUSTERED, TABLES
-from history.tasks import Scratch, Workers, scratch_in
+from history.tasks import Scratch, Workers
+from history.units import grouped, largest_first, write_unit
 
 PIECE_ROWS: Final = 1_000_000
 """Sends and reads of a journal that its task has in memory, about."""
+RENUMBERED: Final = ("op", "tp", "src_tp")
+"""Columns with numbers of ops or partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One scratch file: rows of a table by partition. tps: the partition (in the numbers of its journal) of
-    each batch of rows; counts: how many rows."""
+    """Rows of a table, in the scratch (`Scratch.write_rows`), one piece there a partition. tps: the
+    partitions, in the numbers of its journal; counts: how many rows of each."""
 
     table: str
-    path: str
+    kept: Any
     tps: Sequence[int]
     counts: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A journal that was read. rows: the file of its pickled `Rows`, without sends and reads, which are in
-    pieces: a run of millions of ops is too large for the answer of a task."""
+    """A journal that was read. rows: its `Rows` without sends and reads, in the scratch: a run of millions
+    of ops is too large for the answer of a task. pieces: sends and reads."""
 
-    rows: str
+    rows: Any
     pieces: Sequence[Piece]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A piece among those of all journals. tps: final numbers of its partitions; numbers: of its rows."""
+    """A piece among those of all journals. tps: final numbers of its partitions; numbers: of its rows; None =
+    the rows have them."""
 
     piece: Piece
     tps: Sequence[int]
-    numbers: Numbers
+    numbers: Numbers | None
 
 
-def seal_in_tasks(run: Run, workers: Workers) -> None:
-    """Seal a run with these workers. The caller has the rows of all tables but sends and reads in memory.
+def read_parts(
+    journals: Sequence[Path],
+    bounds: Iterable[tuple[str, int, int, int, int]],
+    workers: Workers,
+    scratch: Scratch,
+) -> tuple[Rows, list[Placed]]:
+    """The rows of all journals but sends and reads, and these. bounds: see `Rows.add_bounds`.
 
-    Raises: HistoryError (damaged recording), OSError; nothing is left half-written.
+    Raises: HistoryError (a damaged journal), OSError, SparkError.
     """
-    if is_sealed(run):
-        return
-    recorded = Recorded.of(run)
-    with published(run) as folder:
-        make_folders(folder)
-        with scratch_in(folder / "parts") as scratch:
-            paths = journals(run)
-            sizes = [path.stat().st_size for path in paths]
-            reading = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
-            parts = workers.map(reading, ReadJournal([*map(storage.shared, paths)], scratch))
-            rows, placed = _joined(parts, recorded, scratch)
-            counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
-            for each in placed:
-                np.add.at(counts, each.tps, each.piece.counts)
-            made = list(grouped(counts))
-            writing = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in made])
-            units = workers.map(writing, WriteUnit(made, placed, storage.shared(folder)))
-        write_others(folder, rows.tables(), recorded.names(run, largest_first(units), rows.names()))
+    sizes = [path.stat().st_size for path in journals]
+    stage = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
+    parts = workers.map(stage, ReadJournal([*map(storage.shared, journals)], scratch))
+    rows = Rows()
+    appended: list[tuple[Appended, Sequence[Piece]]] = []
+    for part in parts:
+        of_journal: Rows = scratch.read(part.rows)
+        appended.append((rows.append(of_journal), part.pieces))
+    rows.add_bounds(bounds)
+    final = rows.final()
+    placed: list[Placed] = []
+    for at, pieces in appended:
+        its = Numbers(final.ops[at.first_op : at.first_op + at.ops], final.tps[at.tps])
+        placed += [Placed(piece, its.tps[list(piece.tps)].tolist(), its) for piece in pieces]
+    return rows, placed
+
+
+def given(tables: Mapping[str, pa.Table], scratch: Scratch) -> list[Placed]:
+    """The clustered ones of these tables, whose rows are in any order and have final numbers."""
+    pieces = [piece for name in CLUSTERED for piece in _pieces(name, tables[name], scratch, "given")]
+    return [Placed(piece, piece.tps, None) for piece in pieces]
+
+
+def write_units(placed: Sequence[Placed], folder: Path, workers: Workers, scratch: Scratch) -> list[Unit]:
+    """Write sends and reads as units of whole partitions; the list of units, largest first.
+
+    Raises: HistoryError, OSError, SparkError.
+    """
+    for name in CLUSTERED:
+        storage.make_folder(folder / name)
+    counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
+    for each in placed:
+        np.add.at(counts, each.tps, each.piece.counts)
+    units = list(grouped(counts))
+    stage = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in units])
+    return largest_first(workers.map(stage, WriteUnit(units, placed, storage.shared(folder), scratch)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,42 +123,25 @@ class ReadJournal:
 
         def spill(rows: Rows, least: int = 0) -> None:
             if rows.clustered >= (least or PIECE_ROWS):
-                pieces.extend(self._written(rows, f"{number}-{len(pieces)}"))
+                for name in CLUSTERED:
+                    where = f"{number}-{len(pieces)}"
+                    pieces.extend(_pieces(name, rows.empty(name).table(), self.scratch, where))
 
         rows = read_journals([storage.location(self.journals[number])], spill)
         spill(rows, 1)
         return Part(self.scratch.write(f"{number}-rows", rows), pieces)
 
-    def _written(self, rows: Rows, name: str) -> Iterable[Piece]:
-        for table in CLUSTERED:
-            taken = rows.empty(table)
-            if not taken.rows:
-                continue
-            tps = taken.numpy("tp")
-            order = np.argsort(tps, kind="stable")
-            found, starts, counts = np.unique(tps[order], return_index=True, return_counts=True)
-            path = storage.location(self.scratch.folder) / f"{name}-{table}.arrow"
-            ordered = taken.table().take(pa.array(order)).combine_chunks()
-            _write(
-                path, [ordered.slice(*each) for each in zip(starts.tolist(), counts.tolist(), strict=True)]
-            )
-            yield Piece(table, storage.shared(path), found.tolist(), counts.tolist())
 
-
-def _joined(parts: Sequence[Part], recorded: Recorded, scratch: Scratch) -> tuple[Rows, list[Placed]]:
-    """The rows of all journals, and the pieces with final numbers."""
-    rows = Rows()
-    appended: list[tuple[Appended, Sequence[Piece]]] = []
-    for part in parts:
-        of_journal: Rows = scratch.read(part.rows)
-        appended.append((rows.append(of_journal), part.pieces))
-    rows.add_bounds(recorded.bounds)
-    final = rows.final()
-    placed: list[Placed] = []
-    for at, pieces in appended:
-        numbers = Numbers(final.ops[at.first_op : at.first_op + at.ops], final.tps[at.tps])
-        placed += [Placed(piece, numbers.tps[list(piece.tps)].tolist(), numbers) for piece in pieces]
-    return rows, placed
+def _pieces(name: str, rows: pa.Table, scratch: Scratch, where: str) -> Iterable[Piece]:
+    """The rows of a table as a piece; none where it has none."""
+    if not rows.num_rows:
+        return
+    tps = numbers(rows, "tp")
+    order = np.argsort(tps, kind="stable")
+    found, counts = np.unique(tps[order], return_counts=True)
+    ordered = rows.take(arrow_array(order, pa.int64()))
+    kept = scratch.write_rows(f"{where}-{name}", ordered, counts.tolist())
+    yield Piece(name, kept, found.tolist(), counts.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,59 +151,34 @@ class WriteUnit:
     units: Sequence[list[int]]
     placed: Sequence[Placed]
     folder: str
+    scratch: Scratch
 
     def __call__(self, number: int) -> Unit:
         """Raises: HistoryError, OSError."""
         wanted = set(self.units[number])
         rows = {name: self._rows(name, wanted) for name in CLUSTERED}
-        by = {name: {each: _numpy(table, each) for each in PLACED_BY} for name, table in rows.items()}
-        at = rows["sends"].schema.get_field_index("place")
-        kind = rows["sends"].schema.field(at)
-        placed = pa.array(places(by["sends"], by["reads"]), kind.type)
-        sends = rows["sends"].set_column(at, kind, placed)
-        return write_unit(storage.location(self.folder), self.units[number], sends, rows["reads"])
+        if any(each.numbers for each in self.placed):
+            by = [{each: numbers(rows[name], each) for each in PLACED_BY} for name in CLUSTERED]
+            rows["sends"] = _with(rows["sends"], {"place": places(*by)})
+        folder = storage.location(self.folder)
+        return write_unit(folder, self.units[number], rows["sends"], rows["reads"])
 
     def _rows(self, name: str, wanted: set[int]) -> pa.Table:
         """The rows of some partitions, with final numbers."""
-        found = [TABLES[name].empty_table()]
+        found = [pa.Table.from_batches([], TABLES[name])]
         for each in self.placed:
-            batches = [n for n, tp in enumerate(each.tps) if tp in wanted]
-            if each.piece.table == name and batches:
-                found.append(_renumbered(_read(each.piece.path, batches), each.numbers))
+            pieces = [at for at, tp in enumerate(each.tps) if tp in wanted]
+            if each.piece.table == name and pieces:
+                rows = self.scratch.read_rows(each.piece.kept, pieces)
+                own = {one: numbers(rows, one) for one in RENUMBERED if one in rows.column_names}
+                found.append(_with(rows, each.numbers.of(own)) if each.numbers else rows)
         return pa.concat_tables(found).combine_chunks()
 
 
-def _renumbered(table: pa.Table, numbers: Numbers) -> pa.Table:
-    given = {name: _numpy(table, name) for name in ("op", "tp", "src_tp") if name in table.column_names}
-    for name, values in numbers.of(given).items():
+def _with(table: pa.Table, columns: Mapping[str, Array]) -> pa.Table:
+    """The table with these in the place of its columns."""
+    for name, values in columns.items():
         at = table.schema.get_field_index(name)
-        table = table.set_column(at, table.schema.field(at), pa.array(values))
+        kind = table.schema.field(at)
+        table = table.set_column(at, kind, arrow_array(values, kind.type))
     return table
-
-
-def _numpy(table: pa.Table, name: str) -> Values:
-    column: Values = table.column(name).to_numpy()
-    return column
-
-
-def _write(path: Path, batches: Iterable[pa.Table]) -> None:
-    """A scratch file with one batch for each table. Raises: OSError."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    writer: Any = None
-    for table in batches:
-        writer = writer or pa.ipc.new_file(sink, table.schema, options=options)
-        for batch in table.to_batches():
-            writer.write_batch(batch)
-    writer.close()
-    storage.write_whole(path, sink.getvalue().to_pybytes())
-
-
-def _read(path: str, batches: Iterable[int]) -> pa.Table:
-    """Some batches of a scratch file. Raises: HistoryError, OSError."""
-    try:
-        with storage.arrow_source(storage.location(path)) as source:
-            reader = pa.ipc.open_file(source)
-            return pa.Table.from_batches([reader.get_batch(number) for number in batches])
-    except pa.ArrowException as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None

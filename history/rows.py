@@ -46,16 +46,17 @@ class Columns:
         }
         self.rows = 0
 
-    def add(self, count: int, **values: Cell | Iterable[Cell]) -> None:
+    def add(self, **values: Cell) -> None:
+        """Append a row."""
+        for name, column in self.columns.items():
+            column.append(values[name])
+        self.rows += 1
+
+    def add_rows(self, count: int, **values: Cell | Iterable[Cell]) -> None:
         """Append `count` rows; each value is a sequence of that length or one for all of them."""
         for name, column in self.columns.items():
             value = values[name]
-            if not isinstance(value, CELL):
-                column.extend(value)
-            elif count == 1:
-                column.append(value)
-            else:
-                column.extend([value] * count)
+            column.extend([value] * count if isinstance(value, CELL) else value)
         self.rows += count
 
     def extend(self, other: "Columns", **replaced: Values) -> None:
@@ -172,7 +173,6 @@ class Rows:
                 start, end = listed.get((tp, int(isolation)), (-1, -1))
                 reached = self._reached.get((tp, int(isolation)), -1)
                 self.columns["bounds"].add(
-                    1,
                     tp=tp,
                     isolation=int(isolation),
                     start=start,
@@ -292,8 +292,9 @@ def places(sends: Mapping[str, Values], reads: Mapping[str, Values]) -> Values:
     return place
 
 
+SPILL_LINES = 1000
 Spill = Callable[[Rows], None]
-"""Called after each line; it may take the rows of clustered tables."""
+"""Called after each `SPILL_LINES` lines; it may take the rows of clustered tables."""
 
 
 def read_journals(paths: Iterable[Path], spill: Spill = lambda _: None) -> Rows:
@@ -318,7 +319,8 @@ def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]], spill: Spill = lam
                 number += 1
                 process.take(line)
                 last_ns = line.ns
-                spill(rows)
+                if not number % SPILL_LINES:
+                    spill(rows)
             process.finish(last_ns)
         except (Misfit, OverflowError, IndexError) as error:
             why = error if isinstance(error, Misfit) else "a number or a list that does not fit"
@@ -400,7 +402,7 @@ class _Process:
             case j.AssignmentChanged():
                 self._assignment(line)
             case j.ProducerChanged():
-                self.rows.columns["producers"].add(1, process=self.header.process, **asdict(line))
+                self.rows.columns["producers"].add(process=self.header.process, **asdict(line))
             case j.EndSeen() if self.header.spec.report_end:
                 tp = self.rows.tp(line.topic, line.partition)
                 self.rows.reached(tp, self.isolation, line.offset)
@@ -412,7 +414,6 @@ class _Process:
         self._flush()
         spec, producer = self.header.spec, self.header.client.producer
         self.rows.columns["processes"].add(
-            1,
             process=self.header.process,
             slot=self.header.slot,
             group=self.rows.group(spec.group),
@@ -447,7 +448,6 @@ class _Process:
         op = self.op.number if self.op else last
         for tp in [self.rows.tp(*name) for name in sorted(set(line.tps))]:
             self.rows.columns["assignments"].add(
-                1,
                 process=self.header.process,
                 tp=tp,
                 generation=line.generation,
@@ -480,7 +480,6 @@ class _Process:
             self._commits(op.number, outcome, committed)
         done, invoked = op.completed, op.invoked
         self.rows.columns["ops"].add(
-            1,
             op=op.number,
             process=self.header.process,
             f=self.rows.f(invoked.f),
@@ -525,7 +524,6 @@ class _Process:
         topic, partition, value = record
         begin, (outcome, offset, ns, _) = sent
         self.rows.columns["sends"].add(
-            1,
             tp=self.rows.tp(topic, partition),
             op=op.number,
             process=self.header.process,
@@ -547,7 +545,7 @@ class _Process:
         count = 0
         for (topic, partition, offsets, values, epochs), number in zip(line.runs, numbers, strict=True):
             n = len(offsets)
-            self.rows.columns["reads"].add(
+            self.rows.columns["reads"].add_rows(
                 n,
                 tp=self.rows.tp(topic, partition),
                 op=op.number,
@@ -566,19 +564,13 @@ class _Process:
             count += n
         for topic, partition, offset, reason, payload in line.foreign:
             self.rows.columns["foreign"].add(
-                1,
-                tp=self.rows.tp(topic, partition),
-                op=op.number,
-                offset=offset,
-                reason=reason,
-                payload=[payload],
+                tp=self.rows.tp(topic, partition), op=op.number, offset=offset, reason=reason, payload=payload
             )
         return count
 
     def _commits(self, op: int, outcome: Outcome, line: j.OffsetsCommitted) -> None:
         for topic, partition, offset in line.offsets:
             self.rows.columns["commits"].add(
-                1,
                 group=self.rows.group(self.header.spec.group),
                 tp=self.rows.tp(topic, partition),
                 op=op,

@@ -1,22 +1,27 @@
 """Sealing: journals and events of a run → the tables of its history, once.
 
+    seal(run, workers)
+
 Idempotent: `seal` leaves a sealed run as it is, unless its tables are of an older format. All tables appear
 at once or none: `seal` writes them beside the final place and renames the folder; on a store it writes
-names.json last. It seals whatever was recorded, also of a run that a crash cut short: an op without
+names.json last. Where two processes of a machine seal one run, the second waits and finds it sealed. `seal`
+takes whatever was recorded, also of a run that a crash cut short: an op without
 completion is indefinite, and a final read that was never performed is an incomplete one.
 
-Not here: sealing a large run in many processes (`history.parts`).
+Tasks reach the run folder by its path or URL, and their scratch lies in it until it is sealed; tasks in this
+process keep what they have in memory.
+
+Not here: what the tasks do (`history.parts`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from core.errors import HistoryError, UsageError
@@ -24,34 +29,61 @@ from history import events as ev
 from history import storage
 from history.journal import by_process
 from history.jsonl import being_written
-from history.reader import Names, Unit, format_of, unit_name
+from history.parts import given, read_parts, write_units
+from history.reader import Names, Unit, format_of
 from history.recorded_files import refuse_special
-from history.rows import NUMBERS, read_journals
+from history.rows import NUMBERS
 from history.run_folder import FORMAT, Run, write_atomically
-from history.tables import CLUSTERED, NAMES, ORDER, TABLES
-
-UNIT_ROWS = 250_000
-"""A unit takes further partitions until it has this many rows."""
-ROW_GROUP = 1 << 20
-"""Rows of a row group: it has the values of a partition once for each reader, and zstd finds them again."""
-VALUES_LEVEL: Final = 9
-"""The level of zstd for values. From this one on it looks back 4 MiB."""
+from history.tables import CLUSTERED, NAMES, TABLES
+from history.tasks import Here, Memory, Scratch, Workers, files_in
+from history.units import write_table
 
 
-def seal(run: Run) -> None:
-    """Write `history/` from `journal/` and `events.jsonl`, in this process.
+def seal(run: Run, workers: Workers | None = None) -> None:
+    """Write `history/` from `journal/` and `events.jsonl`. workers: None = this process. The caller has the
+    rows of all tables but sends and reads in memory.
 
-    Raises: HistoryError (damaged recording), OSError (full disk); nothing is left half-written.
+    Raises: HistoryError (damaged recording), OSError (full disk), SparkError (a job that failed); nothing is
+    left half-written.
     """
     if is_sealed(run):
         return
+    with _alone(run):
+        if not is_sealed(run):  # another process may have done it meanwhile
+            _seal(run, workers or Here())
+
+
+def _seal(run: Run, workers: Workers) -> None:
     recorded = Recorded.of(run)
-    rows = read_journals(journals(run))
-    rows.add_bounds(recorded.bounds)
-    tables = rows.tables()
-    with published(run) as folder:
-        units = write_clustered(folder, tables["sends"], tables["reads"])
-        write_others(folder, tables, recorded.names(run, units, rows.names()))
+    with published(run) as folder, _scratch(folder, workers) as scratch:
+        rows, placed = read_parts(journals(run), recorded.bounds, workers, scratch)
+        units = write_units(placed, folder, workers, scratch)
+        write_others(folder, rows.tables(), recorded.names(run, units, rows.names()))
+
+
+@contextmanager
+def _alone(run: Run) -> Iterator[None]:
+    """No other process of this machine seals the run meanwhile; a file system without locks, or a store, has
+    none to keep it off."""
+    if storage.remote(run.folder) is not None:
+        yield
+        return
+    handle = os.open(run.folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _scratch(folder: Path, workers: Workers) -> Iterator[Scratch]:
+    if not workers.apart:
+        yield Memory()
+        return
+    with files_in(folder / "parts") as scratch:
+        yield scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +147,6 @@ def is_sealed(run: Run) -> bool:
     return False
 
 
-def waiting(run: Run) -> int:
-    """Bytes of the journals that sealing has to read; 0: none, or the run is sealed.
-
-    Raises: HistoryError, OSError: see `is_sealed`.
-    """
-    if is_sealed(run):
-        return 0
-    with storage.file_errors():
-        return sum(path.stat().st_size for path in journals(run))
-
-
 def recorded(folder: Path) -> Run:
     """The run in a folder that nothing records any more.
 
@@ -159,8 +180,9 @@ def write_history(
 
     tables: one for each name of `TABLES`, with its schema. Replaces an existing history.
     """
+    scratch = Memory()
     with published(run) as folder:
-        units = write_clustered(folder, tables["sends"], tables["reads"])
+        units = write_units(given(tables, scratch), folder, Here(), scratch)
         write_others(folder, tables, Recorded((), start_ns, start_wall).names(run, units, names))
 
 
@@ -185,84 +207,3 @@ def write_others(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> 
         if name not in CLUSTERED:
             write_table(tables[name].cast(schema), folder / f"{name}.parquet")
     write_atomically(folder / "names.json", msgspec.json.encode(names))
-
-
-def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
-    """Write sends and reads as units of whole partitions; the list of units, largest first.
-
-    In memory are, beside the given tables, the order of their rows by partition, and the rows of one unit.
-    """
-    tables = {"sends": sends, "reads": reads}
-    numbers = {name: table.column("tp").to_numpy() for name, table in tables.items()}
-    order = {name: np.argsort(tps, kind="stable") for name, tps in numbers.items()}
-    ends = {name: np.cumsum(np.bincount(tps)) for name, tps in numbers.items()}
-    make_folders(folder)
-    units: list[Unit] = []
-    for tps in grouped(np.bincount(np.concatenate(list(numbers.values())))):
-        rows: dict[str, pa.Table] = {}
-        for name, table in tables.items():
-            before = np.append(0, ends[name])  # rows of the partitions below each
-            first, end = before[np.minimum((tps[0], tps[-1] + 1), len(ends[name]))].tolist()
-            rows[name] = table.take(pa.array(order[name][first:end]))
-        units.append(write_unit(folder, tps, rows["sends"], rows["reads"]))
-    return largest_first(units)
-
-
-def make_folders(folder: Path) -> None:
-    """Make the folders of clustered tables. Raises: OSError."""
-    for name in CLUSTERED:
-        storage.make_folder(folder / name)
-
-
-def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -> Unit:
-    """Write a unit: all rows of these partitions, which are in any order."""
-    name = unit_name(tps)
-    for table, rows in zip(CLUSTERED, (sends, reads), strict=True):
-        ordered = _sorted(rows, ORDER[table]).cast(TABLES[table])
-        write_table(ordered, folder / table / f"{name}.parquet")
-    return Unit(name=name, tps=tps, sends=sends.num_rows, reads=reads.num_rows)
-
-
-def largest_first(units: Iterable[Unit]) -> list[Unit]:
-    """Units in the order in which they are listed."""
-    return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
-
-
-def grouped(counts: npt.NDArray[np.int64]) -> Iterator[list[int]]:
-    """Neighbouring partitions together, until a unit has `UNIT_ROWS`. counts: rows of each partition."""
-    group: list[int] = []
-    size = 0
-    for tp in np.flatnonzero(counts).tolist():
-        group.append(tp)
-        size += int(counts[tp])
-        if size >= UNIT_ROWS:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    columns = [table.column(key).to_numpy() for key in reversed(keys)]
-    order = np.lexsort(columns)
-    if bool((order[1:] > order[:-1]).all()):
-        return table.combine_chunks()
-    return table.take(pa.array(order)).combine_chunks()
-
-
-def write_table(table: pa.Table, path: Path) -> None:
-    """One Parquet file: zstd; DELTA_BINARY_PACKED on int32 and int64 columns but `value`."""
-    delta = [field.name for field in table.schema if field.type in (pa.int32(), pa.int64())]
-    delta = [name for name in delta if name != "value"]
-    others = [name for name in table.column_names if name not in (*delta, "value")]
-    storage.write_parquet(
-        table,
-        path,
-        compression="zstd",
-        compression_level={"value": VALUES_LEVEL},
-        use_dictionary=others or False,
-        column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
-        row_group_size=ROW_GROUP,
-        max_rows_per_page=ROW_GROUP,
-        data_page_size=8 * ROW_GROUP,
-    )

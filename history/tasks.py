@@ -4,7 +4,7 @@
 
 `work` is a picklable value that holds what all tasks share; a task is its number. `Here` runs tasks in this
 process; `checkers.engine.spark_workers.SparkWorkers` makes a Spark task of each. What tasks hand back is
-small: what is large goes into files of the scratch.
+small: what is large goes into the scratch.
 """
 
 import hmac
@@ -12,12 +12,14 @@ import itertools
 import os
 import pickle
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
 
 from core.errors import HistoryError
 from core.progress import Progress, Stage, Watch, unwatched
@@ -33,9 +35,49 @@ SIGNATURE: Final = 32
 """Bytes of a signature."""
 
 
+class Scratch(Protocol):
+    """Where tasks of one job leave what is too large for an answer. `write` and `write_rows` say what `read`
+    and `read_rows` have to be given, by the same task or any other.
+
+    Raises: OSError; HistoryError, where what is read is not what was written.
+    """
+
+    def write(self, name: str, value: object) -> Any:
+        """Keep a value under a name that no other one has."""
+
+    def read(self, kept: Any) -> Any:
+        """A value."""
+
+    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Any:
+        """Keep a table in pieces. counts: rows of each."""
+
+    def read_rows(self, kept: Any, pieces: Sequence[int]) -> pa.Table:
+        """Some of the pieces of a table, by their numbers."""
+
+
+class Memory:
+    """A scratch of tasks in this process: what was written is what is read."""
+
+    def write(self, name: str, value: object) -> Any:
+        """See `Scratch`."""
+        return value
+
+    def read(self, kept: Any) -> Any:
+        """See `Scratch`."""
+        return kept
+
+    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Any:
+        """See `Scratch`."""
+        return _pieces(rows, counts)
+
+    def read_rows(self, kept: Any, pieces: Sequence[int]) -> pa.Table:
+        """See `Scratch`."""
+        return pa.concat_tables([kept[number] for number in pieces])
+
+
 @dataclass(frozen=True, slots=True)
-class Scratch:
-    """A folder for pickles of one job, which all its tasks reach.
+class Files:
+    """A scratch in a folder which all tasks reach.
 
     Who can write there must not be able to run code here, as a pickle does: each is signed with a key that
     the caller draws and gives to tasks with their work, and nothing else is unpickled. folder: as
@@ -46,19 +88,45 @@ class Scratch:
     key: bytes = field(repr=False)
 
     def write(self, name: str, value: object) -> str:
-        """Keep a value; its path. Raises: OSError."""
+        """See `Scratch`."""
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        path = storage.location(self.folder) / f"{name}.pickle"
-        storage.write_whole(path, signed(data, self.key))
-        return storage.shared(path)
+        return self._write(f"{name}.pickle", signed(data, self.key))
 
-    def read(self, path: str) -> Any:
-        """What `write` kept. Raises: HistoryError, where another program wrote there; OSError."""
-        held = storage.read_bytes(storage.location(path))
+    def read(self, kept: str) -> Any:
+        """See `Scratch`. Raises: HistoryError, also where another program wrote there."""
+        held = storage.read_bytes(storage.location(kept))
         signature, data = held[:SIGNATURE], held[SIGNATURE:]
         if not hmac.compare_digest(signature, hmac.digest(self.key, data, SIGNED_BY)):
-            raise HistoryError(f"{path}: another program wrote into this folder while it was in use")
+            raise HistoryError(f"{kept}: another program wrote into this folder while it was in use")
         return pickle.loads(data)
+
+    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> str:
+        """See `Scratch`: one batch a piece."""
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
+            for piece in _pieces(rows, counts):
+                writer.write_table(piece)
+        return self._write(f"{name}.arrow", sink.getvalue().to_pybytes())
+
+    def read_rows(self, kept: str, pieces: Sequence[int]) -> pa.Table:
+        """See `Scratch`."""
+        try:
+            with storage.arrow_source(storage.location(kept)) as source:
+                reader = pa.ipc.open_file(source)
+                return pa.Table.from_batches([reader.get_batch(number) for number in pieces])
+        except pa.ArrowException as error:
+            raise HistoryError(f"{kept}: {storage.line(error)}") from None
+
+    def _write(self, name: str, data: bytes) -> str:
+        path = storage.location(self.folder) / name
+        storage.write_whole(path, data)
+        return storage.shared(path)
+
+
+def _pieces(rows: pa.Table, counts: Sequence[int]) -> list[pa.Table]:
+    whole, ends = rows.combine_chunks(), itertools.accumulate(counts)
+    return [whole.slice(end - count, count) for end, count in zip(ends, counts, strict=True)]
 
 
 def signed(data: bytes, key: bytes) -> bytes:
@@ -67,11 +135,11 @@ def signed(data: bytes, key: bytes) -> bytes:
 
 
 @contextmanager
-def scratch_in(folder: Path) -> Iterator[Scratch]:
+def files_in(folder: Path) -> Iterator[Files]:
     """A scratch in a new folder, which goes at the end. Raises: OSError."""
     storage.make_folder(folder)
     try:
-        yield Scratch(storage.shared(folder), secrets.token_bytes(KEY_BYTES))
+        yield Files(storage.shared(folder), secrets.token_bytes(KEY_BYTES))
     finally:
         storage.remove(folder)
 
@@ -79,13 +147,14 @@ def scratch_in(folder: Path) -> Iterator[Scratch]:
 class Workers(Protocol):
     """What runs tasks.
 
-    title: in a reader's words, as "this process". done: tasks that have ended. scratch: where tasks leave
-    what is too large for an answer; None = they share this process's memory.
+    title: in a reader's words, as "this process". done: tasks that have ended. apart: tasks run in other
+    processes, so they read files, not this process's memory. scratch: for what they keep.
     """
 
     title: str
     done: int
-    scratch: Scratch | None
+    apart: bool
+    scratch: Scratch
 
     def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
         """What `work` answers to the number of each task of a stage, in this order.
@@ -101,7 +170,8 @@ class Here:
     def __init__(self, watch: Watch = unwatched) -> None:
         self.title = "this process"
         self.done = 0
-        self.scratch: Scratch | None = None
+        self.apart = False
+        self.scratch: Scratch = Memory()
         self._watch = watch
 
     def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:

@@ -16,10 +16,7 @@ from checkers.engine.spark import spark as a_session
 from checkers.engine.spark_workers import SparkWorkers, master_of
 from core.errors import SparkError
 from core.progress import Watch, unwatched
-from history.parts import seal_in_tasks
-from history.run_folder import Run
-from history.seal import seal, waiting
-from history.tasks import Here, Workers, scratch_in
+from history.tasks import Here, Workers, files_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class Chosen:
     def title(self) -> str:
         """For people: who judged, and in how many tasks."""
         workers = self.workers
-        return f"{workers.title}, {workers.done} tasks" if workers.scratch else workers.title
+        return f"{workers.title}, {workers.done} tasks" if workers.apart else workers.title
 
 
 @contextmanager
@@ -62,12 +59,5 @@ def chosen(
         place, here = folder / f"scratch-{uuid.uuid4().hex}", is_local(master_of(session))
         if here:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inquest-tasks-"))) / "tasks"
-        scratch = stack.enter_context(scratch_in(place))
+        scratch = stack.enter_context(files_in(place))
         yield Chosen(SparkWorkers(session, scratch, watch), here=here)
-
-
-def sealed_by(workers: Workers, run: Run) -> None:
-    """Seal a run, if nothing has yet. Raises: HistoryError, SparkError (a job that failed), OSError."""
-    if workers.scratch is not None and waiting(run):
-        seal_in_tasks(run, workers)
-    seal(run)

@@ -1,8 +1,8 @@
 """The checks of a sealed history, unit by unit, in tasks; and of tables in memory.
 
 Every task reads its unit with pyarrow, so no message is ever shuffled. Small results come back at once; what
-kernels keep (`PartitionResult.kept`) goes into the scratch, if workers have one, and joins ask it for what
-they need. A check that crashes is named in the result, and the others run.
+kernels keep (`PartitionResult.kept`) goes into the scratch of the workers, and joins ask it for what they
+need. A check that crashes is named in the result, and the others run.
 """
 
 import functools
@@ -40,7 +40,7 @@ from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
 from history.reader import History
 from history.run_folder import Run
-from history.tasks import THREADS, Scratch, Workers
+from history.tasks import THREADS, Memory, Scratch, Workers
 from history.unit_files import read_columns
 
 T = TypeVar("T")
@@ -69,33 +69,23 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
-    """What a kernel kept, as a file of the scratch."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunTask:
-    """One of these tasks, with what all of them share. scratch: see `Workers`."""
+    """One of these tasks, with what all of them share."""
 
     tasks: Sequence[Task]
     kernels: Kernels
     known: KernelInput
-    scratch: Scratch | None
+    scratch: Scratch
 
     def __call__(self, number: int) -> list[PartitionResult]:
-        """Its results; what kernels kept is in the scratch, if there is one."""
+        """Its results; what kernels kept is in the scratch."""
         keep_freed()
         results = list(self.tasks[number].run(self.kernels, self.known))
-        scratch = self.scratch
-        if scratch is None:
-            return results
         return [
             replace(
                 result,
                 kept={
-                    name: KeptFile(scratch.write(f"kept-{number}-{at}-{name}", kept))
+                    name: self.scratch.write(f"kept-{number}-{at}-{name}", kept)
                     for name, kept in result.kept.items()
                 },
             )
@@ -136,7 +126,7 @@ def check_tables(
         acked = first_acks(columns(tables["sends"], COLUMNS), known)
         known = replace(known, tenure=known.tenure.with_acks(acked))
     checked = [check_partition(*each, known, kernels) for each in rows]
-    return _joined(checked, None, tables, known, events, checks)
+    return _joined(checked, Memory(), tables, known, events, checks)
 
 
 def check_sealed(history: History, config: RunConfig, checks: Checks, workers: Workers) -> Tally:
@@ -216,7 +206,7 @@ def check_partition(
 
 def _joined(
     results: Sequence[PartitionResult],
-    scratch: Scratch | None,
+    scratch: Scratch,
     tables: Mapping[str, pa.Table],
     known: KernelInput,
     events: Sequence[Event],
@@ -242,11 +232,7 @@ def _joined(
 
     def ask(check: str, question: Callable[[object], T]) -> list[tuple[int, T]]:
         def answer(result: PartitionResult) -> tuple[int, T]:
-            kept = result.kept[check]
-            if isinstance(kept, KeptFile):
-                assert scratch is not None
-                kept = scratch.read(kept.path)
-            return result.tp, question(kept)
+            return result.tp, question(scratch.read(result.kept[check]))
 
         asked = [result for result in results if check in result.kept]
         with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:

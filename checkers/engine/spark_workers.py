@@ -22,7 +22,7 @@ import pyarrow as pa
 from checkers.engine.memory import keep_freed
 from core.errors import HistoryError, SparkError
 from core.progress import Progress, Stage, Watch, unwatched
-from history.tasks import Scratch
+from history.tasks import Files, Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,12 +48,13 @@ class _Refused:
 class SparkWorkers:
     """The workers of a session. See `history.tasks.Workers`."""
 
-    def __init__(self, session: "SparkSession", scratch: Scratch, watch: Watch = unwatched) -> None:
+    def __init__(self, session: "SparkSession", scratch: Files, watch: Watch = unwatched) -> None:
         self.session = session
-        self.scratch: Scratch | None = scratch
+        self.scratch: Scratch = scratch
+        self.apart = True
         self.done = 0
         self._watch = watch
-        self._shared = scratch
+        self._files = scratch
         self._master = master_of(session)
         self.title = f"Spark {session.version}, {self._master}"
 
@@ -65,12 +66,12 @@ class SparkWorkers:
         many = len(stage.sizes)
         if not many:
             return []
-        path = self._shared.write(f"work-{uuid.uuid4().hex}", work)
+        written = self._files.write(f"work-{uuid.uuid4().hex}", work)
         try:
             hands = self._hands(stage)
             with _watched(self.session, stage, hands, self._watch):
                 rows = self.session.range(0, hands, 1, hands)
-                run = functools.partial(_run, path, self._shared, many, hands)
+                run = functools.partial(_run, written, self._files, many, hands)
                 answered = rows.mapInArrow(run, ANSWER).toArrow()
         except (PySparkException, Py4JError, ConnectionError) as error:
             why = f"{self._master}: {stage.name} {stage.tasks} failed"
@@ -93,7 +94,7 @@ class SparkWorkers:
 
 
 def _run(
-    path: str, scratch: Scratch, many: int, hands: int, batches: Iterable[pa.RecordBatch]
+    work: str, scratch: Files, many: int, hands: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """In an executor: the answers of every task that is dealt to one of these hands. A damaged file becomes
     its error's message, not a failed job."""
@@ -101,7 +102,7 @@ def _run(
     dealt = (hand for batch in batches for hand in batch.column(0).to_pylist())
     for number in (number for hand in dealt for number in range(hand, many, hands)):
         try:
-            answer: Any = _work(path, scratch)(number)
+            answer: Any = _work(work, scratch)(number)
         except (OSError, HistoryError) as error:
             answer = _Refused(str(error))
         data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
@@ -111,9 +112,9 @@ def _run(
 
 
 @functools.lru_cache(maxsize=1)
-def _work(path: str, scratch: Scratch) -> Callable[[int], Any]:
+def _work(written: str, scratch: Files) -> Callable[[int], Any]:
     """What the tasks of a job share, read once by a worker."""
-    work: Callable[[int], Any] = scratch.read(path)
+    work: Callable[[int], Any] = scratch.read(written)
     return work
 
 

@@ -42,15 +42,15 @@ def judge_all(
 ) -> Judgement:
     """Apply all rules. Evidence without takes exercises none.
 
-    history: what the clients saw; None = it is unknown. workers: None = this process; with a scratch, they
-    read the evidence from `folder` (`Run.evidence`).
+    history: what the clients saw; None = it is unknown. workers: None = this process; those apart read
+    the evidence from `folder` (`Run.evidence`).
 
     Raises: HistoryError, where a file proves damaged. Where the engine fails, its rules have crashed.
     """
     if not evidence.table("takes").num_rows:
         return Judgement()
     workers, made = workers or Here(), tasks(evidence)
-    apart = workers.scratch is not None and folder is not None
+    apart = workers.apart and folder is not None
     source: Evidence | str = storage.shared(cast(Path, folder)) if apart else evidence
     sizes = [*map(len, made)]
     stage = Stage(name="judging", tasks="parts of the brokers' logs", sizes=sizes, measure="partitions")

@@ -44,9 +44,10 @@ def import_(
     engine_name: EngineName = None,
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
-    from checkers.engine.engines import chosen, sealed_by
+    from checkers.engine.engines import chosen
     from checkers.importers.formats import Request, import_config, import_files
     from harness.compose import as_latest, create_folder
+    from history.seal import seal
 
     request = Request(format=format_, files=files, from_start=from_start, one_group=one_group)
     if (from_start or one_group) and format_ != "verifiable":
@@ -57,8 +58,8 @@ def import_(
         by_spark = Engine.of(engine_name, master).spark
         with watching() as tell, chosen(run.folder, watch_of(tell), spark=by_spark, master=master) as choice:
             workers = choice.workers
-            recording = import_files(run, config, request, workers if workers.scratch else None)
-            sealed_by(workers, run)
+            recording = import_files(run, config, request, workers if workers.apart else None)
+            seal(run, workers)
     if choice.why:
         say(f"{choice.why}; this process imported instead")
     for why in recording.reasons:

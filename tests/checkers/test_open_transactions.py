@@ -9,7 +9,7 @@ from checkers.engine import open_transactions
 from checkers.engine.kernel_input import READS, SENDS, kernel_input, on_record
 from checkers.engine.partition_view import KernelView
 from checkers.engine.pipeline import partitions
-from history import seal
+from history import units
 from history.columns import columns
 from history.reader import History, load
 from tests.histories.folders import write_run
@@ -19,7 +19,7 @@ from tests.histories.planted import random_history
 @pytest.fixture
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[History]:
     """Random histories in row groups of three rows, so that statistics leave some of them out."""
-    monkeypatch.setattr(seal, "ROW_GROUP", 3)
+    monkeypatch.setattr(units, "ROW_GROUP", 3)
     made = [(seed, random_history(seed)) for seed in range(7)]
     return [load(write_run(tmp_path / str(n), of[0].tables())) for n, of in made if of[1]]
 

@@ -1,10 +1,11 @@
-"""Sealing in tasks: the bytes that sealing in one process writes, whatever the size of parts and units."""
+"""Sealing: the same bytes wherever its tasks run, and whatever the size of pieces and units."""
 
 import os
 import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread, get_ident
 from typing import TypeVar
 
 import pytest
@@ -14,16 +15,21 @@ from core.errors import HistoryError
 from core.progress import Stage
 from harness.run.planning import planned
 from harness.simulation.run_folder import record
-from history import parts, seal
-from history.parts import seal_in_tasks
+from history import journal, parts, rows, seal, units
+from history.prefix import tables_of
+from history.reader import load
 from history.run_folder import Run, write_atomically
-from history.tasks import SIGNATURE, Here, signed
+from history.tasks import SIGNATURE, Files, Here, signed
 
 T = TypeVar("T")
 
 
 class Apart(Here):
     """In this process; what it calls and what it answers travels as between processes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.apart = True
 
     def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
         there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
@@ -65,16 +71,49 @@ def copy(recorded: Run, tmp_path: Path) -> Run:
 def test_tasks_seal_to_the_same_bytes(
     copy: Run, monkeypatch: pytest.MonkeyPatch, piece_rows: int, unit_rows: int
 ) -> None:
-    monkeypatch.setattr(seal, "UNIT_ROWS", unit_rows)
-    monkeypatch.setattr(parts, "PIECE_ROWS", piece_rows)
-    assert seal.waiting(copy) > 10_000
+    monkeypatch.setattr(units, "UNIT_ROWS", unit_rows)
     seal.seal(copy)
-    assert seal.waiting(copy) == 0
     here = files(copy)
     assert len(here) > 10
     shutil.rmtree(copy.history)
-    seal_in_tasks(copy, Apart())
+    monkeypatch.setattr(parts, "PIECE_ROWS", piece_rows)
+    monkeypatch.setattr(rows, "SPILL_LINES", 1)
+    seal.seal(copy, Apart())
     assert files(copy) == here
+
+
+def test_sealed_tables_are_those_that_one_pass_over_all_journals_makes(copy: Run) -> None:
+    seal.seal(copy)
+    sealed = load(copy)
+    made, names = tables_of((str(path), journal.read(path)) for path in seal.journals(copy))
+    for name in made.keys() - {"bounds"}:  # a run that still goes has none
+        assert sealed.whole(name).equals(made[name]), name
+    assert names == {name: getattr(sealed.names, name) for name in names}
+
+
+def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
+    """The second one waits, and finds it sealed."""
+    reading, go, threads = Event(), Event(), set[int]()
+
+    class Slow(Here):
+        def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+            threads.add(get_ident())
+            reading.set()
+            assert go.wait(60)
+            return super().map(stage, work)
+
+    first, second = (Thread(target=seal.seal, args=(copy, Slow())) for _ in range(2))
+    first.start()
+    assert reading.wait(60)
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    assert len(threads) == 1
+    go.set()
+    first.join(60)
+    second.join(60)
+    assert seal.is_sealed(copy)
+    assert threads == {first.ident}
 
 
 def test_damage_leaves_nothing_half_written(copy: Run) -> None:
@@ -82,7 +121,7 @@ def test_damage_leaves_nothing_half_written(copy: Run) -> None:
     content = last.read_bytes()
     last.write_bytes(content[: len(content) // 2] + b"garbage\n" + content[len(content) // 2 :])
     with pytest.raises(HistoryError, match=last.name):
-        seal_in_tasks(copy, Apart())
+        seal.seal(copy, Apart())
     assert not copy.history.exists()
     assert not list(copy.folder.glob(".history-*"))
 
@@ -107,22 +146,23 @@ def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_
             if isinstance(work, parts.ReadJournal):
                 part = answers[0]
                 assert isinstance(part, parts.Part)
-                path = Path(part.rows)
+                path, scratch = Path(part.rows), work.scratch
+                assert isinstance(scratch, Files)
                 whole = path.read_bytes()
                 copied, other = whole[:SIGNATURE] + stranger, signed(stranger, b"another key")
                 for forged in (stranger, other, copied, whole[:10], b""):
                     path.write_bytes(forged)
                     with pytest.raises(HistoryError, match="another program wrote"):
-                        work.scratch.read(part.rows)
+                        scratch.read(part.rows)
                 path.write_bytes(whole if mended else other)
             return answers
 
     mended = False
     with pytest.raises(HistoryError, match="another program wrote"):
-        seal_in_tasks(copy, Forging())
+        seal.seal(copy, Forging())
     assert not seal.is_sealed(copy)
     mended = True
-    seal_in_tasks(copy, Forging())
+    seal.seal(copy, Forging())
     assert seal.is_sealed(copy)
     assert not (tmp_path / "ran").exists()
     pickle.loads(stranger)

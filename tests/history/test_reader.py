@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.op import End, Isolation, Outcome, value_of
-from history import reader, seal
+from history import reader, units
 from history.columns import held, positions
 from history.reader import load
 from history.tables import CLUSTERED, TABLES
@@ -71,7 +71,7 @@ def told(rows: list[reader.SendRow] | list[reader.ReadRow]) -> set[str]:
 def test_few_records_are_read_by_any_condition(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("history.seal.UNIT_ROWS", 4)
+    monkeypatch.setattr("history.units.UNIT_ROWS", 4)
     tables = random_history(seed)[0].tables()
     history = load(write_run(tmp_path / "run", tables))
     assert len(history.names.units) > 1
@@ -91,7 +91,7 @@ def test_few_records_are_read_by_any_condition(
 
 
 def test_columns_of_a_unit_are_those_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seal, "ROW_GROUP", 8)
+    monkeypatch.setattr(units, "ROW_GROUP", 8)
     tables = random_history(1)[0].tables()
     history = load(write_run(tmp_path / "run", tables))
     (unit,) = history.names.units

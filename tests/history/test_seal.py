@@ -28,7 +28,6 @@ from history import events as ev
 from history import journal as j
 from history import jsonl
 from history.journal import Journal, JournalHeader
-from history.parts import seal_in_tasks
 from history.reader import History, read_names
 from history.run_folder import FORMAT, Run
 from history.seal import seal
@@ -48,7 +47,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     if run.names.exists():
         here = files(run)
         run.history.rename(tmp_path / "sealed in this process")
-        seal_in_tasks(run, Apart())
+        seal(run, Apart())
         assert files(run) == here
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from checkers.engine.shipped import archive, package
 from harness.cli import spark_cluster
-from history import seal
+from history import seal, units
 from history.run_folder import Run
 from history.storage import location
 from tests.histories.folders import write_run
@@ -80,7 +80,7 @@ with spark(sys.argv[1]) as session:
 def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
     cluster: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seal, "UNIT_ROWS", 1)
+    monkeypatch.setattr(units, "UNIT_ROWS", 1)
     tables = random_history(SEED)[0].tables()
     there = write_run(location(f"s3://{BUCKET}/run"), tables)
     here = write_run(tmp_path / "run", tables)

@@ -25,8 +25,7 @@ from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
 from core.op import Outcome
 from core.progress import Progress, Stage
-from history import seal
-from history.parts import seal_in_tasks
+from history import seal, units
 from history.reader import load
 from history.run_folder import Run
 from history.tasks import Workers
@@ -57,7 +56,7 @@ def workers(session: Any, tmp_path: Path) -> Iterator[Workers]:
 @pytest.fixture
 def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """One unit a partition, however small."""
-    monkeypatch.setattr(seal, "UNIT_ROWS", 1)
+    monkeypatch.setattr(units, "UNIT_ROWS", 1)
 
 
 def told(tally: Tally) -> Any:
@@ -124,7 +123,7 @@ def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_pat
     shutil.rmtree(run.history)
     seen: list[Progress] = []
     with chosen(tmp_path, seen.append) as choice:
-        seal_in_tasks(run, choice.workers)
+        seal.seal(run, choice.workers)
     assert files(run) == here
     ended = {each.stage.name: each for each in seen}
     assert list(ended) == ["reading", "sealing"]

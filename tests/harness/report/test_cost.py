@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.make_history import write
 from harness.report import build
-from history import seal, unit_files
+from history import unit_files, units
 from history.reader import SendRow, load
 from history.run_folder import Run
 from history.verdict import Anomaly, Example, OpView
@@ -109,7 +109,7 @@ def reported(folder: Path, messages: int, monkeypatch: pytest.MonkeyPatch) -> Ce
 def test_rows_that_are_read_do_not_grow_with_the_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seal, "ROW_GROUP", ROW_GROUP)
+    monkeypatch.setattr(units, "ROW_GROUP", ROW_GROUP)
     small = reported(tmp_path / "small", MESSAGES, monkeypatch)
     large = reported(tmp_path / "large", 4 * MESSAGES, monkeypatch)
     assert 0 < large.rows["rows"] < 2 * small.rows["rows"]
