@@ -38,7 +38,7 @@ from core.config import RunConfig
 from core.generator import Slot, source
 from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
-from harness.clients.worker_protocol import ClientProgress, Enter
+from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
 from harness.kafka.client.settings import LIBRDKAFKA
 from harness.kafka.cluster import KafkaCluster
 from history.run_folder import Run
@@ -124,7 +124,7 @@ def bare(config: RunConfig, args: dict[str, str]) -> None:
             producer.abort_transaction() if op.abort else producer.commit_transaction()
         if time.monotonic() - told > 0.25:
             told = time.monotonic()
-            os.write(1, msgspec.json.encode(ClientProgress(acked=acknowledged)) + b"\n")
+            os.write(1, msgspec.json.encode(WorkerLine(progress=ClientProgress(acked=acknowledged))) + b"\n")
             if ended(0):
                 return
 
@@ -179,7 +179,7 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Sample:
     assert process.stdout is not None
     for line in process.stdout:
         now = time.monotonic()
-        progress = msgspec.json.decode(line, type=ClientProgress)
+        progress = msgspec.json.decode(line, type=WorkerLine).progress
         if progress.info:
             raise SystemExit("an op was indefinite: the cluster is not healthy, nothing is measured")
         if progress.acked and warm_until is None:

@@ -2,7 +2,7 @@
 harness.clients.worker_main RUN SLOT`).
 
 The run program starts it in a session of its own, with a pipe on stdin and one on stdout. Lines in: where
-the cluster is, then commands. Lines out: `ClientProgress` every 250 ms. The end of stdin ends the worker at
+the cluster is, then commands. Lines out: `WorkerLine` every 250 ms. The end of stdin ends the worker at
 once: its journal is whole up to the last line.
 
 Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_PROTOCOL
@@ -30,7 +30,8 @@ from core.errors import ConfigError, WrongCluster
 from core.runtime import run_blocking
 from core.session import Session
 from harness.clients.worker import Worker
-from harness.clients.worker_protocol import Command
+from harness.clients.worker_protocol import Command, WorkerLine
+from harness.processes.parent import ignore_ctrl_c, tell
 from harness.processes.real_time import RealRuntime
 from history.journal import Journal, JournalHeader
 from history.run_folder import Run
@@ -94,14 +95,14 @@ def _report(worker: Worker) -> None:
 
 def _emit(worker: Worker) -> None:
     try:
-        os.write(1, msgspec.json.encode(worker.progress) + b"\n")
+        tell(WorkerLine(progress=worker.progress))
     except OSError:
         os._exit(0)  # the parent is gone
 
 
 def main() -> None:
     """Entry point of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    ignore_ctrl_c()
     try:
         serve(Run(Path(sys.argv[1])), int(sys.argv[2]))
     except ConfigError as error:

@@ -1,23 +1,18 @@
 """Worker processes as their parent holds them: start, command, listen, pause, end.
 
-A paused worker (SIGSTOP) has a guard (`harness.processes.guard`) that resumes it as soon as the harness is
-gone, by whatever death: the worker then sees the end of its stdin, and ends.
+A paused worker is resumed as soon as the harness is gone, by whatever death: it then sees the end of its
+stdin, and ends.
 """
 
-import contextlib
 import signal
-import subprocess
-import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
-
-import msgspec
 
 from core.cluster import Endpoint
-from core.programs import environment, program
-from harness.clients.worker_protocol import ClientProgress, Command
-from harness.processes import guard
+from core.programs import program
+from harness.clients.worker_protocol import ClientProgress, Command, WorkerLine
+from harness.processes.child import Child, start, tail
+from harness.processes.guard import Guard
 from history.run_folder import Run
 
 WORKER = program(f"{__package__}.worker_main")
@@ -33,72 +28,51 @@ class WorkerProcess:
         self.heard_ns = time.monotonic_ns()
         self.condemned = False
         self.log = run.journal / f"worker-{slot}.log"
-        self._guard: guard.Guard | None = None
-        with self.log.open("ab") as log:  # a successor adds to the last words of the one before
-            self._process = subprocess.Popen(
-                [*command, str(run.folder.resolve()), str(slot)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                cwd=Path.cwd(),
-                env=environment(),
-            )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        running = start([*command, str(run.folder.resolve()), str(slot)], log=self.log)
+        self._child = Child(running, f"client {slot}", WorkerLine, self._hear)
         self.tell(endpoint)
 
     @property
     def pid(self) -> int:
         """Process id."""
-        return self._process.pid
+        return self._child.pid
 
     @property
     def ended(self) -> int | None:
         """Exit status (negative: signal), None while running."""
-        return self._process.poll()
+        return self._child.ended
+
+    @property
+    def paused(self) -> Guard | None:
+        """Who resumes it if the harness dies; None = it is not paused."""
+        return self._child.paused
 
     def tell(self, command: Command | Endpoint) -> None:
         """Send a command, or first where the cluster is; no error where the worker has ended."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # its pipe is broken, or closed
-            self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-            self._process.stdin.flush()
+        self._child.tell(command)
 
     def pause(self) -> None:
-        """SIGSTOP; returns when it was sent. No-op for a paused worker.
+        """SIGSTOP; returns when it stands still. No-op for a paused worker.
 
         Raises: OSError, where the worker is gone or its guard cannot be started.
         """
-        if self._guard is not None:
-            return
         try:
-            self._guard = guard.pause(self.pid)
+            self._child.pause()
         except ProcessLookupError:
             gone = f"client {self.slot} could not be stopped: it is gone"
             raise ProcessLookupError(gone) from None
 
     def resume(self) -> None:
         """SIGCONT. No-op for a worker that is not paused, or has ended."""
-        held, self._guard = self._guard, None
-        if held is not None:
-            self._process.send_signal(signal.SIGCONT)  # even if the guard was killed
-            held.release()
+        self._child.resume()
 
     def strike(self) -> None:
-        """SIGKILL, without waiting. A handler of signals must not wait: the code that it interrupted may hold
-        the lock of `Popen.poll`."""
-        self._process.kill()
+        """SIGKILL, without waiting: safe in a handler of signals."""
+        self._child.strike()
 
     def close(self) -> None:
         """Wait for the end of the worker, and release its pipes and its guard; idempotent."""
-        self._process.wait()
-        self.resume()
-        self._listener.join(timeout=1)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self._child.close()
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
@@ -112,15 +86,8 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """The last line that it wrote to stderr, "" = none."""
-        words = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return words.strip().rpartition("\n")[2]
+        return tail(self.log).strip().rpartition("\n")[2]
 
-    def _listen(self) -> None:
-        decoder = msgspec.json.Decoder(ClientProgress)
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            try:
-                self.progress = decoder.decode(line)
-                self.heard_ns = time.monotonic_ns()
-            except msgspec.MsgspecError:
-                continue  # a line cut off by the worker's death
+    def _hear(self, line: WorkerLine) -> None:
+        self.progress = line.progress
+        self.heard_ns = time.monotonic_ns()

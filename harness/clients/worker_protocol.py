@@ -1,7 +1,7 @@
 """What the run program and its load clients say to each other, and how the program holds one of them.
 
-A worker process reads from its stdin where the cluster is (`Endpoint`) and then commands, and writes its
-progress to its stdout, one JSON line each; a simulated client is handed the same commands in memory.
+A worker process reads from its stdin where the cluster is (`Endpoint`) and then commands, and writes
+`WorkerLine`s to its stdout; a simulated client is handed the same commands in memory.
 """
 
 from typing import Protocol
@@ -10,6 +10,7 @@ import msgspec
 
 from core.cluster import CrashPoint
 from core.op import Phase
+from harness.processes.child import ChildLine
 
 
 class Enter(msgspec.Struct, frozen=True, tag="enter", tag_field="command"):
@@ -58,6 +59,12 @@ class ClientProgress(msgspec.Struct, array_like=True):
             **{name: getattr(self, name) + getattr(other, name) for name in counts},
             **{name: max(getattr(self, name), getattr(other, name)) for name in times},
         )
+
+
+class WorkerLine(ChildLine, frozen=True, kw_only=True):
+    """One line of a worker's standard output."""
+
+    progress: ClientProgress
 
 
 class WorkerHandle(Protocol):

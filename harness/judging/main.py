@@ -20,6 +20,7 @@ import msgspec
 from core.errors import InquestError, SparkError
 from core.progress import Progress, text_of
 from harness.judging.words import Answer, Asked, Done, Going, Refused
+from harness.processes.parent import until_gone
 from history.run_folder import Run
 
 LOWEST = 19
@@ -44,8 +45,7 @@ def main() -> None:
 
 
 def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
+    until_gone()
     os.kill(os.getpid(), signal.SIGINT)
 
 

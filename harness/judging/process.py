@@ -22,8 +22,9 @@ import msgspec
 
 from core import errors
 from core.op import Phase
-from core.programs import environment, program
+from core.programs import program
 from harness.judging.words import Answer, Asked, Done, Going, Refused
+from harness.processes.child import end, start
 from history.run_folder import Run
 
 SOCKET: Final = "INQUEST_JUDGE"
@@ -43,24 +44,15 @@ class JudgeProcess:
         self.socket = f"{self._folder}/socket"
         self._process = self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> "subprocess.Popen[bytes]":
         Path(self.socket).unlink(missing_ok=True)
-        with (
-            open(f"{self._folder}/log", "ab") as log,
-            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
-        ):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(self.socket)  # who asks before the judge has started waits, and learns if it dies
             listener.listen()
             master = [] if self._master is None else [self._master]
-            return subprocess.Popen(
-                program("harness.judging.main", str(listener.fileno()), *master),
-                pass_fds=(listener.fileno(),),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=environment(),
-            )
+            command = program("harness.judging.main", str(listener.fileno()), *master)
+            log = Path(self._folder, "log")
+            return start(command, log=log, lines=False, pass_fds=(listener.fileno(),))
 
     @property
     def pid(self) -> int:
@@ -70,14 +62,9 @@ class JudgeProcess:
     def alive(self) -> None:
         """Start it again, if it has died."""
         if self._process.poll() is not None:
-            self._close()
+            end(self._process, END_S)
             self._kill()
             self._process = self._start()
-
-    def _close(self) -> None:
-        with contextlib.suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
 
     def _kill(self) -> None:
         """End what is left of its process group: a JVM that was starting does not end with its parent."""
@@ -86,11 +73,8 @@ class JudgeProcess:
 
     def end(self) -> None:
         """End it, with its session."""
-        self._close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_S)
+        end(self._process, END_S)
         self._kill()
-        self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "JudgeProcess":

@@ -41,10 +41,10 @@ from harness.kafka.node_ends import NodeEnds, described, signal_of
 from harness.kafka.power import lose_unflushed
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
+from harness.processes.clocks import boot
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Watch
 from harness.wire.capture_main import __name__ as CAPTURE
-from harness.wire.child import boot
 from history.run_folder import Run
 
 if TYPE_CHECKING:

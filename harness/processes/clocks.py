@@ -1,7 +1,9 @@
-"""Whether the clocks of this machine went apart: the time was set, or the machine slept."""
+"""The clocks of this machine: whether they went apart (the time was set, or the machine slept), and which
+machine that is: a monotonic clock is that of one boot of one machine."""
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.runtime import ClockJump
@@ -12,6 +14,8 @@ SUSPENDED_S: Final = 0.1
 CLOSE_NS: Final = 5_000_000
 """Clocks that were read within so little time were read at once."""
 TRIES: Final = 100
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+ELSEWHERE: Final = "it runs on another machine, whose clock is not that of this one"
 
 
 class Reading(NamedTuple):
@@ -49,3 +53,8 @@ def read() -> Reading:
         if time.monotonic_ns() - begin <= CLOSE_NS:
             break
     return found
+
+
+def boot() -> str:
+    """The id of this boot of this machine. Raises: OSError."""
+    return BOOT.read_text().strip()

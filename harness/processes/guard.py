@@ -28,10 +28,13 @@ exit $code
 PAUSE = 'trap "" PIPE; kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
 """It must outlive a harness that dies before it reads what the guard reports."""
 REMOVE = 'read -r _; rm -rf -- "$1"'
+KILL = 'read -r _; kill -s KILL -- "-$1"'
+GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh")
+"""Before a command: it begins as soon as it gets a line, and not at all if the harness dies before."""
 
 
 class Guard:
-    """A running guard, made by `hold`, `pause` or `remove`."""
+    """A running guard, made by `hold`, `kill`, `pause` or `remove`."""
 
     def __init__(
         self, script: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
@@ -63,15 +66,24 @@ class Guard:
 
     def release(self) -> None:
         """Let it do the second half of its work now, and end; idempotent."""
+        self._close()
+        try:
+            self._shell.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.dismiss()
+
+    def dismiss(self) -> None:
+        """End it without the second half of its work; idempotent."""
+        if self.ended is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._shell.wait()
+        self._close()
+
+    def _close(self) -> None:
         for pipe in (self._shell.stdin, self._shell.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        try:
-            self._shell.wait(END_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)
-            self._shell.wait()
 
 
 def hold(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Guard:
@@ -86,6 +98,11 @@ def hold(command: Sequence[str], environment: Mapping[str, str] | None = None) -
 def remove(folder: Path) -> Guard:
     """Remove a folder when the guard is released or this process ends. Raises: OSError."""
     return Guard(REMOVE, [str(folder.resolve())])
+
+
+def kill(group: int) -> Guard:
+    """SIGKILL to a process group when the guard is released or this process ends. Raises: OSError."""
+    return Guard(KILL, [str(group)])
 
 
 def pause(pid: int) -> Guard:

@@ -4,7 +4,7 @@ In a container its settings are a file, `NodeSettings` as JSON, and the firewall
 of the harness:
 
 Standard input brings its settings (`NodeSettings`), one line of JSON, and then a line of `Cuts` whenever the
-cuts in force change. Standard output tells `Told`: that other nodes are listened to, and later that clients
+cuts in force change. Standard output has a line when other nodes are listened to, and later one when clients
 are. The process ends with its standard input: a harness that dies leaves no node behind. SIGTERM is a clean
 shutdown. What happens to it stands in its log, standard error.
 
@@ -21,13 +21,14 @@ import signal
 import sys
 import traceback
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from core.cluster import Address, Cut, Listener
+from harness.processes import parent
+from harness.processes.child import ChildLine
 from harness.served import clients, peers
 from harness.served.gates import Gates
 from harness.served.node import Node, NodeSettings
@@ -37,19 +38,16 @@ READY_POLL_S: Final = 0.02
 
 
 class Cuts(msgspec.Struct, frozen=True, kw_only=True):
-    """The cuts in force, and no others. number: of this command."""
+    """The cuts in force, and no others."""
 
-    number: int
     cuts: tuple[Cut, ...]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of standard output. serves: clients are listened to. done: number of the newest command that
-    was carried out. error: why the node cannot start."""
+class NodeLine(ChildLine, frozen=True, kw_only=True):
+    """One line of standard output."""
 
     serves: bool = False
-    done: int = 0
-    error: str = ""
+    """Clients are listened to."""
 
 
 def note(text: str) -> None:
@@ -58,12 +56,10 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def tell(told: Told) -> None:
+def tell(line: NodeLine) -> None:
     """Write one line to the harness; in a container none listens."""
-    if len(sys.argv) > 1:
-        return
-    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
-    sys.stdout.buffer.flush()
+    if len(sys.argv) == 1:
+        parent.tell(line)
 
 
 def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -83,8 +79,7 @@ async def serve() -> None:
     if len(sys.argv) > 1:
         line = Path(sys.argv[1]).read_bytes()
     else:
-        commands = asyncio.StreamReader(limit=1 << 24)
-        await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
+        commands = await parent.commands()
         line = await commands.readline()
     given = msgspec.json.decode(line, type=NodeSettings)
     own, gates = given.addresses[given.me], Gates(given.me)
@@ -96,14 +91,14 @@ async def serve() -> None:
         for port in {own.nodes, own.port(Listener.CONTROLLER)}:
             await peers.listen(given.cluster, gates, node.submit, note, given.bind, port)
     except (OSError, ValueError) as error:
-        tell(Told(error=str(error)))
+        tell(NodeLine(error=str(error)))
         note(str(error))
         sys.exit(FAILED)
     loop.add_signal_handler(signal.SIGTERM, node.shut_down)
     node.start()
     gc.freeze()  # what was imported stays: no collection looks at it again
     note(f"node {given.me} started: era {given.era}" + (f", mutant {given.mutant}" if given.mutant else ""))
-    tell(Told())
+    tell(NodeLine(done=1))
     tasks = [loop.create_task(_open(node, gates))]
     if commands is not None:
         tasks.append(loop.create_task(_command(commands, gates, ended)))
@@ -115,11 +110,11 @@ async def serve() -> None:
 
 
 async def _command(commands: asyncio.StreamReader, gates: Gates, ended: asyncio.Event) -> None:
-    decode = msgspec.json.Decoder(Cuts).decode
+    decode, done = msgspec.json.Decoder(Cuts).decode, 1
     while line := await commands.readline():
-        command = decode(line)
-        gates.set(command.cuts)
-        tell(Told(done=command.number))
+        gates.set(decode(line).cuts)
+        done += 1
+        tell(NodeLine(done=done))
     ended.set()
 
 
@@ -141,16 +136,16 @@ async def _open(node: Node, gates: Gates) -> None:
             }
             await clients.listen(node, links, told, note, port)
     except OSError as error:
-        tell(Told(error=str(error)))
+        tell(NodeLine(error=str(error)))
         note(str(error))
         os._exit(FAILED)
     note(f"node {given.me} listens for clients")
-    tell(Told(serves=True))
+    tell(NodeLine(serves=True))
 
 
 def main() -> None:
     """See the module."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent.ignore_ctrl_c()
     with contextlib.suppress(BrokenPipeError):
         asyncio.run(serve())
 

@@ -1,7 +1,7 @@
 """One run of a session: its process, its outcome, and what is kept of its folder.
 
-The process has its own session of the operating system, so that Ctrl-C reaches it only through the soak. The
-kernel kills it when the soak dies, so that a resumed session never meets a run of its past.
+The process has its own session of the operating system, so that Ctrl-C reaches it only through the soak. A
+guard kills it when the soak dies, so that a resumed session never meets a run of its past.
 
 A folder belongs to a run if the file `soak` in it says so, and not otherwise: a person may perform the same
 run by hand in the same results folder. Nothing without that mark is removed. Of a failing run all files stay,
@@ -9,7 +9,6 @@ of a passing one its verdict and its configuration. An exit code counts only tog
 the same: a process that ends with 1 and no verdict has found nothing.
 """
 
-import ctypes
 import os
 import shutil
 import signal
@@ -23,7 +22,6 @@ from datetime import UTC, datetime
 from importlib.util import resolve_name
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
 
 import msgspec
 
@@ -32,6 +30,8 @@ from core.errors import ExitCode
 from core.programs import environment, program
 from core.terminal import say
 from harness.judging.process import SOCKET, JudgeProcess
+from harness.processes import guard
+from harness.processes.child import start, tail
 from harness.processes.interrupts import Interrupts
 from harness.soak.index import page
 from harness.soak.matrix import config_of
@@ -61,7 +61,6 @@ POLL_S = 0.1
 TAIL_LINES, LINE_MOST = 3, 300
 RELEASE_S = 30.0
 """How long a run whose soak died may still write to its folder."""
-_SET_PDEATHSIG = 1
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _HIDDEN = ("GITHUB_STEP_SUMMARY",)
 """Variables that are not for single runs: the session writes one summary."""
@@ -162,37 +161,31 @@ def run(
 
     log: file that gets its output. given: variables for it.
 
-    Raises: OSError, where the command cannot be started.
+    Raises: OSError, where no process can be started.
     """
-    with log.open("wb") as output:
-        process = _start(words, output, given)
-        interrupts.first = interrupts.second = lambda: _interrupt(process)
+    log.unlink(missing_ok=True)
+    env = {**{name: value for name, value in environment().items() if name not in _HIDDEN}, **given}
+    process = start([*guard.GATE, *words], log=log, lines=False, env=env)
+    interrupts.first = interrupts.second = lambda: _interrupt(process)
+    try:
+        held = guard.kill(process.pid)
         try:
+            _open(process)
             if interrupts.asked.is_set():  # while the process was starting
                 _interrupt(process)
             return _await(process, limit_s, interrupts)
         finally:
             _kill(process)
+            held.dismiss()
+    finally:
+        _kill(process)
 
 
-def _start(words: Sequence[str], output: IO[bytes], given: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    libc = ctypes.CDLL(None, use_errno=True)
-    soak = os.getpid()
-
-    def die_with_the_soak() -> None:
-        libc.prctl(_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != soak:
-            os._exit(1)
-
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=die_with_the_soak,
-        env={**{name: value for name, value in environment().items() if name not in _HIDDEN}, **given},
-    )
+def _open(process: "subprocess.Popen[bytes]") -> None:
+    """Let a process through its gate."""
+    assert process.stdin is not None
+    with suppress(OSError), process.stdin as gate:  # it has ended
+        gate.write(b"\n")
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
@@ -276,10 +269,7 @@ def _error(code: int, verdict: Verdict | None, log: Path, *, late: bool, seconds
 
 def _tail(log: Path) -> str:
     """The last lines of the output of a run."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
+    lines = tail(log).splitlines()
     return " / ".join(line.strip()[:LINE_MOST] for line in lines[-TAIL_LINES:] if line.strip())
 
 

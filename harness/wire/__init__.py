@@ -3,7 +3,6 @@
 bounds      Whether a payload can be decoded safely: every length in it fits into the bytes that are there.
 capture     The capture as the harness holds it: one program that records all frames on a run's network.
 capture_main  The process that looks at a run's network.
-child       A program that the harness holds by its standard input and output: a process, or a container.
 encoding    Requests and responses from plain values, straight to bytes, by Kafka's own schemas.
 frames      Where a frame ends in a stream of bytes, and what its header says.
 link        One connection of a client through the proxy, and the connection to the broker that carries it on.

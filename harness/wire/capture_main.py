@@ -1,7 +1,7 @@
 """The process that looks at a run's network: `python -m harness.wire.capture_main`.
 
 Standard input brings one line, `Watch`, and its end ends the process: a harness that dies leaves none behind.
-Standard output tells `Told` twice: when it looks, and when it has written everything. It needs the right to
+Standard output has two lines: when it looks, and when it has written everything. It needs the right to
 open packet sockets (CAP_NET_RAW, CAP_NET_ADMIN), and the interface in its network. It sends nothing.
 
 While it is busy the kernel holds up to `BUFFER` bytes for it. What the kernel drops beyond that is counted,
@@ -9,7 +9,6 @@ and stands in `gaps`.
 """
 
 import contextlib
-import signal
 import socket
 import struct
 import sys
@@ -21,7 +20,9 @@ from typing import Final
 import msgspec
 import pyarrow.parquet as pq
 
-from harness.wire.child import ELSEWHERE, boot
+from harness.processes.child import ChildLine
+from harness.processes.clocks import ELSEWHERE, boot
+from harness.processes.parent import ignore_ctrl_c, tell, until_gone
 from harness.wire.packets import packet
 from harness.wire.recorded import Recorded, When
 from history.evidence import PER_RUN, Row, table
@@ -53,12 +54,15 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """error: why it cannot look, "" = it does. packets, lost: seen so far, and not seen for want of time."""
+class CaptureLine(ChildLine, frozen=True, kw_only=True):
+    """One line of standard output."""
 
-    error: str = ""
     packets: int = 0
+    """Seen so far."""
     lost: int = 0
+    """Not seen, for want of time."""
+    whole: bool = False
+    """Everything that it saw is written."""
 
 
 class Tables:
@@ -187,33 +191,25 @@ def opened(interface: str) -> socket.socket:
 
 
 def _await_end(ended: threading.Event) -> None:
-    with contextlib.suppress(OSError):
-        while sys.stdin.buffer.read(1):
-            pass
+    until_gone()
     ended.set()
-
-
-def tell(told: Told) -> None:
-    """Say it."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
-        sys.stdout.buffer.flush()
 
 
 def main() -> None:
     """See the module."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_ctrl_c()
     watch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Watch)
-    try:
-        eye = Eye(watch)
-    except OSError as error:
-        tell(Told(error=str(error)))
-        return
-    ended = threading.Event()
-    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
-    tell(Told())
-    eye.look(ended)
-    tell(Told(packets=eye.packets, lost=eye.lost))
+    with contextlib.suppress(BrokenPipeError):
+        try:
+            eye = Eye(watch)
+        except OSError as error:
+            tell(CaptureLine(error=str(error)))
+            return
+        ended = threading.Event()
+        threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
+        tell(CaptureLine(done=1))
+        eye.look(ended)
+        tell(CaptureLine(done=1, packets=eye.packets, lost=eye.lost, whole=True))
 
 
 if __name__ == "__main__":

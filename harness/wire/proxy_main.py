@@ -1,21 +1,20 @@
 """The process of the proxy: `python -m harness.wire.proxy_main`.
 
-Standard input brings one command a line: first `Routes`, then any number of the others. Standard output tells
-`Ready`, then what rules do (`Seen`), one line each. The process ends with its standard input: a harness that
-dies leaves no proxy behind. It listens on the loopback, or on a container's address in its network.
+Standard input brings one command a line: first `Routes`, then any number of the others. Standard output has
+lines about what rules do. The process ends with its standard input: a harness that dies leaves no proxy
+behind. It listens on the loopback, or on a container's address in its network.
 """
 
 import asyncio
 import contextlib
-import signal
-import sys
-from functools import partial
 
 import msgspec
 
 from core.cluster import Address
 from core.wire import Rule, Seen
-from harness.wire.child import ELSEWHERE, boot
+from harness.processes.child import ChildLine
+from harness.processes.clocks import ELSEWHERE, boot
+from harness.processes.parent import commands, ignore_ctrl_c, tell
 from harness.wire.link import Desk, Link
 from harness.wire.responses import Rewrite
 
@@ -65,19 +64,11 @@ class Remove(msgspec.Struct, frozen=True, tag="remove"):
 Command = Routes | Add | Release | Remove
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of standard output. done: how many commands were carried out. error: why the proxy cannot
-    start."""
+class ProxyLine(ChildLine, frozen=True, kw_only=True):
+    """One line of standard output."""
 
     seen: Seen | None = None
-    done: int = 0
-    error: str = ""
-
-
-def tell(told: Told) -> None:
-    """Write one line."""
-    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
-    sys.stdout.buffer.flush()
+    """What a rule did."""
 
 
 async def accept(desk: Desk, route: Route) -> None:
@@ -120,32 +111,30 @@ def perform(desk: Desk, command: Command) -> None:
 
 async def serve() -> None:
     """Until standard input ends."""
-    loop = asyncio.get_running_loop()
-    commands = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
+    lines = await commands()
     decode = msgspec.json.Decoder(Command).decode
-    first = decode(await commands.readline())
+    first = decode(await lines.readline())
     assert isinstance(first, Routes)
     listening = {Address(route.bind, route.listen): route for route in first.routes}
     rewrite = Rewrite(
         {_address(route.advertised): own for own, route in listening.items() if route.advertised}
     )
-    desk = Desk(lambda seen: tell(Told(seen=seen)), rewrite)
+    desk = Desk(lambda seen: tell(ProxyLine(seen=seen)), rewrite)
     if first.boot != boot():
-        tell(Told(error=f"the proxy of the wire: {ELSEWHERE}"))
+        tell(ProxyLine(error=f"the proxy of the wire: {ELSEWHERE}"))
         return
     try:
         for route in first.routes:
             await accept(desk, route)
     except OSError as error:
-        tell(Told(error=str(error)))
+        tell(ProxyLine(error=str(error)))
         return
     done = 1
-    tell(Told(done=done))
-    while line := await commands.readline():
+    tell(ProxyLine(done=done))
+    while line := await lines.readline():
         perform(desk, decode(line))
         done += 1
-        tell(Told(done=done))
+        tell(ProxyLine(done=done))
 
 
 def _address(text: str) -> Address:
@@ -155,7 +144,7 @@ def _address(text: str) -> Address:
 
 def main() -> None:
     """See the module."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_ctrl_c()
     with contextlib.suppress(BrokenPipeError):
         asyncio.run(serve())
 

@@ -13,14 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ClusterError
-from core.programs import environment, program
+from core.programs import program
 from core.terminal import say
 from harness.kafka.containers import engine
 from harness.kafka.waiting import NotYet, until
+from harness.processes.child import end, end_input, start
 
 DEADLINE_S = 180.0
 """Longer than the engine may take for a few calls (`engine.CALL_DEADLINE_S`)."""
 PAUSE_S = 0.5
+END_S = 10.0
 DONE = b"done\n"
 
 
@@ -37,41 +39,24 @@ class Reaper:
 
     def act(self) -> None:
         """Make it clean up now, in the background; returns at once."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        end_input(self._process)
 
     def dismiss(self) -> None:
         """End it without effect; idempotent. For a run that has removed everything already."""
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
             return
-        try:
+        with suppress(OSError):  # it has ended
             stdin.write(DONE)
-            stdin.close()
-        except OSError:
-            pass  # it has ended
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, END_S)
 
 
 def start_reaper(run: str, copies: Path) -> Reaper:
     """Start the reaper of a run; it watches until this process ends or dismisses it.
 
-    copies: a folder that is no longer needed then.
+    copies: a folder that is no longer needed then. Raises: OSError.
     """
-    return Reaper(
-        subprocess.Popen(
-            program(f"{__package__}.reaper", run, str(copies)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            env=environment(),
-            bufsize=0,
-        )
-    )
+    return Reaper(start(program(f"{__package__}.reaper", run, str(copies)), lines=False))
 
 
 def reap(run: str) -> list[str]:

@@ -1,9 +1,9 @@
 """A program of this code in a container of its own, in the network of a node or of the engine's machine.
 
-The user need not be root: the engine makes the container. It is held by its standard input and output,
-over a connection to the engine, as a process is by pipes (`harness.wire.child`). A harness that dies loses
-the connection, so the program's input ends, and the program with it; its container carries the run's labels,
-so that the reaper removes it.
+The user need not be root: the engine makes the container. It is held by its standard input and output
+(`harness.processes.child`), over a connection to the engine. A harness that dies loses the connection, so the
+program's input ends, and the program with it; its container carries the run's labels, so that the reaper
+removes it.
 
 A program has no capability of the kernel but those that it asks for.
 """
@@ -44,7 +44,7 @@ def beside(container: str) -> str:
 
 
 class Sidecar:
-    """A running program; a `Child`. What it writes to standard error is said here."""
+    """A `Program`. What it writes to standard error is said here."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
@@ -92,23 +92,23 @@ class Sidecar:
 
     @property
     def pid(self) -> int:
-        """See `Child`. Raises: ClusterError."""
+        """See `Program`. Raises: ClusterError."""
         with explained(f"{self._what} could not be inspected"):
             self._container.reload()
         return int(self._container.attrs["State"]["Pid"])
 
     def poll(self) -> int | None:
-        """See `Child`."""
+        """See `Program`."""
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """See `Child`."""
+        """See `Program`."""
         if not self._ended.wait(timeout):
             raise subprocess.TimeoutExpired(self._what, timeout or 0.0)
         return UNKNOWN if self._code is None else self._code
 
     def kill(self) -> None:
-        """See `Child`. Never raises: an engine that is gone has lost the connection, too."""
+        """See `Program`. Never raises: an engine that is gone has lost the connection, too."""
         with suppress(*sdk_errors()):
             self._container.kill()
 

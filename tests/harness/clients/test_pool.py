@@ -29,7 +29,7 @@ FAKE = """
 import json, os, signal, sys
 folder, slot = sys.argv[1:]
 heard = os.path.join(folder, f"heard-{slot}-{os.getpid()}")
-print('[3,0,0,5,5,0,%d,%d]' % (os.getpid(), os.getpid()), flush=True)
+print('{"progress": [3,0,0,5,5,0,%d,%d]}' % (os.getpid(), os.getpid()), flush=True)
 for line in sys.stdin:
     with open(heard, "a") as file:
         file.write(line)
@@ -188,15 +188,11 @@ def test_a_client_that_died_by_itself_is_lost_and_stays_down(clients: ClientPool
 
 
 def test_a_client_that_ends_in_order_before_it_was_asked_to_is_lost(clients: ClientPool) -> None:
-    pipe = process(clients, 0)._process.stdin
-    assert pipe is not None
-    pipe.close()  # the end of its input ends it, with status 0
+    process(clients, 0)._child.end_input()  # that ends it, with status 0
     until(lambda: clients.handles[0].ended is not None, "its end")
     assert [(loss.slot, loss.status) for loss in clients.losses()] == [(0, 0)]
     clients.enter(Phase.QUIESCE)
-    other = process(clients, 1)._process.stdin
-    assert other is not None
-    other.close()
+    process(clients, 1)._child.end_input()
     until(lambda: clients.handles[1].ended is not None, "the end of the other one")
     assert clients.losses() == []
 
@@ -263,7 +259,7 @@ def test_nobody_is_started_once_all_were_struck_or_ended(clients: ClientPool) ->
 
 def test_ending_ends_also_who_stands_still_and_its_guard(clients: ClientPool) -> None:
     run_blocking(clients.pause([0, 1]))
-    guards = [process(clients, slot)._guard for slot in range(2)]
+    guards = [process(clients, slot).paused for slot in range(2)]
     clients.end()
     assert all(handle.ended == -signal.SIGKILL for handle in clients.handles)
     assert all(guard is not None and guard.ended is not None for guard in guards)
@@ -287,7 +283,7 @@ clients = ClientPool(
 )
 clients.launch()
 run_blocking(clients.pause([0]))
-print(*(handle.pid for handle in clients.handles), clients.handles[0]._guard.pid, flush=True)
+print(*(handle.pid for handle in clients.handles), clients.handles[0].paused.pid, flush=True)
 time.sleep(60)
 """
 

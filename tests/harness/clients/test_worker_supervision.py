@@ -58,7 +58,7 @@ def ended(handle: WorkerProcess, deadline_s: float) -> bool:
 
 
 def test_striking_a_worker_needs_no_lock_that_an_interrupted_poll_may_hold(handle: WorkerProcess) -> None:
-    with handle._process._waitpid_lock:  # type: ignore[attr-defined]
+    with handle._child._program._waitpid_lock:  # type: ignore[attr-defined]
         handle.strike()
     assert ended(handle, 10)
     assert handle.ended == -signal.SIGKILL

@@ -170,3 +170,26 @@ def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
         os.close(report)
     assert shell.returncode == 0
     wait(lambda: state(sleeping.pid) == "S", "it does not continue")
+
+
+def test_a_group_is_killed_at_the_release_and_not_at_a_dismissal() -> None:
+    for let_go, ends in ((guard.Guard.dismiss, False), (guard.Guard.release, True)):
+        with subprocess.Popen(["sleep", "600"], start_new_session=True) as held:
+            try:
+                it = guard.kill(held.pid)
+                for _ in range(2):
+                    let_go(it)
+                assert it.ended is not None
+                if ends:
+                    assert held.wait(DEADLINE_S) == -signal.SIGKILL
+                assert (held.poll() is not None) == ends
+            finally:
+                held.kill()
+
+
+def test_what_is_behind_a_gate_begins_with_a_line_only(tmp_path: Path) -> None:
+    for line, begins in ((b"", False), (b"\n", True)):
+        made = tmp_path / str(begins)
+        with subprocess.Popen([*guard.GATE, "touch", str(made)], stdin=subprocess.PIPE) as process:
+            process.communicate(line)
+        assert (process.returncode == 0, made.exists()) == (begins, begins)

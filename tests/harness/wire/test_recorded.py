@@ -19,10 +19,12 @@ from kio.schema.write_txn_markers.v2 import request as markers
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
 from core.errors import ClusterError
+from core.programs import program
+from harness.processes.child import start
+from harness.processes.clocks import boot
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Clock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
-from harness.wire.child import boot, process
 from harness.wire.frames import frame, request_header
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
@@ -296,7 +298,7 @@ def test_no_time_of_a_packet_is_later_than_now() -> None:
 def test_where_it_cannot_look_an_error_says_why(tmp_path: Path, its: str, says: str) -> None:
     into = tmp_path / "captured"
     watch = Watch(interface="br-none", nodes={}, brokers=BROKERS, others=(), into=str(into), boot=its)
-    child = process(PROGRAM)
+    child = start(program(PROGRAM))
     with pytest.raises(ClusterError, match=f"messages cannot be captured: .*({says})"):
         Capture(watch, child, lambda _: None)
     assert child.wait() == 0
