@@ -8,7 +8,7 @@ evidence    What the brokers of a real run left on disk, as Arrow tables.
 explore     Many short simulated runs, with and without planted bugs; shrinking a run.
 judging     A process that judges recorded runs, with a Spark session that is warm before the first one.
 kafka       The system `kafka`: real brokers in containers.
-processes   The harness as processes: guards, signals, real time.
+processes   The harness as processes: child programs, guards, signals, real time.
 report      The report of a run: files in, `report.html` and `junit.xml` out.
 reproduce   Scripted schedules that show known bugs of Kafka on real brokers.
 run         The program of a run: phases, faults, what is looked at meanwhile.

@@ -248,7 +248,7 @@ class Child(Generic[L]):
             line = decode(text)
         except msgspec.MsgspecError:
             if text.endswith(b"\n"):  # else it was cut off by the program's death
-                self._error = self._error or f"{self._name} wrote what is no line: {text[:80]!r}"
+                self._error = self._error or f"{self._name} wrote something else than a line: {text[:80]!r}"
             return
         hear(line)
         self._done = max(self._done, line.done)

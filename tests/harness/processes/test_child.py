@@ -73,7 +73,7 @@ def test_a_call_returns_when_it_was_carried_out(child: Child[ChildLine], lines: 
         ("end", "the program has ended with exit code 3"),
         ("cut off", "the program has ended with exit code -9"),
         ("no", "it cannot"),
-        ("nonsense", "the program wrote what is no line: b'nonsense"),
+        ("nonsense", "the program wrote something else than a line: b'nonsense"),
     ],
 )
 def test_a_call_that_is_not_carried_out_says_why(child: Child[ChildLine], what: str, says: str) -> None:
