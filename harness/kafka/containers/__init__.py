@@ -8,6 +8,8 @@ claims     Whose runs are in the engine: which ones a process still makes, and w
            ones were left.
 data       The data directory of a node, copied out of its container without the
            broker's help.
+commands   A program of this machine that runs for a bounded time, and ends well or is one
+           clear error.
 code_image  The image of programs of this code: nodes of the model, and what runs beside a
            node.
 engine     The Docker engine: find it, start one where that is possible, remove what a

@@ -8,17 +8,16 @@ kept in the cache folder. The hash covers recipes, pins and code: a change makes
 import hashlib
 import platform
 import shutil
-import subprocess
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from core.errors import ClusterError
 from core.programs import program
 from core.terminal import say
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import cache_folder, locked
+from harness.kafka.containers.commands import output
 from harness.kafka.containers.images import base_tag, build, ensure_base, exists, recipe_hash
 
 if TYPE_CHECKING:
@@ -93,18 +92,10 @@ def _packages() -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         target = Path(work) / "libs"
         command = program("pip", "install", "--quiet", "--disable-pip-version-check")
-        try:
-            done = subprocess.run(
-                [*command, "--target", str(target), *only, *pins],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=INSTALL_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"packages for programs in containers were not downloaded: {error}") from error
-        if done.returncode != 0:
-            tail = "\n".join(done.stderr.splitlines()[-10:])
-            raise ClusterError(f"packages for programs in containers were not downloaded:\n{tail}")
+        output(
+            [*command, "--target", str(target), *only, *pins],
+            INSTALL_S,
+            "packages for programs in containers were not downloaded",
+        )
         target.rename(folder)
     return folder

@@ -11,7 +11,6 @@ machine, else by a short-lived container that shares the node's namespace (200 m
 import os
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from core.cluster import Cut, Direction, Listener
 from core.errors import ClusterError
+from harness.kafka.containers.commands import output
 from harness.kafka.containers.engine import explained
 from harness.kafka.waiting import on_each
 
@@ -147,20 +147,8 @@ def saved_from_host(sandbox: str) -> str:
 
 
 def _entered(sandbox: str, command: Sequence[str], given: str = "") -> str:
-    try:
-        done = subprocess.run(
-            ["nsenter", f"--net={sandbox}", *command],
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=DEADLINE_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClusterError(f"{command[0]} by nsenter: {error}") from error
-    if done.returncode != 0:
-        raise ClusterError(f"{command[0]} by nsenter: {done.stderr.strip()}")
-    return done.stdout
+    entered = ["nsenter", f"--net={sandbox}", *command]
+    return output(entered, DEADLINE_S, f"{command[0]} by nsenter", given=given)
 
 
 def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapping[str, str]) -> None:

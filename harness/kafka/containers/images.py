@@ -9,7 +9,6 @@ covers the recipe: a changed recipe makes a new image, and an image that exists 
 import hashlib
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from core.errors import ClusterError
 from core.terminal import say
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import locked
+from harness.kafka.containers.commands import output
 from harness.kafka.containers.engine import explained, install_packages, sdk_errors
 from harness.kafka.containers.jars import jars
 
@@ -35,6 +35,7 @@ SUITE = "bookworm"
 DEBIAN_IMAGE = f"debian:{SUITE}-slim"
 """What `docker/base/Dockerfile` builds on."""
 PULL_DEADLINE_S = 45.0
+BUILD_S = 600.0
 """A registry that is reached delivers the 30 MB of `DEBIAN_IMAGE` well within this."""
 
 
@@ -172,16 +173,11 @@ def _bootstrap(client: "DockerClient", tag: str, recipe: Path) -> None:
     packages = ",".join((recipe / "packages").read_text().split())
     with tempfile.TemporaryDirectory() as work:
         archive = Path(work, "base.tar")
-        done = subprocess.run(
+        output(
             ["mmdebstrap", "--variant=minbase", f"--include={packages}", SUITE, str(archive)],
-            capture_output=True,
-            text=True,
-            check=False,
+            BUILD_S,
+            "mmdebstrap could not make the base image; the end of its log",
+            lines=20,
         )
-        if done.returncode != 0:
-            raise ClusterError(
-                "mmdebstrap could not make the base image; the end of its log:\n"
-                + "\n".join(done.stderr.splitlines()[-20:])
-            )
         name, _, version = tag.partition(":")
         client.api.import_image_from_file(str(archive), repository=name, tag=version)

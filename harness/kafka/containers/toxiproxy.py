@@ -8,7 +8,6 @@ replaced where a toxic cannot be removed, and more than one server in a process.
 
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from toxiproxy import Proxy, Toxiproxy
 from core.cluster import Toxic
 from core.errors import ClusterError
 from harness.kafka.containers.cache import cache_folder, locked
+from harness.kafka.containers.commands import output
 from harness.kafka.waiting import NotYet, until
 from harness.processes import guard
 
@@ -64,21 +64,14 @@ def _build() -> str:
             "(https://github.com/Shopify/toxiproxy/releases), or install Go, to have it built"
         )
     with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
-        try:
-            done = subprocess.run(
-                [go, "install", SOURCE],
-                env={**os.environ, "GOBIN": folder},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=BUILD_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"toxiproxy was not built: {error}; {INSTEAD}") from error
-        if done.returncode != 0:
-            last = done.stderr.strip().rpartition("\n")[2]
-            raise ClusterError(f"toxiproxy was not built (go install {SOURCE}): {last}; {INSTEAD}")
+        output(
+            [go, "install", SOURCE],
+            BUILD_S,
+            f"toxiproxy was not built (go install {SOURCE})",
+            environment={**os.environ, "GOBIN": folder},
+            lines=1,
+            instead=f"; {INSTEAD}",
+        )
         os.replace(Path(folder) / "server", _built())
     return str(_built())
 
