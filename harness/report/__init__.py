@@ -1,6 +1,7 @@
 """The report of a run: files in, `report.html` and `junit.xml` out.
 
 colours   Colours of the drawings.
+drawing   Drawings over time: of the run, the cluster, and what surrounds a finding.
 evidence  What stands in logs and transactions around a finding.
 github    A short summary in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY`
           names.
@@ -8,8 +9,7 @@ inputs    What a report is made from: the files of one run folder.
 junit     The verdict as JUnit XML, for CI systems.
 messages  Messages and states around a finding of a simulated run; else captured messages.
 page      The page: everything that the report shows, in one HTML file.
-strips    Drawings that need no script: rows of bars, lines and columns.
-timeline  The run over time.
+timeline  The run over time, as spans and numbers.
 wording   The verdict and the configuration in words, for all forms of the report.
 
 The report reads the run folder only (verdict, events, history); it needs neither Kafka nor Spark. What it

@@ -1,31 +1,26 @@
 """The page: everything that the report shows, in one HTML file.
 
-The file loads nothing. It contains style, scripts, figures and plotly.js (deflated); its content security
-policy allows only the scripts whose hashes it lists. Verdict, findings and a plain timeline are markup, so
-they need no script. Templates compute nothing: `report` is the page, `example` one example of a finding,
-`spacetime` messages and states, `brokers_logs` what brokers' logs say, `parts` what these share.
+The file loads nothing. It contains style and one script; its content security policy allows only the script
+whose hash it names. Verdict, findings and drawings are markup, so they need no script. Templates compute
+nothing: `report` is the page, `example` one example of a finding, `spacetime` messages and states,
+`brokers_logs` what brokers' logs say, `parts` what these share.
 """
 
 import base64
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable
-from functools import cache
 from importlib.resources import files
 from urllib.parse import urlsplit
 
-import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from core.errors import InquestError
-from harness.report import colours, strips, wording
+from harness.report import colours, wording
+from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
 from harness.report.messages import section
-from harness.report.timeline import cluster_figures, figures
 from harness.report.timeline import numbers as timelines
 from history.events import (
     ClockJumped,
@@ -43,7 +38,9 @@ from history.events import (
 from history.verdict import Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
-"""Most bytes of a report. It says how many examples it leaves out."""
+"""Most bytes of a report."""
+BYTES_WANTED = 640_000
+"""Messages and examples fill a report up to this; it says how many examples it leaves out."""
 MARGIN = 50_000
 """Bytes for what the page says about messages and examples."""
 FAULTS_MAX = 300
@@ -51,10 +48,12 @@ NOTES_MAX = 200
 STALLS_MAX = 40
 TAKES_MAX = 20
 TEXT_MOST = 1500
+SCRIPTS = ("page.js", "drawing.js", "report.js")
+"""The script of a report, in this order."""
 
 
 def render(inputs: Inputs) -> bytes:
-    """The whole file, at most `BYTES_MAX` bytes: messages and examples fill the room that is left.
+    """The whole file: messages and examples fill the room that is left of `BYTES_WANTED`.
 
     Raises: InquestError where even a report without examples is larger.
     """
@@ -66,7 +65,7 @@ def render(inputs: Inputs) -> bytes:
         raise InquestError(
             f"{verdict.run}: the report would be {bare / 1e6:.1f} MB even without examples; see verdict.json"
         )
-    room = BYTES_MAX - MARGIN - bare
+    room = BYTES_WANTED - MARGIN - bare
     messages = Markup()
     if context["scenes"]:
         messages = Markup(environment.get_template("spacetime.html.j2").render(context))
@@ -134,7 +133,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "logs": log_table.build(inputs),
         "logs_most": log_table.TABLES_MAX,
         "transactions": transactions.build(inputs),
-        "transactions_drawn": lambda found: strips.transactions(found, verdict.faults),
+        "transactions_drawn": lambda found: around.transactions(found, verdict.faults),
         "scenes": scenes,
         "captured": inputs.trace is None,
         "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
@@ -149,13 +148,12 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "held": wording.held(verdict),
         "throughput": throughput(timeline),
         "timeline": timeline,
-        "drawing": strips.timeline(timeline),
+        "drawing": run.timeline(timeline),
         "cluster": timeline.cluster,
-        "cluster_drawing": strips.cluster(timeline),
-        "cluster_key": strips.cluster_key(timeline.cluster),
+        "cluster_drawing": run.cluster(timeline),
         "liveness": costs(verdict),
         "stalls_most": STALLS_MAX,
-        "witness": lambda example: strips.witness(example, in_force(example, verdict.faults)),
+        "witness": lambda example: around.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
         "faults": by_time(verdict.faults),
         "faults_line": wording.sentence(wording.faults_line(verdict)),
@@ -165,9 +163,8 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "takes_most": TAKES_MAX,
         "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],
         "notes_most": NOTES_MAX,
-        "strip_width": strips.WIDTH,
         "strip_height": strips.HEIGHT,
-        **_assets(timeline),
+        **assets(),
     }
 
 
@@ -238,38 +235,26 @@ def note(event: Event) -> tuple[str, str] | None:
     return None
 
 
-def _assets(timeline: timelines.Timeline) -> dict[str, object]:
-    """Style, scripts and figures; and the policy that lets only them run."""
-    source = files(__package__)
-    style = source.joinpath("report.css").read_text(encoding="utf-8")
-    script = source.joinpath("report.js").read_text(encoding="utf-8")
-    drawn = figures.build(timeline) | cluster_figures.build(timeline)
-    plotly, digests = Markup(), [_digest(script)]
-    if drawn:
-        plotly, digest = _plotly()
-        digests.append(digest)
-    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return {
-        "style": Markup(style),
-        "script": Markup(script),
-        "plotly": plotly,
-        "figures": embedded(drawn),
-        "policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; "
-        f"script-src {hashes}; base-uri 'none'; form-action 'none'",
-    }
+def assets() -> dict[str, object]:
+    """Style and script; and the policy that lets only them run."""
+    script = scripts(*map(source, SCRIPTS))
+    return {"style": Markup(source("report.css")), "script": Markup(script), "policy": policy(script)}
 
 
-@cache
-def _plotly() -> tuple[Markup, str]:
-    """plotly.js, deflated, as text; and the digest of what comes out of it."""
-    code = get_plotlyjs()
-    return Markup(base64.b64encode(zlib.compress(code.encode())).decode()), _digest(code)
+def source(name: str, package: str = __package__) -> str:
+    """A style sheet or a script of a package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def _digest(code: str) -> str:
-    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+def scripts(*sources: str) -> str:
+    """Scripts as one, in their order, which share a scope that nothing else sees."""
+    return "\n".join(("(() => {", '"use strict";', *sources, "})();"))
 
 
-def embedded(value: object) -> Markup:
-    """JSON that can stand in a `<script>`: no character in it can end the element or open another."""
-    return htmlsafe_json_dumps(value, dumps=lambda each: msgspec.json.encode(each).decode())
+def policy(script: str) -> str:
+    """The content security policy of a page whose only script this is."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )

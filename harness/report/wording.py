@@ -17,6 +17,8 @@ INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
 INCIDENT_WIDTH = 300
 """Characters of each of them there."""
+ALLOWED_EXAMPLES_MAX = 3
+"""Examples of a class whose findings are all permitted."""
 COMMITS = {
     "transaction": "committed in the transaction of their output",
     "after": "committed on their own, after the output",
@@ -136,13 +138,16 @@ Key = tuple[str, int]
 
 
 def in_turn(verdict: Verdict) -> Iterator[tuple[Key, Example]]:
-    """The first example of every class, then the second of every class, and so on."""
-    classes = ranked(verdict)
-    most = max((len(anomaly.examples) for _, anomaly in classes), default=0)
-    for number in range(most):
-        for name, anomaly in classes:
-            if number < len(anomaly.examples):
-                yield (name, number), anomaly.examples[number]
+    """The first example of every class, then the second of every class, and so on; few where nothing is
+    forbidden."""
+    classes = [
+        (name, anomaly.examples if anomaly.disallowed else anomaly.examples[:ALLOWED_EXAMPLES_MAX])
+        for name, anomaly in ranked(verdict)
+    ]
+    for number in range(max((len(examples) for _, examples in classes), default=0)):
+        for name, examples in classes:
+            if number < len(examples):
+                yield (name, number), examples[number]
 
 
 def number(value: float, digits: int = 0) -> str:

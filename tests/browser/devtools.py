@@ -135,7 +135,7 @@ class Page:
         self.call("Page.navigate", url=path.as_uri())
         browser.wait(self._mine("Page.loadEventFired"))
         if script:
-            self.until("document.documentElement.dataset.charts !== undefined")
+            self.until("document.documentElement.dataset.ready !== undefined")
 
     def _mine(self, method: str) -> Callable[[Json], bool]:
         return lambda event: event.get("sessionId") == self._session and event["method"] == method
@@ -179,8 +179,8 @@ class Page:
 
     def press(self, key: str) -> None:
         """One key, as a keyboard sends it."""
-        text = {"Enter": "\r", " ": " "}.get(key, "")
-        code = {"Tab": 9, "Enter": 13, " ": 32}[key]
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowRight": 39, "+": 187}[key]
         for kind in ("keyDown", "keyUp"):
             self.call(
                 "Input.dispatchKeyEvent",

@@ -117,7 +117,7 @@ def test_an_address_with_filters_opens_filtered(browser: Browser, results: Path)
         one.call("Page.navigate", url="about:blank")
         one.until("location.href === 'about:blank'")
         one.call("Page.navigate", url=address)
-        one.until("document.documentElement?.dataset.charts")
+        one.until("document.documentElement?.dataset.ready")
         assert values(one, "workload") == {"groups"}
 
 
@@ -184,7 +184,7 @@ def test_it_opens_the_same_from_the_server(browser: Browser, results: Path) -> N
             address = f"http://127.0.0.1:{serving.server_port}/"
             with opened(browser, results / "index.html") as one:
                 one.call("Page.navigate", url=address)
-                one.until(f"location.href === {address!r} && document.documentElement?.dataset.charts")
+                one.until(f"location.href === {address!r} && document.documentElement?.dataset.ready")
                 assert shown(one) == 151
                 choose(one, "nemesis", "kill")
                 assert values(one, "nemesis") == {"kill"}

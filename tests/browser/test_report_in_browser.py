@@ -29,24 +29,21 @@ def text(page: Page, selector: str) -> str:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_charts_are_drawn_without_complaint(name: str, shelf: Shelf) -> None:
+def test_the_run_is_drawn_without_complaint(name: str, shelf: Shelf) -> None:
     with shelf.page(name) as page:
-        assert page.ask("document.documentElement.dataset.charts") == "drawn"
         assert page.complaints() == []
         assert page.requests() == []
-        assert page.ask("document.querySelectorAll('#chart-rates .scatterlayer .trace').length") > 5
-        assert page.ask("document.querySelectorAll('#chart-lanes .bars .point').length") > 5
-        assert visible(page, "#chart-rates svg")
-        assert not visible(page, ".strips .drawing")
-        assert not visible(page, "#chart-problem")
+        assert page.ask("document.querySelectorAll('#timeline .line').length") > 5
+        assert page.ask("document.querySelectorAll('#timeline .plot > svg > rect').length") > 5
+        assert visible(page, "#timeline .panel svg path")
 
 
-def test_a_run_without_data_has_a_page_without_charts(shelf: Shelf) -> None:
+def test_a_run_without_data_has_a_page_without_drawings(shelf: Shelf) -> None:
     with shelf.page("empty") as page:
         assert page.complaints() == []
         assert "Unknown" in text(page, "h1")
         assert "The run recorded nothing that could be drawn." in text(page, "#timeline")
-        assert not visible(page, ".charts")
+        assert not visible(page, ".drawing")
 
 
 WORDS = {"clean": "✓ Valid", "anomalous": "✕ Anomaly", "interrupted": "? Unknown", "empty": "? Unknown"}
@@ -58,10 +55,12 @@ def test_verdict_and_witness_need_no_script(name: str, browser: Browser, reports
         assert text(page, "h1") == WORDS[name]
         assert visible(page, ".summary")
         assert visible(page, "#repro")
-        for enhancement in ("#theme", "#copy", ".charts", "#chart-problem"):
+        for enhancement in ("#theme", ".command > button", ".zooming", ".front"):
             assert not visible(page, enhancement)
         if name != "empty":
-            assert visible(page, ".strips .drawing svg path")
+            assert visible(page, "#timeline .drawing svg path")
+            assert "max" in text(page, "#timeline .panel .strip-note")
+            assert " s" in text(page, "#timeline .ticks .tick")
         if name == "anomalous":
             assert "send queue-3 value 4/1207 -> offset 5512" in text(page, "details[open] table")
             assert visible(page, "details[open] .drawing svg rect")
@@ -78,8 +77,8 @@ def test_no_page_is_wider_than_its_window(name: str, browser: Browser, reports: 
         for width in (390, 320, 1280):
             page.resize(width)
             if name != "empty":
-                chart = "document.querySelector('#chart-rates svg').getBoundingClientRect()"
-                page.until(f"{chart}.right <= {width} && {chart}.width > {0.75 * width}")
+                chart = "document.querySelector('#timeline .panel svg').getBoundingClientRect()"
+                page.until(f"{chart}.right <= {width} && {chart}.width > {0.5 * width}")
             assert page.ask("document.documentElement.scrollWidth") <= width
 
 
@@ -92,7 +91,7 @@ def look(page: Page) -> dict[str, Any]:
     found: dict[str, Any] = page.ask("""({
         page: getComputedStyle(document.body).backgroundColor,
         words: getComputedStyle(document.body).color,
-        chart: getComputedStyle(document.querySelector('#chart-rates .annotation-text')).fill,
+        chart: getComputedStyle(document.querySelector('#timeline .panel .strip-label')).color,
     })""")
     return {name: sum(channels(colour)) / 3 for name, colour in found.items()}
 
@@ -103,26 +102,20 @@ def test_dark_and_light_by_preference_and_by_button(browser: Browser, reports: d
         assert dark["page"] < 40 < 200 < min(dark["words"], dark["chart"])
         assert text(page, "#theme") == "Light theme"
         page.ask("document.querySelector('#theme').click()")
-        page.until(f"({CHART_INK}) < 80")
         light = look(page)
         assert light["page"] > 240
         assert max(light["words"], light["chart"]) < 60
         assert text(page, "#theme") == "Dark theme"
         page.call("Page.reload")
-        page.until("document.documentElement?.dataset.charts === 'drawn'")
+        page.until("document.documentElement?.dataset.ready !== undefined")
         assert look(page) == light, "the choice is kept"
         page.ask("localStorage.clear()")
         page.ask("delete document.documentElement.dataset.theme")
-        for scheme, inky in (("light", "< 80"), ("dark", "> 200")):
-            page.media(scheme)
-            page.until(f"({CHART_INK}) {inky}")
+        page.media("light")
+        assert look(page) == light
+        page.media("dark")
+        assert look(page) == dark
         assert page.complaints() == []
-
-
-CHART_INK = (
-    "Number(getComputedStyle(document.querySelector('#chart-rates .annotation-text'))"
-    ".fill.match(/[0-9]+/)[0])"
-)
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, reports: dict[str, Path]) -> None:
@@ -135,7 +128,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, reports: dict[str, Pa
         page.until("document.activeElement.id === 'main'")
         page.press("Tab")
         assert page.ask("document.activeElement.closest('main') !== null")
-        reached = page.ask("""[...document.querySelectorAll('summary, a[href], button, .scroll, pre')]
+        reached = page.ask("""[...document.querySelectorAll('summary, a[href], button:enabled, .scroll, pre')]
             .filter((element) => element.checkVisibility())
             .every((element) => { element.focus(); return document.activeElement === element; })""")
         assert reached
@@ -161,51 +154,172 @@ def test_headings_tables_and_regions_have_names(shelf: Shelf) -> None:
         assert broken == []
 
 
-def hover(page: Page, chart: str, right: int, down: int) -> None:
-    """Move the mouse to a point of a chart, coming from beside it."""
-    left, top = page.ask(f"""(() => {{
-        document.querySelector({chart!r}).scrollIntoView({{ block: 'center' }});
-        const box = document.querySelector({chart!r}).getBoundingClientRect();
-        return [box.left, box.top];
+def mouse(page: Page, kind: str, at: tuple[float, float], **more: object) -> None:
+    page.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], **more)
+
+
+def place(page: Page, row: str, share: float) -> tuple[float, float]:
+    """A point of a row of the run's drawings: so far into its plot."""
+    left, top, width, height = page.ask(f"""(() => {{
+        const row = [...document.querySelectorAll('[data-linked] .strip:not(.ticks)')].find((each) =>
+          each.querySelector('.strip-label').textContent.startsWith({row!r}));
+        row.scrollIntoView({{ block: 'center' }});
+        const box = row.querySelector('.plot > svg').getBoundingClientRect();
+        return [box.left, box.top, box.width, box.height];
     }})()""")
-    for step in (1, 0):
-        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + right + step, y=top + down)
+    return left + share * width, top + height / 2
 
 
-def test_hovering_tells_the_numbers_of_all_panels(shelf: Shelf) -> None:
+def view(page: Page) -> list[list[float]]:
+    """What each drawing of the run shows: seconds after its begin, and how many."""
+    found: list[list[float]] = page.ask("""[...document.querySelectorAll('[data-linked] .panel .plot > svg')]
+        .map((svg) => [svg.viewBox.baseVal.x, svg.viewBox.baseVal.width])""")
+    assert len({tuple(one) for one in found}) == 1, "all drawings of the run show the same time"
+    return found
+
+
+def notes(page: Page) -> str:
+    found: str = page.ask("""[...document.querySelectorAll('[data-linked] .strip-note')]
+        .map((note) => note.textContent.replace(/\\s+/g, ' ')).join('; ')""")
+    return found
+
+
+def test_the_cursor_shows_the_values_of_all_rows(shelf: Shelf) -> None:
     with shelf.page("anomalous") as page:
-        hover(page, "#chart-rates", 560, 90)
-        page.until("document.querySelector('#chart-rates .hoverlayer')?.textContent.includes('p99')")
-        label = page.ask("document.querySelector('#chart-rates .hoverlayer').textContent")
-        for part in ("written", "read", "send", "/s", " ms"):
-            assert part in label
+        before = notes(page)
+        mouse(page, "mouseMoved", place(page, "Records", 0.4))
+        page.until("document.querySelectorAll('.cursor:not([hidden])').length === 2")
+        shown = notes(page)
+        for part in ("written ", "read ", "send ", "in sync: 1, 2", "node "):
+            assert part in shown, shown
+        assert "max" not in shown
+        assert re.search(r"poll [\d.]+ · [\d.]+", shown), "the median and the 99th percentile"
+        now = page.ask("document.querySelector('#timeline .now').textContent")
+        assert re.fullmatch(r"\d+\.\d+ s", now)
+        mouse(page, "mouseMoved", (5, 5))
+        page.until("document.querySelectorAll('.cursor:not([hidden])').length === 0")
+        assert notes(page) == before
 
 
-def test_hovering_tells_what_a_fault_was(shelf: Shelf) -> None:
+def test_the_value_at_the_cursor_is_that_of_its_time(shelf: Shelf) -> None:
+    with shelf.page("anomalous") as page:
+        mouse(page, "mouseMoved", place(page, "High watermark", 0.5))
+        now = page.ask("Number.parseFloat(document.querySelector('#timeline .now').textContent)")
+        hw = 80 * (2 * round(now / 2) - 13) + 7 * 5
+        shown = page.ask("""[...document.querySelectorAll('#cluster .panel')][0]
+            .querySelectorAll('.value')[5].textContent""")
+        assert shown.replace("\u202f", "").split(" · ")[0] == str(hw)
+        mouse(page, "mouseMoved", (5, 5))
+
+
+def test_hovering_shows_what_a_fault_was(shelf: Shelf) -> None:
     with shelf.page("hostile") as page:
-        hover(page, "#chart-lanes", 600, 36)
-        page.until("document.querySelector('#chart-lanes .hoverlayer text') !== null")
-        label = page.ask("document.querySelector('#chart-lanes .hoverlayer').textContent")
-        assert "<script>alert(1)</script>" in label
-        assert "57.00 s (13.00 s)" in label
+        at = page.ask("""(() => {
+            const begin = Number(document.querySelector('#timeline .drawing').dataset.begin);
+            const bar = [...document.querySelectorAll('#timeline rect.fault')]
+                .find((rect) => Math.abs(begin + Number(rect.getAttribute('x')) - 44) < 0.01);
+            bar.scrollIntoView({ block: 'center' });
+            const box = bar.getBoundingClientRect();
+            return [box.left + box.width / 2, box.top + box.height / 2];
+        })()""")
+        mouse(page, "mouseMoved", (at[0] + 1, at[1]))
+        mouse(page, "mouseMoved", (at[0], at[1]))
+        page.until("!document.querySelector('.tip').hidden")
+        tip = text(page, ".tip")
+        assert "<script>alert(1)</script>" in tip
+        assert "44.00 s to 57.00 s, 13.00 s" in tip
+        mouse(page, "mouseMoved", (5, 5))
+        page.until("document.querySelector('.tip').hidden")
 
 
-def test_zooming_one_figure_moves_the_other(browser: Browser, reports: dict[str, Path]) -> None:
+PRESS = (
+    "[...document.querySelectorAll('#cluster .zooming button')].find((b) => b.textContent === {!r}).click()"
+)
+
+
+def test_dragging_zooms_all_drawings_of_the_run(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["clean"]) as page:
-        ranges = "['lanes', 'rates'].map((n) => document.getElementById(`chart-${n}`).layout.xaxis.range)"
-        before = page.ask(ranges)
-        assert before[0] == before[1]
-        page.ask("void Plotly.relayout('chart-rates', {'xaxis.range': [30, 40]})")
-        page.until(f"JSON.stringify({ranges}) === '[[30,40],[30,40]]'")
-        page.ask("void Plotly.relayout('chart-lanes', {'xaxis.autorange': true})")
-        page.until(f"JSON.stringify({ranges}) === '{str(before).replace(' ', '')}'")
+        (whole, *_) = view(page)
+        mouse(page, "mousePressed", place(page, "Records", 0.25), button="left", clickCount=1)
+        for share in (0.3, 0.5):
+            mouse(page, "mouseMoved", place(page, "Records", share), button="left", buttons=1)
+        assert visible(page, ".brush")
+        mouse(page, "mouseReleased", place(page, "Records", 0.5), button="left", clickCount=1)
+        (zoomed, *_) = view(page)
+        assert zoomed == pytest.approx([whole[1] / 4, whole[1] / 4], rel=0.02)
+        assert not visible(page, ".brush")
+        begin = page.ask("Number(document.querySelector('#timeline .drawing').dataset.begin)")
+        for tick in page.ask("[...document.querySelectorAll('.tick')].map((t) => t.textContent)"):
+            assert begin + zoomed[0] - 0.1 <= float(tick.removesuffix(" s")) <= begin + sum(zoomed) + 0.1
+        word = page.ask("""(() => {
+            const word = document.querySelector('#timeline .word').getBoundingClientRect();
+            const plot = document.querySelector('#timeline .plot').getBoundingClientRect();
+            return [word.left - plot.left, plot.right - word.right];
+        })()""")
+        assert min(word) >= -0.5, "words stay on the plot"
+        mouse(page, "mousePressed", place(page, "Records", 0.5), button="left", clickCount=1, modifiers=8)
+        mouse(page, "mouseMoved", place(page, "Records", 0.7), button="left", buttons=1, modifiers=8)
+        mouse(page, "mouseReleased", place(page, "Records", 0.7), button="left", clickCount=1, modifiers=8)
+        (moved, *_) = view(page)
+        assert moved[1] == pytest.approx(zoomed[1])
+        assert moved[0] == pytest.approx(zoomed[0] - 0.2 * zoomed[1], rel=0.05)
+        page.ask(PRESS.format("Whole"))
+        assert view(page)[0] == whole
+
+
+def test_a_view_never_leaves_the_run(browser: Browser, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["clean"]) as page:
+        (whole, *_) = view(page)
+        for sign in ("+", "←", "←", "←", "←"):
+            page.ask(PRESS.format(sign))
+        assert view(page)[0] == pytest.approx([0, whole[1] / 2])
+        for sign in ("→",) * 9:
+            page.ask(PRESS.format(sign))
+        assert view(page)[0] == pytest.approx([whole[1] / 2, whole[1] / 2])
+        for _ in range(40):
+            page.ask(PRESS.format("+"))
+        assert view(page)[0][1] == pytest.approx(whole[1] * 1e-4, rel=1e-3)
+        for _ in range(40):
+            page.ask(PRESS.format("−"))
+        assert view(page)[0] == pytest.approx(whole)
+
+
+def test_the_keyboard_moves_the_cursor_and_the_view(browser: Browser, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["anomalous"]) as page:
+        (whole, *_) = view(page)
+        page.ask("document.querySelector('#timeline .front').focus()")
+        for _ in range(30):
+            page.press("ArrowRight")
+        slider = "document.querySelector('#timeline .front')"
+        at = float(page.ask(f"{slider}.ariaValueNow"))
+        begin = page.ask("Number(document.querySelector('#timeline .drawing').dataset.begin)")
+        assert at == pytest.approx(begin + 0.3 * whole[1], abs=0.01)
+        said = page.ask(f"{slider}.ariaValueText")
+        assert said.startswith(f"{at:.2f} s. phase: faults")
+        assert "Records: written" in said
+        page.press("+")
+        (zoomed, *_) = view(page)
+        assert zoomed[1] == pytest.approx(whole[1] / 2)
+        assert zoomed[0] <= at - begin <= sum(zoomed), "it zooms around the cursor"
+        page.press("Escape")
+        assert view(page)[0] == whole
+
+
+def test_the_drawing_of_a_witness_zooms_alone(browser: Browser, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["anomalous"]) as page:
+        before = view(page)
+        page.ask("document.querySelector('#anomaly-1-1 .front').focus()")
+        page.press("+")
+        assert view(page) == before
+        assert page.ask("document.querySelectorAll('.drawing.zoomed').length") == 1
+        assert visible(page, "#anomaly-1-1 .zooming")
 
 
 def test_markup_from_outside_does_nothing(shelf: Shelf) -> None:
     with shelf.page("hostile") as page:
-        assert page.ask("document.querySelectorAll('body script').length") == 3
+        assert page.ask("document.querySelectorAll('body script').length") == 1
         assert page.ask("document.querySelectorAll('body b').length") == 0
-        assert page.ask("document.querySelectorAll('a[href^=\"javascript\"], .charts a').length") == 0
+        assert page.ask("document.querySelectorAll('a[href^=\"javascript\"], .drawing a').length") == 0
         dialogs = [event for event in shelf.browser.events if "javascriptDialog" in event["method"]]
         assert dialogs == []
         assert text(page, ".summary").replace("\ufffd", "\x07") == f"{HOSTILE}."
@@ -230,23 +344,12 @@ def test_the_policy_stops_a_script_that_is_not_ours(
         assert any("Content Security Policy" in line for line in page.complaints())
 
 
-def test_charts_that_cannot_be_drawn_leave_the_plain_ones(
-    browser: Browser, reports: dict[str, Path], tmp_path: Path
-) -> None:
-    path = tampered(reports["clean"], tmp_path, 'id="plotly">', 'id="plotly">AAAA')
-    with opened(browser, path) as page:
-        assert page.ask("document.documentElement.dataset.charts") == "failed"
-        assert "could not be drawn" in text(page, "#chart-problem")
-        assert visible(page, ".strips .drawing")
-        assert not visible(page, ".charts")
-
-
 def test_on_paper_everything_is_there(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["anomalous"], scheme="dark") as page:
         page.media("dark", "print")
-        assert visible(page, ".strips .drawing")
-        assert not visible(page, ".charts")
-        assert not visible(page, ".bar")
+        assert visible(page, "#timeline .drawing")
+        for enhancement in (".zooming", ".front", ".bar"):
+            assert not visible(page, enhancement)
         assert sum(channels(page.ask("getComputedStyle(document.body).color"))) < 180
         page.ask("dispatchEvent(new Event('beforeprint'))")
         assert page.ask("[...document.querySelectorAll('details')].every((d) => d.open)")
@@ -263,8 +366,9 @@ def test_a_link_to_a_folded_witness_opens_it(shelf: Shelf) -> None:
 
 def test_the_copy_button_answers(shelf: Shelf) -> None:
     with shelf.page("clean") as page:
-        page.ask("document.querySelector('#copy').click()")
-        page.until("['Copied', 'Selected'].includes(document.querySelector('#copy').textContent)")
+        page.ask("document.querySelector('#repeat .command > button').click()")
+        answered = "document.querySelector('#repeat .command > button').textContent"
+        page.until(f"['Copied', 'Selected'].includes({answered})")
 
 
 def rows(page: Page, selector: str) -> list[list[str]]:
@@ -278,10 +382,9 @@ def rows(page: Page, selector: str) -> list[list[str]]:
 
 def test_the_cluster_is_drawn_and_told(shelf: Shelf) -> None:
     with shelf.page("anomalous") as page:
-        bars = "document.querySelectorAll('#chart-cluster .bars .point').length"
-        assert page.ask(bars) > 30
-        lines = "document.querySelectorAll('#chart-ends .scatterlayer .trace').length"
-        assert page.ask(lines) == 6 * 3 + 1
+        assert page.ask("document.querySelectorAll('#cluster .plot > svg > rect').length") > 30
+        assert page.ask("document.querySelectorAll('#cluster .line').length") == 6 * 3
+        assert page.ask("document.querySelectorAll('#cluster rect.fall').length") == 1
         assert "fewer in sync" in text(page, "#cluster .key")
         told = {row[0]: row[1:] for row in rows(page, "#cluster table")}
         assert len(told) == 6
@@ -348,7 +451,7 @@ def test_a_hanging_transaction_is_shown_with_its_producer(shelf: Shelf) -> None:
 def test_a_clean_run_has_no_logs_and_no_transactions(shelf: Shelf) -> None:
     with shelf.page("clean") as page:
         assert page.ask("document.querySelectorAll('table.log, .txn-key').length") == 0
-        assert visible(page, "#chart-cluster svg")
+        assert visible(page, "#cluster svg")
         assert "There was no stall" in text(page, "#liveness")
         assert len(rows(page, "#liveness table")) == 4
 
@@ -371,6 +474,5 @@ def test_a_fault_of_a_client_is_told_by_its_clients(shelf: Shelf) -> None:
             "node 2",
             "3 of 7 records in flight; 1 of 2 transactions open (1 ending); 4 ops failed",
         ]
-        names = page.ask("""[...document.querySelectorAll('#chart-lanes .bars text')]
-            .map((text) => text.textContent)""")
+        names = page.ask("[...document.querySelectorAll('#timeline .word')].map((word) => word.textContent)")
         assert "client:kill@mid-transaction" in names

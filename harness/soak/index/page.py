@@ -4,13 +4,10 @@ The page loads nothing, and its policy names the digest of its only script. With
 choice of a theme are missing, and nothing else.
 """
 
-import base64
-import hashlib
 import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,9 +16,8 @@ import pandas as pd
 from jinja2 import Environment
 from markupsafe import Markup
 
-from harness import report
 from harness.report import wording
-from harness.report.page import clip, environment_of
+from harness.report.page import clip, environment_of, policy, scripts, source
 from harness.report.wording import VerdictState
 from harness.soak import session_log as sessions
 from harness.soak.index import tables, trend
@@ -77,9 +73,8 @@ def render(results: Path) -> str:
     shown = runs.head(RUNS_MAX)
     forbidden = findings[findings["disallowed"] > 0]
     classes = {index: tables.records(part) for index, part in forbidden.groupby("row")}
-    style = _source(report.__name__, "report.css") + _source(__package__, "index.css")
-    script = _source(__package__, "index.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = source("report.css") + source("index.css", __package__)
+    script = scripts(source("page.js"), source("index.js", __package__))
     page = (
         _environment()
         .get_template("index.html.j2")
@@ -101,15 +96,10 @@ def render(results: Path) -> str:
             state_of=RUN_STATES,
             style=Markup(style),
             script=Markup(script),
-            policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-            f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+            policy=policy(script),
         )
     )
     return page.encode("utf-8", "replace").decode()  # the name of a folder may not be text
-
-
-def _source(package: str, name: str) -> str:
-    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _environment() -> Environment:

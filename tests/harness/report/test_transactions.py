@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from core.op import Outcome
-from harness.report import inputs, strips
+from harness.report import inputs
+from harness.report.drawing import around
 from harness.report.evidence import transactions
 from harness.report.evidence.choice import ChosenExamples
 from history.verdict import Fault
@@ -134,8 +135,9 @@ def test_faults_of_clients_stand_behind_their_lanes_alone(tmp_path: Path) -> Non
     timeline = built(anomalous(), tmp_path).shown["torn-txn", 0]
 
     def behind(faults: list[Fault]) -> dict[str, list[str]]:
-        drawing = strips.transactions(timeline, faults)
-        return {strip.label: [band.title for band in strip.bands] for strip in drawing.strips}
+        drawing = around.transactions(timeline, faults)
+        behind_all = [band.name for band in drawing.behind]
+        return {each.label: behind_all + [band.name for band in each.behind] for each in drawing.strips}
 
     assert behind([CLIENT_FAULT]) == {
         "inquest-2": [CLIENT_FAULT.name],
@@ -147,12 +149,12 @@ def test_faults_of_clients_stand_behind_their_lanes_alone(tmp_path: Path) -> Non
     assert set(map(tuple, behind([FAULTS[2]]).values())) == {(FAULTS[2].name,)}
 
 
-def test_bars_stay_in_their_box_and_say_what_they_are(tmp_path: Path) -> None:
+def test_bars_stay_on_their_axis_and_say_what_they_are(tmp_path: Path) -> None:
     found = built(transactional(), tmp_path)
     for timeline in found.shown.values():
-        drawing = strips.transactions(timeline, [*FAULTS, CLIENT_FAULT])
-        bars: list[Any] = [b for strip in drawing.strips for b in (*strip.bars, *strip.bands)]
+        drawing = around.transactions(timeline, [*FAULTS, CLIENT_FAULT])
+        bars: list[Any] = [bar for each in drawing.strips for bar in each.bars]
         assert bars
-        assert all(b.x >= 0 and b.x + b.width <= strips.WIDTH + 0.2 for b in bars)
+        assert all(bar.x <= drawing.axis.length and bar.x + bar.width >= 0 for bar in bars)
     told = [bar.text for lane in found.shown["eos-duplicate", 0].lanes for bar in lane.bars]
     assert "op 2230, process 36, committed; records to queue-1 (1)" in told
