@@ -13,6 +13,7 @@ caller_values  What values tables of a caller may have: codes that stand for som
 cancelled_markers  Markers that came late by a request that their coordinator had given up.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
+clients     The clients of a run as its history has them.
 early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.

@@ -15,6 +15,7 @@ from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
 from checkers.checks import CHECKS, recovery
 from checkers.checks.isolation import READ_UNCOMMITTED
 from checkers.checks.recovery import ServedTimes
+from checkers.clients import clients
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
@@ -165,6 +166,7 @@ def judge(run: JudgedRun) -> Verdict:
         logs=logs,
         incidents=_told(run),
         engine=run.engine,
+        clients=clients(run.history),
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
@@ -372,6 +374,10 @@ def _usual(name: str, anomaly: Anomaly) -> bool:
     return name in INFORMATIONAL or anomaly.why == READ_UNCOMMITTED
 
 
+def _count(many: float, one: str) -> str:
+    return f"{many:.0f} {one}{'s' * (many != 1)}"
+
+
 def _bugs(names: Sequence[str]) -> str:
     return f"known bug{'s' * (len(names) != 1)} {', '.join(names)}"
 
@@ -398,13 +404,13 @@ def _summary(verdict: Verdict) -> str:
         return f"no forbidden anomaly found, but not everything could be decided: {first}{also}"
     s = verdict.stats
     fired = f"; the control found {', '.join(verdict.expect)}, as it must" if verdict.expect else ""
-    many = f"{s['faults']:.0f} fault{'s' * (s['faults'] != 1)}"
+    under = f" under {_count(s['faults'], 'fault')}" if s["faults"] else ""
     idle = s["faults that hit nothing"]
     idly = f", {idle:.0f} without effect" if idle else ""
     unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
     left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (
-        f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
-        f" acknowledged and {s['records read']:.0f} read under {many}{idly}{also}{fired}"
+        f"no forbidden anomaly in {_count(s['ops'], 'op')}, {_count(s['records acknowledged'], 'record')}"
+        f" acknowledged and {s['records read']:.0f} read{under}{idly}{also}{fired}"
         f"{left}"
     )

@@ -273,6 +273,19 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[str] = []
 
 
+class ClientKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Clients of one kind, as the history has them. acks: None = it does not produce, or not on record.
+    isolation: "" = it does not consume. group: it is a member of a consumer group."""
+
+    count: int
+    produces: bool
+    acks: int | None
+    idempotent: bool
+    transactional: bool
+    isolation: str
+    group: bool
+
+
 class Result(StrEnum):
     """What a run came to: the one word for it on the terminal, in pages, in summaries, in a soak.
 
@@ -340,6 +353,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     logs: Logs | None = None
     incidents: list[Incident] = []
     engine: str = ""
+    clients: list[ClientKind] = []
 
     @property
     def result(self) -> Result:

@@ -35,7 +35,7 @@ def render(verdict: Verdict) -> str:
         "",
         escaped(wording.sentence(verdict.summary)),
         "",
-        " · ".join(f"{term}: {escaped(value)}" for term, value in wording.tested(verdict.config)),
+        " · ".join(f"{term}: {escaped(value)}" for term, value in wording.tested(verdict)),
         "",
         f"Run {_code(verdict.run)}, seed {verdict.seed}"
         + (", interrupted before its end." if verdict.interrupted else "."),

@@ -139,9 +139,10 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
         "inputs": inputs,
         "verdict": verdict,
+        "foreign": verdict.config.get("imported") is not None,
         "state": wording.state(verdict),
         "contradiction": wording.contradiction(verdict),
-        "tested": wording.tested(verdict.config),
+        "tested": wording.tested(verdict),
         "anomalies": wording.ranked(verdict),
         "undecided": wording.undecided(verdict),
         "incidents": wording.incident_lines(verdict),
@@ -197,7 +198,8 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     rows = [("Ops", f"{wording.number(sum(total[name] for name in ended))}: {', '.join(parts)}")]
     for term, many in (("Written", total["written"]), ("Read", total["read"])):
         mean = wording.number(many / seconds)
-        rows.append((term, f"{wording.number(many)} records by ok ops, on average {mean} per second"))
+        records = wording.count(many, "record")
+        rows.append((term, f"{records} by successful operations, on average {mean} per second"))
     return rows
 
 

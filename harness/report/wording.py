@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.errors import ExitCode
-from core.op import Isolation
-from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Result, Verdict
+from history.verdict import Anomaly, ClientKind, Example, Fault, FaultHits, Logs, Result, Verdict
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
@@ -24,8 +23,6 @@ COMMITS = {
     "after": "committed on their own, after the output",
     "before": "committed on their own, before the output",
 }
-HOMES = ("queue", "transactions", "copier", "groups")
-"""Workloads that have `home_producers`."""
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
@@ -190,13 +187,6 @@ def value(code: int) -> str:
     return f"{code >> 32}/{code & 0xFFFFFFFF}"
 
 
-def isolation(setting: object) -> str:
-    """Kafka's name of an isolation level, however the config spells it."""
-    if isinstance(setting, int) and setting in list(Isolation):
-        setting = Isolation(setting).name
-    return str(setting).lower()
-
-
 def hit(fault: Fault) -> str:
     """The nodes and clients that a fault hit."""
     parts = [
@@ -354,15 +344,52 @@ def tested_system(config: dict[str, Any]) -> str:
     return str(config.get("sut", "unknown"))
 
 
-def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was tested: term and description. Settings that the config lacks are left out."""
+def tested(verdict: Verdict) -> list[tuple[str, str]]:
+    """What was tested: term and description. Of a recording of another program, only what it holds."""
+    config = verdict.config
+    foreign = config.get("imported") is not None
+    rows = [] if foreign else _settings(config)
+    if foreign:
+        partitions = int(verdict.stats.get("partitions", 0))
+        rows = [
+            ("System", tested_system(config)),
+            ("Topics", f"{count(partitions, 'partition')}; their settings are not on record"),
+        ]
+    producing = [kind for kind in verdict.clients if kind.produces]
+    consuming = [kind for kind in verdict.clients if kind.isolation]
+    if producing:
+        rows.append(("Producers", "; ".join(map(_producers, producing))))
+    if consuming:
+        rows.append(("Consumers", "; ".join(map(_consumers, consuming))))
+    if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":
+        rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
+    if foreign:
+        rows.append(("Faults", "not on record"))
+    elif "nemesis" in config and "duration_s" in config:
+        rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
+    return rows
+
+
+def _producers(kind: ClientKind) -> str:
+    acks = "acks not on record" if kind.acks is None else f"acks {ACKS.get(kind.acks, str(kind.acks))}"
+    words = [number(kind.count), acks, "idempotent" if kind.idempotent else "not idempotent"]
+    return ", ".join(words + ["transactional"] * kind.transactional)
+
+
+def _consumers(kind: ClientKind) -> str:
+    words = [number(kind.count), kind.isolation, "in a group" if kind.group else "without a group"]
+    return ", ".join(words + ["produces, too"] * kind.produces)
+
+
+def _settings(config: dict[str, Any]) -> list[tuple[str, str]]:
+    """System, topics and workload of a run of ours. Settings that the config lacks are left out."""
 
     def has(*names: str) -> bool:
         return all(name in config for name in names)
 
     rows: list[tuple[str, str]] = []
     if has("sut", "brokers"):
-        system = f"{tested_system(config)}, {config['brokers']} broker{'s' * (config['brokers'] != 1)}"
+        system = f"{tested_system(config)}, {count(config['brokers'], 'broker')}"
         if config.get("controllers"):
             system += f", {count(config['controllers'], 'isolated controller')}"
         rows.append(("System", system))
@@ -378,16 +405,4 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
         )
     if has("workload", "preset"):
         rows.append(("Workload", f"{config['workload']}, preset {config['preset']}"))
-    if has("producers", "acks", "idempotent"):
-        idempotent = "idempotent" if config["idempotent"] else "not idempotent"
-        acks = ACKS.get(config["acks"], str(config["acks"]))
-        homes = config.get("home_producers", 0) if config.get("workload") in HOMES else 0
-        more = f" and {homes} with one partition each" if homes else ""
-        rows.append(("Producers", f"{config['producers']}{more}, acks {acks}, {idempotent}"))
-    if has("consumers", "isolation"):
-        rows.append(("Consumers", f"{config['consumers']}, {isolation(config['isolation'])}"))
-    if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":
-        rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
-    if has("nemesis", "duration_s"):
-        rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
     return rows

@@ -16,10 +16,9 @@ import pytest
 from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.report import build, page, wording
-from history.verdict import FaultLiveness, Liveness, Verdict
+from history.verdict import ClientKind, FaultLiveness, Liveness, Verdict
 from tests.browser.report_findings import FOLDERS, anomalous, lost_write
 from tests.browser.report_runs import FAULTS, Folder, clean, empty
-from workloads.registry import WORKLOADS
 
 
 class Parsed(HTMLParser):
@@ -388,8 +387,6 @@ def test_numbers_for_people() -> None:
     assert wording.value(4 << 32 | 1207) == "4/1207"
     assert wording.value(7) == "0/7"
     assert wording.count(1, "op") == "1 op"
-    assert wording.isolation(1) == "read_committed"
-    assert wording.isolation("read_uncommitted") == "read_uncommitted"
     assert wording.moment("2026-03-01T11:15:00.5+01:00") == "2026-03-01 10:15:00 UTC"
     assert wording.moment("yesterday") == "yesterday"
 
@@ -407,15 +404,46 @@ def test_verdicts_of_the_fixtures_are_verdicts() -> None:
         assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
 
 
-def test_the_producers_with_a_home_are_told_where_the_workload_has_them() -> None:
-    def slots(workload: str, homes: int) -> int:
-        config = run_config({"seed": 1, "workload": workload, "home_producers": homes})
-        return len(WORKLOADS[workload].plans(config))
+PRODUCERS = ClientKind(
+    count=4, produces=True, acks=-1, idempotent=True, transactional=False, isolation="", group=False
+)
+READERS = ClientKind(
+    count=2,
+    produces=False,
+    acks=None,
+    idempotent=False,
+    transactional=False,
+    isolation="read_committed",
+    group=True,
+)
 
-    assert {name for name in WORKLOADS if slots(name, 2) == slots(name, 0) + 2} == set(wording.HOMES)
-    for workload, told in (
-        ("queue", "4 and 2 with one partition each, acks all"),
-        ("fencing", "4, acks all"),
-    ):
-        config = run_config({"seed": 1, "workload": workload, "home_producers": 2}).short()
-        assert dict(wording.tested(config))["Producers"].startswith(told)
+
+def test_the_clients_that_were_tested_are_those_of_the_history() -> None:
+    recorded = FOLDERS["clean"]().verdict
+    assert recorded is not None
+    verdict = msgspec.structs.replace(
+        recorded,
+        clients=[PRODUCERS, READERS, msgspec.structs.replace(READERS, count=1, isolation="read_uncommitted")],
+    )
+    rows = dict(wording.tested(verdict))
+    assert rows["Producers"] == "4, acks all, idempotent"
+    assert rows["Consumers"] == "2, read_committed, in a group; 1, read_uncommitted, in a group"
+
+
+def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
+    config = run_config({"seed": 1}).short() | {
+        "sut": "imported",
+        "imported": {"format": "jsonl", "files": ["a.jsonl"], "on_record": []},
+    }
+    recorded = FOLDERS["clean"]().verdict
+    assert recorded is not None
+    stats = recorded.stats | {"partitions": 2}
+    rows = dict(
+        wording.tested(msgspec.structs.replace(recorded, config=config, stats=stats, clients=[PRODUCERS]))
+    )
+    assert rows == {
+        "System": "imported, jsonl: a.jsonl",
+        "Topics": "2 partitions; their settings are not on record",
+        "Producers": "4, acks all, idempotent",
+        "Faults": "not on record",
+    }
