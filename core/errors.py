@@ -18,6 +18,7 @@ exception is a bug of the harness: a traceback, and code 70. The outcomes of a c
 (`core.session.Definite`, `Indefinite`) are not errors in this sense: they are data of the history.
 """
 
+import traceback
 from enum import IntEnum
 
 
@@ -38,6 +39,13 @@ class ExitCode(IntEnum):
     def word(self) -> str:
         """The name in files and tables, such as `not-recovered`."""
         return self.name.lower().replace("_", "-")
+
+
+def located(error: BaseException) -> str:
+    """An error that is a bug, in one line: its kind, what it says, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 class InquestError(Exception):

@@ -8,6 +8,7 @@ evidence    What the brokers of a real run left on disk, as Arrow tables.
 explore     Many short simulated runs, with and without planted bugs; shrinking a run.
 judging     A process that judges recorded runs, with a Spark session that is warm before the first one.
 kafka       The system `kafka`: real brokers in containers.
+nights      The sessions of a results folder: their logs, and the index, which shows what they come to.
 processes   The harness as processes: child programs, guards, signals, real time.
 report      The report of a run: files in, `report.html` and `junit.xml` out.
 reproduce   Scripted schedules that show known bugs of Kafka on real brokers.
@@ -15,7 +16,7 @@ run         The program of a run: phases, faults, what is looked at meanwhile.
 served      The system `model`: brokers of the reference model behind Kafka's own protocol,
             as processes.
 simulation  The system `simulated`: the reference model in virtual time, in one process.
-soak        Run after run until a time budget is used up, then an index of the results.
+soak        Run after run until a time budget is used up.
 systems     The registry of systems under test.
 wire        Kafka's protocol as it goes over the wire: frames, and what they hold.
 """

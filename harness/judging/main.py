@@ -1,8 +1,8 @@
 """The judge: `python -m harness.judging.main FD [MASTER]`.
 
-FD is a socket that listens. The judge has a Spark session, warms it at once, and judges run folders, one
-after the other, until its standard input ends: its parent closed it, or is gone. It runs at the lowest
-priority, for clusters under test run beside it while it gets warm.
+FD is a socket that listens. The judge has a Spark session, warms it at once, and judges run folders and makes
+indexes of results folders, one after the other, until its standard input ends: its parent closed it, or is
+gone. It runs at the lowest priority, for clusters under test run beside it.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import InquestError, SparkError
+from core.errors import InquestError, SparkError, located
 from core.progress import Progress, text_of
-from harness.judging.words import Answer, Asked, Done, Going, Refused
+from harness.judging.words import Answer, Asked, Done, Going, Index, Refused, Request
 from harness.processes.parent import until_gone
 from history.run_folder import Run
 
@@ -55,8 +55,11 @@ def _serve(listener: socket.socket, master: str | None, works: Callable[[], bool
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError):  # who asked is gone
             line = connection.makefile("rb").readline()
-            asked = msgspec.json.decode(line, type=Asked)
-            answer = _judged(Run(Path(asked.run)), master, connection)
+            match msgspec.json.decode(line, type=Request):
+                case Asked(run):
+                    answer = _judged(Run(Path(run)), master, connection)
+                case Index(results):
+                    answer = _indexed(Path(results), master)
             if not works():
                 return
             _say(connection, answer)
@@ -77,6 +80,18 @@ def _judged(run: Run, master: str | None, connection: socket.socket) -> Answer:
     except OSError as error:
         return Refused(OSError.__name__, str(error))
     return Done(result.spark_failed)
+
+
+def _indexed(results: Path, master: str | None) -> Answer:
+    from checkers.engine.engines import chosen
+    from harness.nights.page import build
+
+    try:
+        with chosen(results, master=master) as engine:
+            build(results, engine.workers)
+    except Exception as error:  # noqa: BLE001 - who asked says so; the judge has runs to judge
+        return Refused(type(error).__name__, located(error))
+    return Done(engine.why)
 
 
 def _say(connection: socket.socket, answer: Answer) -> None:

@@ -2,6 +2,7 @@
 
     with JudgeProcess(master) as judge:             # it gets warm in the background
         failed = judged(run, judge.socket, print)   # the verdict is in the folder
+        indexed(results, judge.socket)              # and so is the index
 
 A process that has the socket may ask: a soak gives it to its runs (`SOCKET`). Its parent starts a judge that
 died again (`JudgeProcess.alive`); the process that had asked it judges.
@@ -23,7 +24,7 @@ import msgspec
 from core import errors
 from core.op import Phase
 from core.programs import program
-from harness.judging.words import Answer, Asked, Done, Going, Refused
+from harness.judging.words import Answer, Asked, Done, Going, Index, Refused, Request
 from harness.processes.child import end, start
 from history.run_folder import Run
 
@@ -125,11 +126,31 @@ def judged(run: Run, where: str, tell: Callable[[str], None]) -> str | None:
 
     Raises: what `checkers.api.check` raises.
     """
+    answer = _asked(where, Asked(str(run.folder.absolute())), tell)
+    if isinstance(answer, Refused):
+        kind = getattr(errors, answer.kind, OSError)
+        raise kind(answer.why)
+    return answer
+
+
+def indexed(results: Path, where: str) -> bool:
+    """Have the judge at this socket make the index of a results folder; False: no judge is there, or it died.
+
+    Raises: InquestError, with what kept it from that.
+    """
+    answer = _asked(where, Index(str(results.absolute())), lambda _: None)
+    if isinstance(answer, Refused):
+        raise errors.InquestError(answer.why)
+    return answer is not None
+
+
+def _asked(where: str, request: Request, tell: Callable[[str], None]) -> str | Refused | None:
+    """`Done.spark_failed`, or what was refused; None: no judge is there, or it died."""
     refused: Refused | None = None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(where)
-            connection.sendall(msgspec.json.encode(Asked(str(run.folder.absolute()))) + b"\n")
+            connection.sendall(msgspec.json.encode(request) + b"\n")
             for line in connection.makefile("rb"):
                 answer = msgspec.json.decode(line, type=Answer)
                 match answer:
@@ -141,7 +162,4 @@ def judged(run: Run, where: str, tell: Callable[[str], None]) -> str | None:
                         refused = answer
     except OSError:
         return None
-    if refused is None:
-        return None
-    kind = getattr(errors, refused.kind, OSError)
-    raise kind(refused.why)
+    return refused

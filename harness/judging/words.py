@@ -1,6 +1,6 @@
 """What is said over the socket of a judge: one JSON object a line.
 
-A client sends one `Asked`; the judge answers with any number of `Going`, then one `Done` or `Refused`.
+A client sends one `Request`; the judge answers with any number of `Going`, then one `Done` or `Refused`.
 """
 
 import msgspec
@@ -10,6 +10,12 @@ class Asked(msgspec.Struct, frozen=True, tag="judge"):
     """Seal a run folder, if nothing has yet, judge it, and write verdict and findings into it."""
 
     run: str
+
+
+class Index(msgspec.Struct, frozen=True, tag="index"):
+    """Make the index of a results folder, and write it there."""
+
+    results: str
 
 
 class Going(msgspec.Struct, frozen=True, tag="going"):
@@ -25,10 +31,11 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """An error; kind: its class in `core.errors`, or OSError."""
+    """An error; kind: its class in `core.errors`, or another one's name."""
 
     kind: str
     why: str
 
 
+Request = Asked | Index
 Answer = Going | Done | Refused

@@ -1,15 +1,12 @@
-"""Run after run until a time budget is used up, then an index of the results.
+"""Run after run until a time budget is used up.
 
-index        The index of a results folder.
-matrix       The matrix of a session: a TOML file that says what may be combined, and
+matrix     The matrix of a session: a TOML file that says what may be combined, and
              the order of the combinations.
-runs         One run of a session: its process, its outcome, and what is kept of its
+runs       One run of a session: its process, its outcome, and what is kept of its
              folder.
-scheduler    What to run next: a pure function of the session so far, of earlier
+scheduler  What to run next: a pure function of the session so far, of earlier
              sessions, and of the matrix.
-serve        The results folder in a browser: `inquest serve`, read-only, on the
+serve      The results folder in a browser: `inquest serve`, read-only, on the
              loopback only.
-session      A soak session from its first line to its last: `inquest soak`.
-session_log  The log of a session: `nights/<utc>/night.jsonl`, one JSON line an event,
-             written as it happens.
+session    A soak session from its first line to its last: `inquest soak`.
 """

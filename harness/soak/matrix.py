@@ -20,7 +20,7 @@ from core.config import PRESETS, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
 from harness.compose import plan
-from harness.soak.session_log import PlannedRun, Why
+from harness.nights.session_log import PlannedRun, Why
 from nemesis.registry import NEMESES, SCHEDULE
 from workloads.registry import WORKLOADS
 

@@ -13,11 +13,11 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import resolve_name
 from pathlib import Path
@@ -26,16 +26,12 @@ from types import MappingProxyType
 import msgspec
 
 from core.config import RunConfig
-from core.errors import ExitCode
+from core.errors import ExitCode, InquestError, located
 from core.programs import environment, program
 from core.terminal import say
-from harness.judging.process import SOCKET, JudgeProcess
-from harness.processes import guard
-from harness.processes.child import start, tail
-from harness.processes.interrupts import Interrupts
-from harness.soak.index import page
-from harness.soak.matrix import config_of
-from harness.soak.session_log import (
+from harness.judging.process import SOCKET, JudgeProcess, indexed
+from harness.nights import page
+from harness.nights.session_log import (
     FAILING,
     FOLDER,
     STATES,
@@ -46,6 +42,10 @@ from harness.soak.session_log import (
     State,
     owner,
 )
+from harness.processes import guard
+from harness.processes.child import start, tail
+from harness.processes.interrupts import Interrupts
+from harness.soak.matrix import config_of
 from harness.systems import system_of
 from history.jsonl import being_written
 from history.run_folder import Run
@@ -77,6 +77,7 @@ class Performer:
     options: Sequence[str] = ()
     interrupts: Interrupts
     judge: JudgeProcess | None = None
+    _building: threading.Thread | None = field(default=None, init=False)
 
     @property
     def stopped(self) -> bool:
@@ -117,12 +118,28 @@ class Performer:
         return result
 
     def rebuild(self) -> None:
-        """Build the index of the results folder. An error in it does not end a session; it is reported."""
+        """Have the index of the results folder made: by the judge, beside the next run; without one here and
+        now. An error in it does not end a session; it is reported."""
+        self.rebuilt()
+        if self.judge is None:
+            self._build()
+        else:
+            self._building = threading.Thread(target=self._build, daemon=True)
+            self._building.start()
+
+    def rebuilt(self) -> None:
+        """Wait until the index is as the last call of `rebuild` wanted it."""
+        if self._building is not None:
+            self._building.join()
+
+    def _build(self) -> None:
         try:
-            page.build(self.results)
+            if self.judge is None or not indexed(self.results, self.judge.socket):
+                page.build(self.results)
+        except InquestError as error:
+            say(f"no index: {error}")
         except Exception as error:  # noqa: BLE001 - the runs matter more than the picture of them
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            say(f"no index: {type(error).__name__}: {error} ({where.filename}:{where.lineno})")
+            say(f"no index: {located(error)}")
 
     def monotonic(self) -> float:
         """Seconds."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from core.generator import source
+from harness.nights.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession
 from harness.soak.matrix import Matrix, canary_run, config_of, draws, topologies
-from harness.soak.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession
 
 OVERHEAD_S = 40.0
 """First guess of the seconds that a run takes in addition to its phase of faults."""

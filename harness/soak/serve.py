@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from core.errors import UsageError
 from core.terminal import say
-from harness.soak.session_log import FILE, FOLDER
+from harness.nights.session_log import FILE, FOLDER
 from history.jsonl import being_written
 from history.run_folder import write_atomically
 from history.storage import is_there
@@ -165,7 +165,7 @@ def server(results: Path, port: int) -> Server:
 
     Raises: UsageError, where there is no such folder or the port is taken or refused.
     """
-    from harness.soak.index.page import render
+    from harness.nights.page import render
 
     if not is_there(results) or not results.is_dir():
         raise UsageError(f"there is no results folder {results}; `inquest run` makes one")

@@ -24,10 +24,7 @@ from core.files import written_into
 from core.secrets import shown
 from core.terminal import say
 from harness.judging.process import JudgeProcess
-from harness.processes.interrupts import Interrupts
-from harness.soak import runs, scheduler
-from harness.soak.matrix import Matrix, canary_run, check_run, config_of
-from harness.soak.session_log import (
+from harness.nights.session_log import (
     FILE,
     FOLDER,
     Attempt,
@@ -46,6 +43,9 @@ from harness.soak.session_log import (
     sessions,
     timestamp,
 )
+from harness.processes.interrupts import Interrupts
+from harness.soak import runs, scheduler
+from harness.soak.matrix import Matrix, canary_run, check_run, config_of
 from history.jsonl import Appender
 from history.run_folder import Run
 
@@ -127,7 +127,8 @@ def soak(request: SoakRequest) -> int:
             raise InquestError(f"the session could not be recorded: {error}") from None
         finally:
             under_way.file.close()
-    performer.rebuild()  # once more: no process writes to the session now
+        performer.rebuild()  # once more: no process writes to the session now
+        performer.rebuilt()
     say(f"session {session.name}: {ending(ExitCode(code), session)}")
     say(f"index: {request.results / 'index.html'}")
     return code
@@ -359,7 +360,7 @@ def budget_seconds(text: str) -> float:
 
 
 def _summarise(results: Path, session: SoakSession) -> None:
-    from harness.soak.index.github import append
+    from harness.nights.github import append
 
     try:
         append(results, session)

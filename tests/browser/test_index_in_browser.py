@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.soak.index.page import build
+from harness.nights.page import build
 from harness.soak.serve import server
 from tests.browser.devtools import Browser, Page, opened
-from tests.harness.soak.made_sessions import by_hand, hostile, many
+from tests.harness.nights.made_sessions import by_hand, hostile, many
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title=1</script>\"'&<img src=x onerror=alert(1)>"

@@ -13,8 +13,8 @@ from checkers.judged_logs import configured
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
 from core.op import TopicPartition
+from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
-from harness.soak.session_log import RunResult
 from history.events import Event, EvidenceMissing
 from history.evidence import Evidence, write
 from history.reader import History

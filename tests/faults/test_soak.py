@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.op import Phase
-from harness.soak.session_log import FILE, FOLDER, Attempt, SoakSession, sessions
+from harness.nights.session_log import FILE, FOLDER, Attempt, SoakSession, sessions
 from history.run_folder import Run
 from tests.faults.command import Inquest, inquest, until, workers_of
 

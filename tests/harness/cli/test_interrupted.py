@@ -12,9 +12,9 @@ import pytest
 from core.config import run_config
 from core.programs import environment, program
 from harness.compose import record
+from harness.nights.session_log import RunResult
 from harness.processes.interrupts import Interrupts
 from harness.run.progress import silent
-from harness.soak.session_log import RunResult
 from history.run_folder import Run
 from tests.harness.cli.bad_input import command, no_traceback
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from harness.nights.session_log import PlannedRun, RunBegun, RunResult, SoakSession
 from harness.processes.interrupts import Interrupts
 from harness.soak.matrix import parse
 from harness.soak.runs import Performer
 from harness.soak.session import SessionUnderWay, SoakRequest, open_session
-from harness.soak.session_log import PlannedRun, RunBegun, RunResult, SoakSession
-from tests.harness.soak.made_sessions import outcome
+from tests.harness.nights.made_sessions import outcome
 
 TEXT = """
 workloads = ["queue", "transactions"]

@@ -7,6 +7,7 @@ import pytest
 
 from core.config import PRESETS
 from core.errors import ConfigError
+from harness.nights.session_log import PlannedRun
 from harness.soak.matrix import (
     Combination,
     Matrix,
@@ -18,7 +19,6 @@ from harness.soak.matrix import (
     parse,
     topologies,
 )
-from harness.soak.session_log import PlannedRun
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
 

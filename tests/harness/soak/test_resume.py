@@ -7,11 +7,8 @@ import msgspec
 import pytest
 
 from core.errors import ConfigError
-from harness.soak import runs
-from harness.soak import session as soak_session
-from harness.soak import session_log as sessions_of
-from harness.soak.matrix import Matrix, parse
-from harness.soak.session_log import (
+from harness.nights import session_log as sessions_of
+from harness.nights.session_log import (
     FILE,
     FOLDER,
     PlannedRun,
@@ -22,11 +19,14 @@ from harness.soak.session_log import (
     read,
     sessions,
 )
+from harness.soak import runs
+from harness.soak import session as soak_session
+from harness.soak.matrix import Matrix, parse
 from history.events import Recorder
 from history.jsonl import Appender
 from history.run_folder import Run
+from tests.harness.nights.made_sessions import by_hand, outcome
 from tests.harness.soak.fakes import TEXT, FakeClock, Fakes, request
-from tests.harness.soak.made_sessions import by_hand, outcome
 
 
 def test_a_crash_in_the_middle_of_a_run_is_resumed(tmp_path: Path) -> None:

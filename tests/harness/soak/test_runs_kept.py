@@ -9,14 +9,14 @@ import pytest
 
 from core.config import run_config
 from harness.compose import create_folder
+from harness.nights.session_log import RunBegun, RunResult, State, owner
 from harness.soak import runs
 from harness.soak.runs import folder_of, quiet, reduce, result_of, whole
-from harness.soak.session_log import RunBegun, RunResult, State, owner
 from history.events import Recorder
 from history.run_folder import Run
 from history.verdict import Anomaly
-from tests.harness.soak import made_sessions
-from tests.harness.soak.made_sessions import LOST, by_hand, canary, task
+from tests.harness.nights import made_sessions
+from tests.harness.nights.made_sessions import LOST, by_hand, canary, task
 
 LOST_WRITE = Anomaly(
     title="", literature="", meaning="", count=3, disallowed=2, allowed=False, why="",

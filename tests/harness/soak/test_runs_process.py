@@ -14,11 +14,11 @@ import pytest
 
 from core.config import run_config
 from harness.compose import create_folder
+from harness.nights.session_log import FOLDER, RunBegun
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs
 from harness.soak.runs import Performer, bound_s, run
-from harness.soak.session_log import FOLDER, RunBegun
-from tests.harness.soak.made_sessions import task, write
+from tests.harness.nights.made_sessions import task, write
 
 PYTHON = sys.executable
 DEADLINE_S = 120.0

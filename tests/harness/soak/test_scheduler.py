@@ -3,6 +3,16 @@
 import msgspec
 import pytest
 
+from harness.nights.session_log import (
+    AnomalyCount,
+    Attempt,
+    PlannedRun,
+    RunBegun,
+    RunResult,
+    SessionStarted,
+    SoakSession,
+    State,
+)
 from harness.soak.matrix import Matrix, parse
 from harness.soak.scheduler import (
     ATTEMPTS_MAX,
@@ -15,17 +25,7 @@ from harness.soak.scheduler import (
     given_up,
     seed_of,
 )
-from harness.soak.session_log import (
-    AnomalyCount,
-    Attempt,
-    PlannedRun,
-    RunBegun,
-    RunResult,
-    SessionStarted,
-    SoakSession,
-    State,
-)
-from tests.harness.soak.made_sessions import LOST, TORN, canary, outcome, task
+from tests.harness.nights.made_sessions import LOST, TORN, canary, outcome, task
 
 MATRIX = parse(
     """

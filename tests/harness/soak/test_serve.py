@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from harness.nights.session_log import FILE, FOLDER
 from harness.soak.serve import HOST, Server, server
-from harness.soak.session_log import FILE, FOLDER
 from history.jsonl import Appender
-from tests.harness.soak.made_sessions import LOST, by_hand, canary, outcome, task, write
+from tests.harness.nights.made_sessions import LOST, by_hand, canary, outcome, task, write
 
 RUN = "20260301T101500Z-queue-kill-42"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError
+from harness.nights.session_log import FOLDER, AnomalyCount, PlannedRun, RunResult, sessions
 from harness.soak.scheduler import failing
 from harness.soak.session import ERRORS_MAX, budget_seconds
-from harness.soak.session_log import FOLDER, AnomalyCount, PlannedRun, RunResult, sessions
+from tests.harness.nights.made_sessions import LOST, outcome
 from tests.harness.soak.fakes import Fakes, request, whys
-from tests.harness.soak.made_sessions import LOST, outcome
 
 
 def test_a_whole_session(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_single_errors_do_not(tmp_path: Path) -> None:
 def test_a_repetition_that_this_version_cannot_make_is_left_out_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.harness.soak.made_sessions import task, write
+    from tests.harness.nights.made_sessions import task, write
 
     gone = task(preset="gone-preset", seed=4)
     renamed = [task(nemesis="gone-nemesis", seed=seed) for seed in range(10, 10 + ERRORS_MAX)]

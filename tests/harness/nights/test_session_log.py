@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from core.errors import ExitCode
-from harness.soak.session import ending
-from harness.soak.session_log import (
+from harness.nights.session_log import (
     FILE,
     FOLDER,
     AnomalyCount,
@@ -22,8 +21,9 @@ from harness.soak.session_log import (
     read,
     sessions,
 )
+from harness.soak.session import ending
 from history.jsonl import Appender
-from tests.harness.soak.made_sessions import LOST, SKIPPED, TORN, Run, canary, outcome, task, write
+from tests.harness.nights.made_sessions import LOST, SKIPPED, TORN, Run, canary, outcome, task, write
 
 NAME = "20260301T220000Z"
 AT = "2026-03-01T23:00:00.000+00:00"
@@ -175,7 +175,7 @@ def test_a_run_that_was_made_again_counts_once_and_keeps_what_the_first_one_foun
 
 
 def read_back() -> SoakSession:
-    from harness.soak.session_log import SessionStarted
+    from harness.nights.session_log import SessionStarted
 
     return SoakSession(
         name=NAME, started=SessionStarted(at=AT, seed=1, budget_s=600, canary="acks1", matrix={})

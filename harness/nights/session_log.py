@@ -361,10 +361,22 @@ def read(folder: Path) -> SoakSession | None:
     return session
 
 
+def folders(results: Path) -> list[Path]:
+    """The folders of sessions, oldest first."""
+    return sorted(path for path in (results / FOLDER).glob("*") if path.is_dir())
+
+
 def sessions(results: Path) -> list[SoakSession]:
     """All readable sessions of a results folder, oldest first."""
-    folders = sorted(p for p in (results / FOLDER).glob("*") if p.is_dir())
-    return [session for session in map(read, folders) if session is not None]
+    return [session for session in map(read, folders(results)) if session is not None]
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the log in a folder; 0, where there is none."""
+    try:
+        return (folder / FILE).lstat().st_size
+    except OSError:
+        return 0
 
 
 def timestamp(at: str) -> float:

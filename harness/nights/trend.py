@@ -49,7 +49,7 @@ class Trend:
 
 
 def build(sessions: pd.DataFrame) -> Trend | None:
-    """The trend of `tables.by_session`; None without sessions."""
+    """The trend of the numbers of sessions, oldest first; None without sessions."""
     shown = sessions.tail(SESSIONS_MAX)
     if shown.empty:
         return None

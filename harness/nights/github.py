@@ -4,12 +4,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.nights.headline import canary_words
+from harness.nights.page import known, lasted, share
+from harness.nights.runs import COMBINATION, Row
+from harness.nights.session_log import SoakSession
+from harness.nights.totals import totals
 from harness.report import wording
 from harness.report.github import VARIABLE, escaped
-from harness.soak import session_log as sessions
-from harness.soak.index import tables
-from harness.soak.index.page import canary_words, headline, known, lasted, share
-from harness.soak.session_log import SoakSession
+from history.tasks import Here
 
 ROWS_MAX = 40
 
@@ -26,11 +28,9 @@ def append(results: Path, session: SoakSession, environment: Mapping[str, str] =
 
 def render(results: Path, session: SoakSession) -> str:
     """The summary: the result of the session, its findings, its errors."""
-    every = sessions.sessions(results)
-    runs, findings = tables.runs_and_findings(results, every)
-    numbers = tables.by_session(runs, findings, every)
-    mine = tables.records(numbers[numbers["session"] == session.name])[0]
-    parts = headline(session, mine)
+    every = totals(results, Here(), session.name)
+    view = next(view for view in every.views if view.name == session.name)
+    mine, parts = view.numbers, view.parts
     title = ", ".join(f"{part.symbol} {part.word}" for part in parts)
     lines = [
         f"### Inquest soak: {escaped(title)}",
@@ -41,13 +41,13 @@ def render(results: Path, session: SoakSession) -> str:
         f"{wording.count(mine['errors'], 'error')} of the harness. "
         f"Canary {escaped(session.started.canary)}: {canary_words(session)}.",
         "",
-        *_findings(tables.records(tables.groups(runs, findings, session.name))),
+        *_findings(every.groups),
         *_errors(session),
     ]
     return "\n".join([*lines, "", ""])
 
 
-def _findings(groups: list[tables.Row]) -> list[str]:
+def _findings(groups: list[Row]) -> list[str]:
     rows = [_row(group) for group in groups if group["newest"]]
     if not rows:
         return ["No forbidden finding.", ""]
@@ -61,11 +61,11 @@ def _findings(groups: list[tables.Row]) -> list[str]:
     ]
 
 
-def _row(group: tables.Row) -> str:
+def _row(group: Row) -> str:
     standing = "**open**" if group["open"] else "not recovered"
     if group["known_bug"]:
         standing = f"known bug {escaped(group['known_bug'])}"
-    combination = " x ".join(escaped(group[name]) for name in tables.COMBINATION)
+    combination = " x ".join(escaped(group[name]) for name in COMBINATION)
     rate = "–"
     if known(group["rate"]):
         rate = f"{share(group['rate'])} % ({share(group['low'])}–{share(group['high'])})"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.errors import ConfigError
-from harness.soak.session_log import FILE, FOLDER, read, sessions
+from harness.nights.session_log import FILE, FOLDER, read, sessions
+from tests.harness.nights.made_sessions import LOST, outcome, task, write
 from tests.harness.soak.fakes import Fakes, request, whys
-from tests.harness.soak.made_sessions import LOST, outcome, task, write
 
 NIGHT = "20260228T220000Z"
 

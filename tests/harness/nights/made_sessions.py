@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.soak.session_log import (
+from harness.nights.session_log import (
     FILE,
     FOLDER,
     STATES,

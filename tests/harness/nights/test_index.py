@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from harness.soak.index import github, page, tables
-from harness.soak.index.trend import SESSIONS_MAX
-from harness.soak.index.trend import build as build_trend
-from harness.soak.session_log import FILE, FOLDER, AnomalyCount, RunEnded, SoakSession, sessions
+from harness.nights import github, page, shares
+from harness.nights import totals as totals_module
+from harness.nights.headline import SessionView
+from harness.nights.session_log import FILE, FOLDER, AnomalyCount, RunEnded, SoakSession, sessions
+from harness.nights.totals import Totals, totals
+from harness.nights.trend import SESSIONS_MAX
+from harness.nights.trend import build as build_trend
 from history.jsonl import Appender
+from history.tasks import Here
 from history.verdict import Anomaly
-from tests.harness.soak.made_sessions import (
+from tests.harness.nights.made_sessions import (
     LOST,
     MATRIX,
     SKIPPED,
@@ -62,9 +67,11 @@ def two_sessions(results: Path) -> list[SoakSession]:
 
 
 def groups(results: Path) -> list[dict[str, Any]]:
-    found = sessions(results)
-    runs, findings = tables.runs_and_findings(results, found)
-    return tables.records(tables.groups(runs, findings, found[-1].name))
+    return come_to(results).groups
+
+
+def come_to(results: Path) -> Totals:
+    return totals(results, Here())
 
 
 def wilson(many: int, of: int) -> tuple[float, float]:
@@ -134,15 +141,14 @@ def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries:
 
 
 def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
-    found = two_sessions(tmp_path)
-    runs, findings = tables.runs_and_findings(tmp_path, found)
-    assert tables.records(tables.allowed(runs, findings)) == [{"name": "poll-skip", "runs": 1, "findings": 4}]
+    two_sessions(tmp_path)
+    assert come_to(tmp_path).allowed == [{"name": "poll-skip", "runs": 1, "findings": 4}]
     assert "poll-skip" not in {group["name"] for group in groups(tmp_path)}
 
 
 def test_the_numbers_of_a_session(tmp_path: Path) -> None:
-    found = two_sessions(tmp_path)
-    first, second = tables.records(tables.by_session(*tables.runs_and_findings(tmp_path, found), found))
+    two_sessions(tmp_path)
+    first, second = (view.numbers for view in come_to(tmp_path).views)
     assert (first["runs"], first["failing"], first["errors"], first["open"]) == (4, 1, 1, 1)
     assert (first["available"], first["recovery_s"]) == (0.9, 3.0)
     assert (second["runs"], second["failing"], second["open"], second["known"]) == (4, 1, 1, 1)
@@ -155,19 +161,19 @@ def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     by_hand(tmp_path, valid=False, exit_code=1, anomalies={"lost-write": lost})
     before = groups(tmp_path)
     assert [group["all_of"] for group in before] == [5, 5]
-    runs, findings = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    runs = come_to(tmp_path).shown
     hand = runs[runs["session"] == ""].iloc[0]
     assert (hand["state"], hand["seed"], hand["workload"]) == ("anomaly", 42, "queue")
     assert hand["report"] == "20260301T101500Z-queue-kill-42/report.html"
     assert hand["at"].startswith("2026-03-01T10:15:00")
-    assert set(findings[findings["row"] == hand.name]["name"]) == {"lost-write"}
+    assert [found["name"] for found in hand["classes"]] == ["lost-write"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 5}', "\xff"])
 def test_a_damaged_verdict_is_a_line_of_its_own(tmp_path: Path, content: str) -> None:
     folder = by_hand(tmp_path)
     (folder / "verdict.json").write_bytes(content.encode("latin-1"))
-    runs, _ = tables.runs_and_findings(tmp_path, [])
+    runs = come_to(tmp_path).shown
     assert list(runs["state"]) == ["error"]
     assert folder.name in page.render(tmp_path)
 
@@ -176,7 +182,7 @@ def test_links_to_latest_and_to_runs_of_sessions_are_not_listed_twice(tmp_path: 
     folder = by_hand(tmp_path)
     (tmp_path / "latest").symlink_to(folder)
     write(tmp_path, FIRST, [(task(), outcome(folder=folder.name))])
-    runs, _ = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    runs = come_to(tmp_path).shown
     assert len(runs) == 1
     assert runs.iloc[0]["report"] == f"{folder.name}/report.html"
 
@@ -191,7 +197,7 @@ def test_an_attempt_that_was_made_again_is_not_listed_as_made_by_hand(tmp_path: 
     log.append(msgspec.structs.replace(session.attempts[0].begun, spent_s=60.0))
     log.append(RunEnded(at=session.last_at, spent_s=120, number=1, outcome=outcome(folder="other")))
     log.close()
-    runs, _ = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    runs = come_to(tmp_path).shown
     assert list(runs["state"]) == ["valid"]
     assert list(runs["session"]) == [FIRST]
 
@@ -212,11 +218,10 @@ def test_a_session_that_names_a_folder_that_cannot_be(tmp_path: Path, name: str)
     assert "1 open finding" in page.render(tmp_path)
 
 
-def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
+def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
     write(results, FIRST, runs, over=over)
-    found = sessions(results)
-    numbers = tables.by_session(*tables.runs_and_findings(results, found), found)
-    return [part.word for part in page.headline(found[0], tables.records(numbers)[0])]
+    (view,) = come_to(results).views
+    return view
 
 
 @pytest.mark.parametrize(
@@ -253,7 +258,7 @@ def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
-    assert headline(tmp_path, runs) == said
+    assert [part.word for part in viewed(tmp_path, runs).parts] == said
 
 
 @pytest.mark.parametrize(
@@ -276,9 +281,9 @@ def test_valid_is_said_only_after_the_canary_fired(
     tmp_path: Path, runs: list[Any], over: bool, word: str, told: str
 ) -> None:
     tested = (task(seed=1, why="repeat"), outcome())
-    assert headline(tmp_path, [tested, *runs], over=over)[0] == word
+    view = viewed(tmp_path, [tested, *runs], over=over)
+    assert (view.parts[0].word, view.fired) == (word, told)
     (session,) = sessions(tmp_path)
-    assert page.canary_words(session) == told
     shown = page.render(tmp_path)
     assert shown.count(f"acks1: {told}") == 2
     assert ("the canary found what it has to find" in shown) == (word == "Valid")
@@ -323,8 +328,7 @@ def test_addresses_stay_below_the_folder() -> None:
 
 def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Path) -> None:
     many(tmp_path, sessions=4, runs=6)
-    found = sessions(tmp_path)
-    numbers = tables.by_session(*tables.runs_and_findings(tmp_path, found), found)
+    numbers = pd.DataFrame([view.numbers for view in come_to(tmp_path).views])
     trend = build_trend(numbers)
     assert trend is not None
     assert [row.label for row in trend.rows] == [
@@ -341,7 +345,8 @@ def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Pat
 
 
 def test_a_long_history_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "RUNS_MAX", 3)
+    for module in (shares, totals_module):
+        monkeypatch.setattr(module, "RUNS_MAX", 3)
     two_sessions(tmp_path)
     shown = page.render(tmp_path)
     assert shown.count("<tr data-") == 3

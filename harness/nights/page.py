@@ -1,0 +1,144 @@
+"""The index of a results folder: one self-contained page with its sessions, findings and runs.
+
+The page loads nothing, and its policy names the digest of its only script. Without the script filters and the
+choice of a theme are missing, and nothing else.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+from jinja2 import Environment
+from markupsafe import Markup
+
+from harness.nights import runs, trend
+from harness.nights.headline import UNDER_WAY
+from harness.nights.runs import COMBINATION
+from harness.nights.shares import records
+from harness.nights.totals import totals
+from harness.report import wording
+from harness.report.page import clip, environment_of, policy, scripts, source
+from harness.report.wording import VerdictState
+from history.run_folder import write_atomically
+from history.tasks import Here, Workers
+
+NAME = "index.html"
+NONE = VerdictState("neutral", "–", "No session yet", "This folder holds only runs made by hand.")
+RUN_STATES: dict[str, VerdictState] = {
+    "valid": VerdictState("valid", "✓", "valid", "The checks found nothing forbidden."),
+    "anomaly": VerdictState("anomaly", "✕", "anomaly", "The checks found something forbidden."),
+    "not-recovered": VerdictState(
+        "not-recovered", "!", "not recovered", "The cluster did not recover in time."
+    ),
+    "silent": VerdictState("silent", "○", "did not fire", "A control did not find what it has to find."),
+    "unknown": VerdictState("unknown", "?", "unknown", "A check could not decide."),
+    "error": VerdictState("unknown", "!", "harness error", "The harness failed; nothing can be concluded."),
+    "interrupted": VerdictState("neutral", "–", "interrupted", "A person ended it."),
+    UNDER_WAY: VerdictState("neutral", "…", "not finished", "It is under way, or a crash ended it."),
+}
+
+
+def build(results: Path, workers: Workers | None = None) -> Path:
+    """Write `index.html` of a results folder; its path. Raises: see `render`."""
+    page = render(results, workers)
+    write_atomically(results / NAME, page)
+    return results / NAME
+
+
+def render(results: Path, workers: Workers | None = None) -> str:
+    """The whole page. workers: read the nights; None = this process.
+
+    Raises: OSError, HistoryError; SparkError, where jobs of the workers cannot be done.
+    """
+    every = totals(results, workers or Here())
+    style = source("report.css") + source("index.css", __package__)
+    script = scripts(source("page.js"), source("index.js", __package__))
+    page = (
+        _environment()
+        .get_template("index.html.j2")
+        .render(
+            results=results.resolve().name,
+            newest=every.views[-1] if every.views else None,
+            no_session=NONE,
+            views=every.views[::-1],
+            groups=every.groups,
+            allowed=every.allowed,
+            lived=every.lived,
+            runs=records(every.shown),
+            runs_left_out=every.many - len(every.shown),
+            choices=_choices(every.shown),
+            trend=trend.build(pd.DataFrame([view.numbers for view in every.views])),
+            trend_box=(trend.WIDTH, trend.HEIGHT),
+            state_of=RUN_STATES,
+            style=Markup(style),
+            script=Markup(script),
+            policy=policy(script),
+        )
+    )
+    return page.encode("utf-8", "replace").decode()  # the name of a folder may not be text
+
+
+def _environment() -> Environment:
+    environment = environment_of(__package__)
+    environment.filters.update(
+        number=wording.number,
+        clip=clip,
+        moment=wording.moment,
+        sentence=wording.sentence,
+        session_name=session_name,
+        href=href,
+        known=known,
+        share=share,
+        lasted=lasted,
+    )
+    environment.globals.update(count=wording.count)
+    return environment
+
+
+def href(path: str) -> str:
+    """A path below the results folder as a relative address, whatever its characters."""
+    return "./" + quote(os.fsencode(path))
+
+
+def session_name(name: str) -> str:
+    """`2026-03-01 22:00` from the name of a session; the name itself, where it holds no time."""
+    stamp = runs.stamp(name)
+    return name if stamp is None else f"{stamp:%Y-%m-%d %H:%M}"
+
+
+def known(value: Any) -> bool:
+    """Whether there is a number."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def share(value: float) -> str:
+    """A share in per cent; one decimal near 0 and near 100."""
+    percent = 100 * value
+    return wording.number(percent, 1 if 0 < percent < 10 or 90 < percent < 100 else 0)
+
+
+def lasted(seconds: float) -> str:
+    """`1 h 5 min`, `12 min`, `40 s`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _choices(shown: pd.DataFrame) -> list[tuple[str, str, Sequence[tuple[str, str]]]]:
+    """Filters: name of the column, heading, and the choices as (value, text)."""
+    found: list[tuple[str, str, Sequence[tuple[str, str]]]] = []
+    for column in COMBINATION:
+        values = sorted(set(shown[column]) - {""})
+        found.append((column, column.capitalize(), [(value, clip(value, 60)) for value in values]))
+    states = [(key, state.word) for key, state in RUN_STATES.items() if key in set(shown["state"])]
+    found.append(("state", "Verdict", states))
+    names = sorted(set(shown["session"]) - {""}, reverse=True)
+    by_hand = [("-", "by hand")] if "" in set(shown["session"]) else []
+    found.append(("session", "Session", [*((name, session_name(name)) for name in names), *by_hand]))
+    return found

@@ -1,0 +1,149 @@
+"""What a share of the nights comes to: the work of one task.
+
+A night is a session. All that the index says of several nights is a sum (of runs, of times) or the newest of
+something: each share hands back sums by night or by kind, and `harness.nights.totals` adds them. Medians are
+of one night. What a task hands back is small: of the runs the newest ones, and no verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from harness.nights import runs as rows_of
+from harness.nights import session_log as sessions
+from harness.nights.headline import SessionView
+from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, Row
+from harness.nights.session_log import FAILING, SoakSession
+from history.verdict import NOT_RECOVERED
+
+RUNS_MAX: Final = 2000
+"""Runs that the index lists, the newest ones."""
+GROUP: Final = ["name", *COMBINATION, "known_bug"]
+NEWEST: Final = ["at", "number", "report", "folder"]
+"""What is kept of the newest run of a group."""
+FOUND: Final = ["session", *GROUP, "runs", "fresh", *NEWEST]
+SAMPLES: Final = ["session", *COMBINATION, "judged", "fair"]
+KIND: Final = ["system", "version", "fault"]
+LIVED: Final = [*KIND, "runs", "failing", "times", "served", "known", "recovered_s", "recovered", "stalled_s"]
+
+
+def _no(columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns=list(columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What some nights, or some runs made by hand, come to.
+
+    shown: the newest runs, each with its forbidden `classes`; many: how many there are. folders: of runs
+    that sessions made. found: runs with a forbidden finding and those of a fair sample among them, by night
+    and group, with the newest one. samples: how many there are, by night and combination. allowed: by class.
+    lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
+    values `served` and `recovered_s` are sums of; `stalled_s`: the longest).
+    """
+
+    shown: pd.DataFrame
+    many: int
+    views: list[SessionView] = field(default_factory=list)
+    folders: frozenset[str] = frozenset()
+    found: pd.DataFrame = field(default_factory=lambda: _no(FOUND))
+    samples: pd.DataFrame = field(default_factory=lambda: _no(SAMPLES))
+    allowed: pd.DataFrame = field(default_factory=lambda: _no(["name", "runs", "findings"]))
+    lived: pd.DataFrame = field(default_factory=lambda: _no(LIVED))
+
+
+def of_nights(results: Path, names: Sequence[str]) -> Share:
+    """Of these sessions, oldest first. One whose log cannot be read is left out."""
+    found = [one for name in names if (one := sessions.read(results / sessions.FOLDER / name)) is not None]
+    runs, findings = rows_of.of_sessions(results, found)
+    judged = runs[runs["judged"].astype(bool)]
+    forbidden = findings[findings["disallowed"] > 0].merge(runs, left_on="row", right_index=True)
+    numbers = [_numbers(session, runs, forbidden) for session in found]
+    return Share(
+        shown=_shown(runs, findings),
+        many=len(runs),
+        views=[SessionView.of(results, one, row) for one, row in zip(found, numbers, strict=True)],
+        folders=frozenset(a.outcome.folder for one in found for a in one.attempts if a.outcome),
+        found=_found(forbidden[forbidden["judged"].astype(bool)]),
+        samples=judged.groupby(["session", *COMBINATION], as_index=False).agg(
+            judged=("judged", "size"), fair=("fair", "sum")
+        ),
+        allowed=_allowed(findings),
+        lived=_lived(results, judged, set(forbidden["row"])),
+    )
+
+
+def of_hand(results: Path, names: Sequence[str]) -> Share:
+    """Of runs that people made, in these folders: they are listed, and counted nowhere."""
+    runs, findings = rows_of.of_hand(results, names)
+    return Share(shown=_shown(runs, findings), many=len(runs))
+
+
+def _shown(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
+    shown = rows_of.newest_first(runs).head(RUNS_MAX)
+    forbidden = findings[(findings["disallowed"] > 0) & findings["row"].isin(shown.index)]
+    classes = {row: records(part[FOUND_COLUMNS]) for row, part in forbidden.groupby("row")}
+    return shown.assign(classes=pd.Series({row: classes.get(row, []) for row in shown.index}, dtype=object))
+
+
+def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) -> Row:
+    """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`, `open`, `known`
+    (groups of findings; `not-recovered` is in neither), medians `available` and `recovery_s` (NaN = not
+    known)."""
+    mine = runs[runs["session"] == session.name]
+    seen = forbidden[forbidden["session"] == session.name]
+    failing = mine["state"].isin(FAILING) | mine.index.isin(seen["row"])
+    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates(GROUP)
+    medians = {name: float(mine[name].dropna().median()) for name in ("available", "recovery_s")}
+    return {
+        "session": session.name,
+        "runs": int(mine["judged"].sum()),
+        "failing": int(failing.sum()),
+        "errors": int((mine["state"] == "error").sum()),
+        "open": int((seen["known_bug"] == "").sum()),
+        "known": int((seen["known_bug"] != "").sum()),
+        **medians,
+    }
+
+
+def _found(forbidden: pd.DataFrame) -> pd.DataFrame:
+    ordered = forbidden.drop_duplicates(["row", *GROUP]).sort_values(["at", "number"], kind="stable")
+    newest: dict[str, tuple[str, str]] = {name: (name, "last") for name in NEWEST}
+    return ordered.groupby(["session", *GROUP], as_index=False).agg(
+        runs=("row", "size"), fresh=("fair", "sum"), **newest
+    )[FOUND]
+
+
+def _allowed(findings: pd.DataFrame) -> pd.DataFrame:
+    permitted = findings.assign(permitted=findings["count"] - findings["disallowed"])
+    permitted = permitted[permitted["permitted"] > 0]
+    return permitted.groupby("name", as_index=False).agg(
+        runs=("row", "nunique"), findings=("permitted", "sum")
+    )
+
+
+def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataFrame:
+    lived: list[Row] = []
+    fair = judged[judged["fair"].astype(bool) & (judged["folder"] != "")]
+    for row, state, verdict in zip(fair.index, fair["state"], fair["folder"], strict=True):
+        failing = state in FAILING or row in forbidden
+        faults = rows_of.faults_of(results / verdict)
+        lived += [{"row": row, "failing": failing, **fault} for fault in faults]
+    every = pd.DataFrame(lived, columns=list(FAULT_COLUMNS))
+    for name in ("served", "recovered_s", "stalled_s"):
+        every[name] = every[name].astype(float)
+    sums = every.groupby(KIND).agg(
+        runs=("row", "nunique"), times=("row", "size"), stalled_s=("stalled_s", "max"),
+        served=("served", "sum"), known=("served", "count"),
+        recovered_s=("recovered_s", "sum"), recovered=("recovered_s", "count"),
+    )  # fmt: skip
+    failing_runs = every[every["failing"].astype(bool)].groupby(KIND)["row"].nunique()
+    return sums.assign(failing=failing_runs).fillna({"failing": 0}).reset_index()[LIVED]
+
+
+def records(table: pd.DataFrame) -> list[Row]:
+    """The rows, by column name."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
