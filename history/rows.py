@@ -536,7 +536,7 @@ class _Process:
             txn=int(op.invoked.txn),
             op_sends=op.n_sends,
             invoke_ns=begin,
-            ack_ns=ns if outcome == Outcome.OK else -1,
+            ack_ns=ns if outcome == Outcome.OK or offset >= 0 else -1,
             src_tp=src[0],
             src_offset=src[1],
         )

@@ -40,7 +40,7 @@ class JepsenImport:
     def __init__(self, recording: Recording, path: Path) -> None:
         self._recording = recording
         self._path = path
-        self._writer = OpWriter(recording)
+        self._writer = OpWriter(recording, moved_by_groups=True)
         self._pairing = Pairing("line {}")
         self._ns = 0
         self._began: dict[int, int] = {}

@@ -1,23 +1,54 @@
 """Ops of portable histories and of Jepsen's as lines of journals.
 
-How an op becomes lines: `checkers.portable.tables` says what its parts mean; here an op without completion
-has an invocation alone, and the positions of keys that an assign does not list are dropped by a manual
-assignment of these keys, which no poll connects across. A key is a topic with one partition.
+- A key is a topic with one partition. A value has the number that `value_id` gives it.
+- An op without completion has an invocation alone.
+- Outcome of a record: in a transaction OK once it has an offset or the op is ok; outside of one the
+  op's own, except that an op which says `"txn": false` lets an offset acknowledge its record.
+- assign and subscribe (ok or info) drop the positions of the keys that they do not list, and a rebalance
+  those of the keys that it names: the polls of that op come after it. What was dropped is named by an
+  assignment, which no poll connects across.
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
-from checkers.importers.recording import Recording, value_id
+from checkers.importers.recording import value_id
 from checkers.portable.format import Name, PortableOp, SendMop
 from core.op import Assign, AssignmentKind, End, Mop, Outcome, Phase, Poll, Send, Subscribe, TopicPartition
 from history import journal as j
 
 
-class OpWriter:
-    """Writes ops to a recording; ops of one process in order. began, ended: times in ns of the op."""
+class Journals(Protocol):
+    """What takes lines of journals: see `checkers.importers.recording.Recording`."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    @property
+    def ops(self) -> int:
+        """How many ops it has."""
+
+    def known(self, process: int) -> bool:
+        """Whether its settings were given."""
+
+    def process(self, process: int, *, ns: int) -> None:
+        """Settings of a process, before its first line."""
+
+    def write(self, process: int, *lines: j.Line) -> None:
+        """Lines of a process, in order of time."""
+
+    def ended(self, process: int, end: End) -> None:
+        """How the process ended."""
+
+
+class OpWriter:
+    """Writes ops to journals; ops of one process in order. began, ended: times in ns of the op.
+
+    moved_by_groups: who subscribes is a member of a group from then on, which moves its positions and tells
+    nobody; else rebalances are on record.
+    """
+
+    def __init__(self, journals: Journals, *, moved_by_groups: bool) -> None:
+        self._journals = journals
+        self._moved_by_groups = moved_by_groups
+        self._crashed: set[int] = set()
         self._touched: dict[int, set[TopicPartition]] = {}
         self._tps: dict[str, TopicPartition] = {}
 
@@ -26,9 +57,9 @@ class OpWriter:
     ) -> None:
         """One op. rewind: an assign that also goes to the beginning of the keys that it lists. left: an op
         without completion, whose process invoked another one; it ended in doubt before that."""
-        process, number = op.process, self._recording.ops
-        if not self._recording.known(process):
-            self._recording.process(process, ns=began)
+        process, number = op.process, self._journals.ops
+        if not self._journals.known(process):
+            self._journals.process(process, ns=began)
         mops = tuple(self._mops(op))
         lines: list[j.Line] = [
             j.Invoked(op=number, ns=began, phase=Phase.FAULTS, f=op.f, txn=op.txn, abort=False, mops=mops)
@@ -37,14 +68,15 @@ class OpWriter:
             lines += self._rebalances(op, number, began)
             lines += self._results(op, number, began, ended)
             if op.assigned is not None and op.outcome != Outcome.FAIL:
-                if op.f == "subscribe":  # from here on it is a member of a group, which moves its positions
+                if op.f == "subscribe" and self._moved_by_groups:
                     lines.append(self._assigned(op, number, ended))
-                lines.append(self._dropped(op, number, ended, rewind=rewind))
+                lines += self._dropped(op, number, ended, rewind=rewind)
         if op.completed is not None or left:
             lines.append(j.OpCompleted(op=number, ns=ended, outcome=op.outcome))
-        self._recording.write(process, *lines)
-        crashed = op.f == "crash" or op.completed is None
-        self._recording.ended(process, End.CRASHED if crashed else End.CLOSED)
+        self._journals.write(process, *lines)
+        if op.f == "crash" or op.completed is None:
+            self._crashed.add(process)
+        self._journals.ended(process, End.CRASHED if process in self._crashed else End.CLOSED)
 
     def _tp(self, key: Name) -> TopicPartition:
         text = str(key)
@@ -98,11 +130,13 @@ class OpWriter:
         tps = sorted((tp.topic, tp.partition) for tp in map(self._tp, op.assigned or ()))
         return j.AssignmentChanged(op=number, ns=ns, kind=AssignmentKind.ASSIGNED, generation=-1, tps=tps)
 
-    def _dropped(self, op: PortableOp, number: int, ns: int, *, rewind: bool) -> j.Line:
+    def _dropped(self, op: PortableOp, number: int, ns: int, *, rewind: bool) -> Iterator[j.Line]:
         kept = set() if rewind else set(map(self._tp, op.assigned or ()))
         tps = [(tp.topic, tp.partition) for tp in sorted(self._touched[op.process] - kept)]
         kind = AssignmentKind.RESET if rewind else AssignmentKind.MANUAL
-        return j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=tps)
+        if kind is AssignmentKind.MANUAL:  # what was dropped before is dropped again: it may have been read
+            yield j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=[])
+        yield j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=tps)
 
 
 def _value(mop: SendMop) -> Name:

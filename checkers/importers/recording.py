@@ -40,6 +40,11 @@ def value_id(value: str | int) -> int:
     return _HASHED | int.from_bytes(digest, "big") % _HASHED
 
 
+def header(run: str, spec: SessionSpec, ns: int) -> j.JournalHeader:
+    """The first line of the journal of a process."""
+    return j.JournalHeader(format=FORMAT, run=run, process=spec.process, slot=spec.slot, ns=ns, spec=spec)
+
+
 class Recording:
     """Writes `journal/` and `events.jsonl` of a run folder that has its config."""
 
@@ -104,11 +109,8 @@ class Recording:
             transactional_id=transactional_id,
             report_end=True,
         )
-        header = j.JournalHeader(
-            format=FORMAT, run=self.run.name, process=process, slot=spec.slot, ns=ns, spec=spec
-        )
         self._headed.add(process)
-        self._append(process, header)
+        self._append(process, header(self.run.name, spec, ns))
 
     def known(self, process: int) -> bool:
         """Whether its settings were given."""

@@ -30,7 +30,7 @@ def sealed(path: Path, name: str) -> History:
     config = import_config(Request(format="jepsen", files=[]), {})
     run = folder(path, config)
     recording = Recording(run, config)
-    writer = OpWriter(recording)
+    writer = OpWriter(recording, moved_by_groups=True)
     last = 0
     for op in CASES[name].ops:
         last = max(last, op.invoked_at, op.completed_at or 0)
