@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PosixPath
 from typing import Final
 
-from checkers.importers import formats
-from checkers.importers.formats import FORMATS, Request, import_config
-from checkers.importers.recording import Recording
+from checkers.recordings import formats
+from checkers.recordings.formats import FORMATS, Request, import_config
+from checkers.recordings.recording import Recording
 from core.errors import HistoryError
 from core.op import End
 from history import journal as j

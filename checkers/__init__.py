@@ -18,8 +18,6 @@ early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.
 incidents   What happened in a run without being planned, and which checks it keeps from deciding.
-importers   Importers: recordings of other programs as run folders that `inquest check` and
-            `inquest report` take.
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
@@ -32,7 +30,8 @@ marker_evidence  Evidence for transactions that ended differently by partition: 
             out, markers that came late, decisions not in the log.
 mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
             is this cluster's doing.
-portable    Portable histories: small histories of others, or written by hand, as JSON.
+recordings  Recordings of other programs, small histories that others wrote by hand, and what other
+            checkers take.
 repeat      The command line that repeats a run.
 run_source  Recorded runs as Spark DataFrames: one run, or a year of nights.
 run_tables  The tables of recorded runs as people ask them: words for codes, seconds.

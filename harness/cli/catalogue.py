@@ -16,7 +16,7 @@ from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from checkers.known_bugs import KNOWN_BUGS
 from checkers.logs.registry import RULES
-from checkers.portable.format import json_schema
+from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig
 from harness.reproduce import rates
 from history.run_folder import write_atomically

@@ -45,7 +45,7 @@ def import_(
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
     from checkers.engine.engines import chosen
-    from checkers.importers.formats import Request, import_config, import_files
+    from checkers.recordings.formats import Request, import_config, import_files
     from harness.compose import as_latest, create_folder
     from history.seal import seal
 
@@ -89,7 +89,7 @@ def export(
     output: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
 ) -> None:
     """Write the ops of a run, as its read_committed clients saw them, for other checkers."""
-    from checkers.portable.export import WRITERS, events_of
+    from checkers.recordings.export import WRITERS, events_of
     from history.reader import load
     from history.seal import sealed
 

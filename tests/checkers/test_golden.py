@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from checkers.portable.tables import PortableTables, cases
+from checkers.recordings.portable_tables import PortableTables, cases
 from core.op import Isolation, Phase
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided

@@ -23,11 +23,10 @@ WRITERS = {
     "harness/explore/result.py": "a table",
     "harness/run/progress.py": "the display",
     "harness/served/node_main.py": "the log of a node",
-    "harness/wire/proxy_main.py": "a pipe",
-    "harness/wire/capture_main.py": "a pipe",
+    "harness/processes/parent.py": "a pipe",
     "harness/evidence/definitions.py": "a generator of a file",
-    "checkers/importers/lines.py": "a generator of a file",
-    "checkers/portable/format.py": "a generator of a file",
+    "checkers/recordings/lines.py": "a generator of a file",
+    "checkers/recordings/portable.py": "a generator of a file",
 }
 """Modules that write to a standard stream or a console, and why."""
 

@@ -1,6 +1,6 @@
 """Bad recordings of other programs, and bad portable histories: one line, the documented code, no folder.
 
-Not here: run folders (`test_bad_recordings`); each line in detail (`tests.checkers.importers`).
+Not here: run folders (`test_bad_recordings`); each line in detail (`tests.checkers.recordings`).
 """
 
 import json

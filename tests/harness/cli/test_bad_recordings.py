@@ -1,7 +1,7 @@
 """Bad recordings: every command that reads what others made ends with one line and the documented code, and
 takes nothing in silence. A case is damage to a good recording, and what the line has to name.
 
-Not here: what is refused of values and lines in detail (`tests.checkers.importers`, `tests.checkers`).
+Not here: what is refused of values and lines in detail (`tests.checkers.recordings`, `tests.checkers`).
 """
 
 import shutil

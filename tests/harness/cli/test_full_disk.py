@@ -92,7 +92,7 @@ def test_half_an_export_does_not_stay(here: Path, monkeypatch: pytest.MonkeyPatc
         print("half", file=file)  # type: ignore[call-overload]
         full()
 
-    from checkers.portable import export
+    from checkers.recordings import export
 
     monkeypatch.setitem(export.WRITERS, "portable", half)
     ended = command("export", "run", "--output", "made.json")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from checkers.api import check_history
-from checkers.importers.files import opened
-from checkers.importers.formats import Request, import_config
-from checkers.importers.lines import json_schema
+from checkers.recordings.files import opened
+from checkers.recordings.formats import Request, import_config
+from checkers.recordings.lines import json_schema
 from checkers.verdict import NOT_ON_RECORD
 from core.errors import ConfigError, HistoryError, UsageError
 from history.reader import load
 from history.verdict import Verdict
-from tests.checkers.importers import imported
+from tests.checkers.recordings import imported
 from tests.histories.folders import check_run
 
 
@@ -275,7 +275,7 @@ def test_a_value_that_two_producers_sent_is_not_judged(tmp_path: Path) -> None:
 def test_the_published_schema_is_that_of_the_decoder() -> None:
     published = Path(__file__).parents[3] / "docs" / "import-lines.schema.json"
     assert published.read_text() == json_schema(), (
-        "run: python -m checkers.importers.lines > docs/import-lines.schema.json"
+        "run: python -m checkers.recordings.lines > docs/import-lines.schema.json"
     )
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from checkers.importers.formats import Request, import_config, import_files
-from checkers.importers.recording import Recording
+from checkers.recordings.formats import Request, import_config, import_files
+from checkers.recordings.recording import Recording
 from core.config import RunConfig
 from history.run_folder import Run
 from history.seal import seal

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final, cast
 
 import msgspec
 
-from checkers.importers.files import UNREADABLE, lines, opened, packed, reason
-from checkers.importers.lines import LinesImport
-from checkers.importers.recording import REASONS, Recording
+from checkers.recordings.files import UNREADABLE, lines, opened, packed, reason
+from checkers.recordings.lines import LinesImport
+from checkers.recordings.recording import REASONS, Recording
 from core.config import RunConfig
 from core.progress import Stage
 from history.run_folder import Run

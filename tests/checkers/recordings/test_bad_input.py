@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_importers import SEEDS, fuzz
-from checkers.importers import edn, files
+from checkers.recordings import edn, files
 from core.errors import HistoryError
 from history.events import incomplete
 from history.reader import load
-from tests.checkers.importers import imported
+from tests.checkers.recordings import imported
 from tests.histories.folders import check_run
 
 Damage = Callable[[bytes], bytes]

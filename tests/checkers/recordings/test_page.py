@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkers.importers import imported
+from tests.checkers.recordings import imported
 
 PAGE = (Path(__file__).parents[3] / "docs" / "importing.md").read_text()
 

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from checkers.importers import edn
-from checkers.importers.edn import EdnError, Form, forms, parse
+from checkers.recordings import edn
+from checkers.recordings.edn import EdnError, Form, forms, parse
 
 
 def read(content: str | bytes) -> list[Form]:

@@ -1,6 +1,6 @@
-"""Portable histories (`checkers.portable.format`) as the tables of a sealed history.
+"""Portable histories (`checkers.recordings.portable`) as the tables of a sealed history.
 
-An op becomes what an imported one becomes (`checkers.importers.ops`), in memory. The n-th event happens at n
+An op becomes what an imported one becomes (`checkers.recordings.ops`), in memory. The n-th event happens at n
 microseconds. There are no final reads (`bounds` is empty), commits or producer identities.
 
 Not here: the verdict of a case (`checkers.api`), and recorded runs (`history.seal`).
@@ -14,10 +14,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from checkers.importers.ops import OpWriter
-from checkers.importers.recording import header, value_id
-from checkers.portable.cases import read
-from checkers.portable.format import Name, PollMop, PortableOp
+from checkers.recordings.cases import read
+from checkers.recordings.ops import OpWriter
+from checkers.recordings.portable import Name, PollMop, PortableOp
+from checkers.recordings.recording import header, value_id
 from core.client_settings import SessionSpec
 from core.errors import HistoryError
 from core.op import End, Isolation

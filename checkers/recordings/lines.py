@@ -9,7 +9,7 @@
 
 Lines of one process stand in order of time, each op after the end of the one before; lines of different
 processes in any order, in one file or in several. docs/import-lines.schema.json is the published schema;
-`python -m checkers.importers.lines` prints it. Not here: what is judged (`checkers.engine.kernel_input`).
+`python -m checkers.recordings.lines` prints it. Not here: what is judged (`checkers.engine.kernel_input`).
 """
 
 import inspect
@@ -21,9 +21,9 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from checkers.importers.files import UNREADABLE, lines, opened, reason
-from checkers.importers.recording import Recording, value_id
-from checkers.portable.repeated import RepeatedKey, refuse_repeated
+from checkers.recordings.files import UNREADABLE, lines, opened, reason
+from checkers.recordings.recording import Recording, value_id
+from checkers.recordings.repeated import RepeatedKey, refuse_repeated
 from core.op import (
     AssignmentKind,
     CommitKind,

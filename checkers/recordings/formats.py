@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.importers.jepsen import JepsenImport
-from checkers.importers.lines import LinesImport
-from checkers.importers.lines_in_tasks import read_in_tasks
-from checkers.importers.recording import Recording
-from checkers.importers.verifiable import VerifiableImport
+from checkers.recordings.jepsen import JepsenImport
+from checkers.recordings.lines import LinesImport
+from checkers.recordings.lines_in_tasks import read_in_tasks
+from checkers.recordings.recording import Recording
+from checkers.recordings.verifiable import VerifiableImport
 from core.config import RunConfig, run_config
 from core.errors import HistoryError, UsageError
 from history.run_folder import Run, write_atomically

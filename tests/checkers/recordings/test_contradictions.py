@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkers.importers import imported
-from tests.checkers.importers.test_formats import (
+from tests.checkers.recordings import imported
+from tests.checkers.recordings.test_formats import (
     ALL_READ,
     END,
     GIVEN,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from checkers.api import check_portable
-from checkers.portable import format
-from checkers.portable.tables import PortableTables, cases
+from checkers.recordings import portable as format
+from checkers.recordings.portable_tables import PortableTables, cases
 from core.errors import HistoryError
 from core.op import AssignmentKind, Outcome
 from history.tables import OPEN, TABLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROBES = ROOT / "tests" / "histories" / "probe.json"
 
 
@@ -315,7 +315,7 @@ def test_a_completion_may_hold_more_polls_than_its_invocation(tmp_path: Path) ->
 def test_the_published_schema_is_that_of_the_decoder() -> None:
     published = (ROOT / "docs" / "portable-history.schema.json").read_text()
     assert published == format.json_schema(), (
-        "run: python -m checkers.portable.format > docs/portable-history.schema.json"
+        "run: python -m checkers.recordings.portable > docs/portable-history.schema.json"
     )
 
 

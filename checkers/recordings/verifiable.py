@@ -23,9 +23,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from checkers.importers.files import UNREADABLE, lines, opened, reason
-from checkers.importers.recording import Recording, value_id
-from checkers.portable.repeated import RepeatedKey, refuse_repeated
+from checkers.recordings.files import UNREADABLE, lines, opened, reason
+from checkers.recordings.recording import Recording, value_id
+from checkers.recordings.repeated import RepeatedKey, refuse_repeated
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase, Poll, Send, TopicPartition
 from history import journal as j

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from checkers.api import check_history, check_portable
-from checkers.importers.formats import Request, import_config
-from checkers.importers.ops import OpWriter
-from checkers.importers.recording import Recording
-from checkers.portable.cases import read
-from checkers.portable.export import WRITERS, events_of
+from checkers.recordings.cases import read
+from checkers.recordings.export import WRITERS, events_of
+from checkers.recordings.formats import Request, import_config
+from checkers.recordings.ops import OpWriter
+from checkers.recordings.recording import Recording
 from history.reader import History, load
 from history.run_folder import Run
 from history.seal import seal
-from tests.checkers.importers import folder, imported
+from tests.checkers.recordings import folder, imported
 
 PROBES = Path(__file__).parents[2] / "histories" / "probe.json"
 CASES = {case.name: case for case in read(PROBES)}

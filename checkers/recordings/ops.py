@@ -12,14 +12,14 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from checkers.importers.recording import value_id
-from checkers.portable.format import Name, PortableOp, SendMop
+from checkers.recordings.portable import Name, PortableOp, SendMop
+from checkers.recordings.recording import value_id
 from core.op import Assign, AssignmentKind, End, Mop, Outcome, Phase, Poll, Send, Subscribe, TopicPartition
 from history import journal as j
 
 
 class Journals(Protocol):
-    """What takes lines of journals: see `checkers.importers.recording.Recording`."""
+    """What takes lines of journals: see `checkers.recordings.recording.Recording`."""
 
     @property
     def ops(self) -> int:
@@ -41,8 +41,8 @@ class Journals(Protocol):
 class OpWriter:
     """Writes ops to journals; ops of one process in order. began, ended: times in ns of the op.
 
-    moved_by_groups: who subscribes is a member of a group from then on, which moves its positions and tells
-    nobody; else rebalances are on record.
+    moved_by_groups: a process that subscribes is a member of a group from then on, which moves its positions;
+    that is not on record. Else rebalances are.
     """
 
     def __init__(self, journals: Journals, *, moved_by_groups: bool) -> None:

@@ -10,7 +10,7 @@ It holds only the invocations that wait for a completion: one a process.
 
 from collections.abc import Iterator
 
-from checkers.portable.format import Event, PortableOp, SendMop
+from checkers.recordings.portable import Event, PortableOp, SendMop
 
 
 class PairingError(ValueError):

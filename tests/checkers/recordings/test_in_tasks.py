@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_importers import SEEDS, mutated
-from checkers.importers import lines_in_tasks
-from checkers.importers.formats import Request, import_config, import_files
+from checkers.recordings import lines_in_tasks
+from checkers.recordings.formats import Request, import_config, import_files
 from core.errors import HistoryError
 from history.events import decode
 from history.run_folder import Run
 from history.seal import seal
-from tests.checkers.importers import folder
+from tests.checkers.recordings import folder
 from tests.history.test_parts import Apart, files
 
 (SEED,) = SEEDS["jsonl"]

@@ -3,7 +3,7 @@
 A file holds one case, an array of cases, or one case a line. A case has a `name` and a `history`: the
 list of its *events* in real-time order (`time` is not used). Each op stands there as its invocation and,
 unless it never completed, its completion, distinguished by `type`. docs/portable-history.schema.json is
-the published schema; `python -m checkers.portable.format` prints it.
+the published schema; `python -m checkers.recordings.portable` prints it.
 
     {"name": "example", "history": [
       {"index": 0, "type": "invoke", "process": 0, "f": "send", "value": [["send", "x", "a"]]},
@@ -15,8 +15,8 @@ A *key* is one topic-partition; a *value* is unique within its key and sent once
 committed, producers use acks=all. An op is a transaction if it has several micro-ops or its `f` is
 txn; a field `txn` wins over both. An event has no other fields, but for `error`, which people read.
 
-Not here: files of cases (`checkers.portable.cases`), what such a history becomes for the checks
-(`checkers.portable.tables`).
+Not here: files of cases (`checkers.recordings.cases`), what such a history becomes for the checks
+(`checkers.recordings.portable_tables`).
 """
 
 import inspect

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.portable.format import Event, PortableOp
-from checkers.portable.pairing import Pairing, PairingError
-from checkers.portable.repeated import RepeatedKey, refuse_repeated
+from checkers.recordings.pairing import Pairing, PairingError
+from checkers.recordings.portable import Event, PortableOp
+from checkers.recordings.repeated import RepeatedKey, refuse_repeated
 from core.errors import HistoryError
 from history.recorded_files import regular
 

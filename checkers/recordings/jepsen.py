@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.importers import edn
-from checkers.importers.files import UNREADABLE, opened, reason
-from checkers.importers.ops import OpWriter
-from checkers.importers.recording import Recording
-from checkers.portable.format import Event, PortableOp
-from checkers.portable.pairing import Pairing, PairingError
+from checkers.recordings import edn
+from checkers.recordings.files import UNREADABLE, opened, reason
+from checkers.recordings.ops import OpWriter
+from checkers.recordings.pairing import Pairing, PairingError
+from checkers.recordings.portable import Event, PortableOp
+from checkers.recordings.recording import Recording
 
 TAKEN: Final = ("send", "poll", "txn", "assign", "subscribe", "crash")
 LEFT_OUT: Final = ("debug-topic-partitions",)
