@@ -2,7 +2,8 @@
 section 3).
 
 Nodes that ended, heals that failed, clients that were lost, clocks that jumped, evidence that is missing: the
-harness records each as an event, and here it becomes a line of the verdict.
+harness records each as an event, and here it becomes a line of the verdict. So does a journal that ends too
+early.
 
 Not here: nodes that ended on their own, which are a finding (`checkers.checks.recovery`).
 """
@@ -12,13 +13,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from checkers.checks import CHECKS
+from checkers.engine.cut_journals import broke_off, cut
 from core.cluster import SENT
 from core.config import RunConfig
 from core.op import Phase
 from history import events as ev
+from history.columns import Columns, columns
 from history.events import Event
+from history.tables import TABLES
 from workloads.registry import WORKLOADS
 
 ALL: Final = frozenset(CHECKS)
@@ -27,6 +33,11 @@ CLOCKED: Final = frozenset({"recovery", "stability"})
 """Checks that rest on time-outs which brokers measure by the wall's clock."""
 GROUPS: Final = frozenset({"poll-order", "group-offsets", "exactly-once", "group-delivery"})
 READERS: Final = frozenset({"poll-order"})
+CLIENTS: Final = ALL - {"recovery", "stability"}
+"""Checks that need what clients recorded."""
+LISTED: Final = 4
+"""Processes that a line names."""
+NO_PROCESSES: Final = TABLES["processes"].empty_table()
 DESERTED_SHARE: Final = 0.2
 """A role that no client had for a greater part of the phase of faults was not under load there."""
 
@@ -63,10 +74,12 @@ class Role(msgspec.Struct, frozen=True):
         return GROUPS if self.group else READERS
 
 
-def incidents(events: Sequence[Event], config: RunConfig) -> list[Incident]:
-    """All of a run, the earliest first."""
+def incidents(
+    events: Sequence[Event], config: RunConfig, processes: pa.Table = NO_PROCESSES
+) -> list[Incident]:
+    """All of a run, the earliest first. processes: the table of a recorded run."""
     found = [one for event in events if (one := _incident(event)) is not None]
-    found += [*_lost(events), *_deserted(events, config)]
+    found += [*_lost(events), *_deserted(events, config), *_cut(events, columns(processes))]
     return sorted(found, key=lambda one: one.ns)
 
 
@@ -105,6 +118,21 @@ def _lost(events: Sequence[Event]) -> Iterable[Incident]:
         slots = {event.slot for event in some}
         clients = f"client {_listed(slots)} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
         yield Incident(ns=some[0].ns, text=f"{clients} lost: {why}")
+
+
+def _cut(events: Sequence[Event], process: Columns) -> Iterable[Incident]:
+    """Journals that end too early, together."""
+    numbers = cut(process, events)
+    if not len(numbers):
+        return
+    rows = np.isin(process["process"], numbers)
+    of = f"process {numbers[0]} (client {process['slot'][rows][0]}) ends"
+    if len(numbers) > 1:
+        more = ", …" if len(numbers) > LISTED else ""
+        of = f"{len(numbers)} processes ({_listed(numbers[:LISTED].tolist())}{more}) end"
+    why = "the recording broke off" if broke_off(events) else "nothing on record ended its client there"
+    text = f"the recording is not whole: the journal of {of} without a last line, and {why}"
+    yield Incident(ns=int(process["end_ns"][rows].min()), text=text, checks=CLIENTS)
 
 
 def _jump(event: ev.ClockJumped) -> str:

@@ -88,7 +88,8 @@ class JudgedRun:
     @cached_property
     def incidents(self) -> list[incidents.Incident]:
         """What happened without being planned."""
-        return incidents.incidents(self.history.events, self.config)
+        recorded = self.history.tables["processes"] if self.on_record.recovery else incidents.NO_PROCESSES
+        return incidents.incidents(self.history.events, self.config, recorded)
 
     @cached_property
     def mixed(self) -> str:

@@ -58,12 +58,16 @@ class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_fie
 
 class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed", tag_field="event"):
     """A planned fault had no target, or injecting it failed. The nemesis took back what it had done of it;
-    where that failed too, `why` says so, and the fault stays in force until the end of the phase."""
+    where that failed too, `why` says so, and the fault stays in force until the end of the phase.
+
+    begin_ns: when it was first tried; -1 in recordings of earlier versions.
+    """
 
     ns: int
     fault: int
     name: str
     why: str
+    begin_ns: int = -1
 
 
 class HealFailed(msgspec.Struct, frozen=True, kw_only=True, tag="heal-failed", tag_field="event"):

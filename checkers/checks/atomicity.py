@@ -68,6 +68,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
         fate[np.searchsorted(rows, missing)] = MISSING
         fate[np.searchsorted(rows, undecided)] = UNDECIDED
+        fate[(fate == MISSING) & np.isin(sends["op"][rows], p.known.cut_ops)] = UNDECIDED
     elif p.known.on_record.exhausted:
         fate[expected] = MISSING
     else:
@@ -103,7 +104,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
-        "{number} transactions are partly visible, and no read reached the rest",
+        "{number} transactions are partly visible, and nothing on record decides of the rest",
     )
 
     def torn_transaction(at: int) -> Finding:

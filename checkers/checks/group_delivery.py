@@ -162,7 +162,8 @@ def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
     live = np.full(len(p.reads["op"]), NEVER)
     live[own] = p.reads["offset"][own]
     lowest = np.minimum.reduceat(live, spans.start)
-    for span in np.flatnonzero((spans.group >= 0) & (given >= 0)).tolist():
+    asked = (spans.group >= 0) & ~np.isin(spans.group, [*p.known.cut_groups])
+    for span in np.flatnonzero(asked & (given >= 0)).tolist():
         mine = commits["group"] == spans.group[span]
         before = mine & stored(commits) & (commits["done"] < given[span])
         if spans.isolation[span] != RC:
@@ -244,11 +245,14 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Give
 
 
 def positions(p: KernelView) -> Iterator[tuple[Columns, CommittedPosition]]:
-    """Of each group with a committed position here: its commits, and that position."""
+    """Of each group with a committed position here, whose members are all on record: its commits, and that
+    position."""
     commits = p.known.commits.get(p.tp)
     if commits is None:
         return
     for group in distinct(commits["group"]).tolist():
+        if group in p.known.cut_groups:
+            continue
         rows = {name: column[commits["group"] == group] for name, column in commits.items()}
         commit = rows["kind"] != CommitKind.FETCHED
         open_txn = (rows["kind"] == CommitKind.TXN) & (rows["outcome"] == INFO)

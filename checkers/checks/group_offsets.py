@@ -73,7 +73,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for group, of_group in grouped(commits["group"], commits):
         for tp, rows in grouped(of_group["tp"], of_group) if group >= 0 else ():
             changes = {name: c[assignments["tp"] == tp] for name, c in assignments.items()}
-            for rule in (_forgotten(rows, rc), _own(rows, changes), _later(rows, changes, rc)):
+            own = _own(rows, changes)
+            whole = (_forgotten(rows, rc), own, _later(rows, changes, rc))
+            for rule in (own,) if group in run.known.cut_groups else whole:
                 for earlier, later in rule:
                     finding = _finding(rows, earlier, later)
                     found.setdefault(finding.key, finding)
@@ -135,6 +137,8 @@ def _unseen(run: WholeRun, ops: Columns, commits: Columns, fetched: int) -> bool
     """Some process of the group may have committed what is not on record."""
     processes = columns(run.tables["processes"], ("process", "group", "auto_commit", "end"))
     mine = processes["group"] == commits["group"][fetched]
+    if int(commits["group"][fetched]) in run.known.cut_groups:
+        return True
     automatic = mine & (processes["auto_commit"] == 1) & (processes["end"] != End.CLOSED)
     left = (ops["txn"] == 0) & (ops["complete_ns"] == OPEN)
     left &= ops["invoke_ns"] < commits["complete_ns"][fetched]

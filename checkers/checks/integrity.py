@@ -56,10 +56,13 @@ class ForeignRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     rows = p.odd[p.writer[p.odd] < 0]
-    if p.known.whole is not None and len(rows):
-        known = np.isin(p.reads["value"][rows] >> 32, p.known.whole)  # `core.op.process_of`
-        result.parts[NAME] = len(np.unique(p.reads["value"][rows[~known]]))
-        rows = rows[known]
+    if (p.known.broke_off or len(p.known.cut)) and len(rows):
+        process = p.reads["value"][rows] >> 32  # `core.op.process_of`
+        unsure = np.isin(process, p.known.cut)
+        if p.known.broke_off:
+            unsure |= ~np.isin(process, p.known.processes)
+        result.parts[NAME] = len(np.unique(p.reads["value"][rows[unsure]]))
+        rows = rows[~unsure]
     if not len(rows):
         return
     pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)
@@ -84,8 +87,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         tally.add(name, [foreign])
     parts = [(tp, number) for tp, number in tally.parts_of(NAME, int) if number]
     why = (
-        "{number} records of {where} were read, and no journal says that they were sent; but the recording"
-        " broke off, and the newest lines of journals may be gone"
+        "{number} records of {where} were read, and no journal says that they were sent; but the newest lines"
+        " of journals may be gone"
     )
     tally.doubt(NAME, sum(number for _, number in parts), why, tps=sorted({tp for tp, _ in parts}))
 

@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from checkers.engine.cut_journals import NOBODY, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.windows import RunWindows, removes, run_windows
 from core.config import RunConfig
-from core.op import AssignmentKind, CommitKind, End, Phase
+from core.op import AssignmentKind, CommitKind, End
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
-from history.events import Event, PhaseStarted
+from history.events import Event
 from history.reader import Bound, bounds
 from history.tables import OPEN
 
@@ -114,8 +115,9 @@ class KernelInput:
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
     ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.
-    whole: of a recording that broke off, the processes whose journals were closed: of the others the newest
-    lines may be gone. None: the recording did not break off.
+    cut, cut_groups, cut_ops: processes of which the last lines may be missing, the groups that have such a
+    process, and the ops that one of them left open; numbers, all sorted. broke_off: so did the recording, and
+    a process may have no row at all.
     cap: findings kept of one class and variant.
     """
 
@@ -133,7 +135,10 @@ class KernelInput:
     started: Array
     isolation: Array
     joined: Array
-    whole: Array | None = None
+    cut: Array = field(default_factory=lambda: NOBODY)
+    cut_groups: frozenset[int] = frozenset()
+    cut_ops: Array = field(default_factory=lambda: NOBODY)
+    broke_off: bool = False
     tenure: "Tenure | None" = None
     commits: Mapping[int, Columns] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
@@ -238,6 +243,8 @@ def kernel_input(
     ops = columns(tables["ops"], OPS)
     vertex, relay = vertices(ops)
     member = process["group"] >= 0
+    lines_missing = cut(process, events) if record.recovery else NOBODY
+    left = ops["op"][(ops["complete_ns"] == OPEN) & np.isin(ops["process"], lines_missing)]
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
     return KernelInput(
         on_record=record,
@@ -250,9 +257,10 @@ def kernel_input(
         started=process["start_ns"],
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
-        whole=process["process"][process["end"] != End.CRASHED]
-        if record.recovery and broke_off(events)
-        else None,
+        cut=lines_missing,
+        broke_off=record.recovery and broke_off(events),
+        cut_groups=frozenset(process["group"][np.isin(process["process"], lines_missing) & member].tolist()),
+        cut_ops=left,
         vertex=vertex,
         relay=relay,
         bounds=bounds(tables["bounds"]) if record.final_reads else {},
@@ -274,13 +282,6 @@ def _joined(processes: Array, assignments: pa.Table) -> Array:
     kinds = numbers(assignments, "kind")
     by_group = np.isin(kinds, (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST))
     return np.isin(processes, numbers(assignments, "process")[by_group])
-
-
-def broke_off(events: Sequence[Event]) -> bool:
-    """Whether a run began and never came to its last phase, before which all journals were made durable: the
-    harness or its machine was stopped, and journals may lack their newest lines."""
-    phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
-    return bool(phases) and max(phases) < Phase.COLLECT
 
 
 def vertices(ops: Columns) -> tuple[Array, Array]:

@@ -170,7 +170,8 @@ class Faults:
         tried = self._tried.pop(step.fault, None)
         if tried is not None and tried.times > 1:
             why = f"{why}; tried {tried.times} times in {(now - tried.first_ns) / 1e9:.0f} s"
-        self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
+        begin = now if tried is None else tried.first_ns
+        self.write(FaultFailed(begin_ns=begin, ns=now, fault=step.fault, name=step.name, why=why))
 
     async def _heal(self, fault: int) -> Exception | None:
         """Heal one fault, if it is in force; what kept it from that."""

@@ -114,7 +114,7 @@ def torn_parts(f: Facts) -> Iterator[tuple[int, list[Row]]]:
 
 def torn_txn(f: Facts) -> Found:
     for op, hidden in torn_parts(f):
-        if any(f.portable or f.missing(s) for s in hidden):
+        if any(f.portable or f.torn_off(s) for s in hidden):
             key: Key = ("torn-txn", -1, op)
             f.torn[key] = [
                 Span(s["invoke_ns"], EVER, (s["tp"],), internal=True) for s in hidden if f.missing(s)

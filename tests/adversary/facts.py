@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from history.events import PhaseStarted
+from history.events import FaultFailed, FaultStarted, PhaseStarted, WorkerLost, incomplete
 from history.tables import OPEN
 from tests.adversary.excuses import Span, retention
 from tests.adversary.rows import Key, Recorded, Row
@@ -68,15 +68,51 @@ class Facts:
         return bool(send["outcome"] == FAIL or (send["txn"] and send["op_outcome"] == FAIL))
 
     @cached_property
-    def broke_off(self) -> bool:
-        """The run did not come to its end: the newest lines of some journals may be gone."""
-        phases = [e.phase for e in self.recorded.events if isinstance(e, PhaseStarted)]
-        return not self.portable and bool(phases) and max(phases) < Phase.COLLECT
+    def _phases(self) -> list[Phase]:
+        return [e.phase for e in self.recorded.events if isinstance(e, PhaseStarted)]
+
+    @cached_property
+    def cut(self) -> set[int]:
+        """Processes whose last lines may be missing."""
+        ended = [row for row in self.processes.values() if row["end"] == End.CRASHED]
+        if self.portable or not self._phases:
+            return set()
+        return {row["process"] for row in ended if self._broke_off or not self._accounted(row)}
+
+    @cached_property
+    def _broke_off(self) -> bool:
+        return bool(self._phases) and all(phase < Phase.COLLECT for phase in self._phases)
+
+    def _accounted(self, row: Row) -> bool:
+        same = [p["start_ns"] for p in self.processes.values() if p["slot"] == row["slot"]]
+        heir = min((ns for ns in same if ns > row["start_ns"]), default=NEVER)
+        for event in self.recorded.events:
+            if incomplete(event):
+                return True
+            if isinstance(event, WorkerLost) and event.slot == row["slot"] and heir == NEVER:
+                return True
+            if isinstance(event, FaultStarted | FaultFailed):
+                kills = event.name.startswith(("client:crash", "half-open:"))
+                alive = row["start_ns"] <= event.ns and heir > max(event.begin_ns, 0)
+                hit = getattr(event, "slots", ()) or [row["slot"]]
+                if kills and alive and row["slot"] in hit:
+                    return True
+        return False
+
+    def cut_group(self, group: int) -> bool:
+        """What its members did is not all on record."""
+        return any(self.processes[number]["group"] == group for number in self.cut)
 
     def unexplained(self, value: int) -> bool:
         """A value that no process on record can have sent."""
-        process = self.processes.get(value >> 32)
-        return not self.broke_off or (process is not None and process["end"] != End.CRASHED)
+        process = value >> 32
+        nobody = not self.portable and self._broke_off and process not in self.processes
+        return process not in self.cut and not nobody
+
+    def torn_off(self, send: Row) -> bool:
+        """Missing, and no line of its op can be."""
+        left = self.ops[send["op"]]["complete_ns"] == OPEN and send["process"] in self.cut
+        return self.missing(send) and not left
 
     @cached_property
     def unasked(self) -> dict[int, int]:

@@ -16,7 +16,8 @@ def offset_commit_regression(f: Facts) -> Found:
     for group, tp in keys if not f.portable else ():
         rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
         for d in rows:
-            if _forgotten(f, rows, d) or _lowered(f, rows, d) or _undercut(f, rows, d):
+            whole = not f.cut_group(group)
+            if _lowered(f, rows, d) or (whole and (_forgotten(f, rows, d) or _undercut(f, rows, d))):
                 key: Key = ("offset-commit-regression", tp, group, d["op"], d["offset"])
                 f.spans[key].append(Span(f.beginning(group), d["complete_ns"], (tp,), internal=True))
                 yield key, PLAIN
@@ -99,7 +100,7 @@ def _only_aborted(f: Facts, c: Row) -> bool:
     for process in f.processes.values():
         if process["group"] != c["group"]:
             continue
-        if process["auto_commit"] and process["end"] != End.CLOSED:
+        if process["process"] in f.cut or (process["auto_commit"] and process["end"] != End.CLOSED):
             return False
         for op in f.ops.values():
             left = op["process"] == process["process"] and not op["txn"] and op["complete_ns"] == OPEN
@@ -165,7 +166,7 @@ def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
     """Passed inputs without a committed copy; whether one may be there."""
     for group in copying(f) if not f.portable else ():
         copies = _copies(f, group)
-        for tp in f.tps:
+        for tp in f.tps if not f.cut_group(group) else ():
             for offset in _passed(f, group, tp):
                 own = [s for s in copies if (s["src_tp"], s["src_offset"]) == (tp, offset)]
                 if not any(f.committed(s) for s in own):
@@ -187,7 +188,7 @@ def eos_loss(f: Facts) -> Found:
 def group_duplicate(f: Facts) -> Found:
     for a in f.assignments if not f.portable else ():
         group, tp = f.group_of(a), a["tp"]
-        if a["kind"] != AssignmentKind.ASSIGNED or group < 0:
+        if a["kind"] != AssignmentKind.ASSIGNED or group < 0 or f.cut_group(group):
             continue
         same = [one for one in f.changes(a["process"], tp) if one["assignment"] == a["assignment"]]
         if same[0] is not a:
@@ -218,7 +219,7 @@ def _again(f: Facts, rows: list[Row], a: Row, r: Row) -> bool:
 
 def group_skip(f: Facts) -> Found:
     for group in groups_of(f) if not f.portable else ():
-        for tp in f.tps:
+        for tp in f.tps if not f.cut_group(group) else ():
             got = {r["offset"] for r in f.reads if r["tp"] == tp and f.group_of(r) == group}
             for offset in _passed(f, group, tp):
                 if offset not in got:

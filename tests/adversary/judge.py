@@ -203,6 +203,8 @@ def doubts(f: Facts) -> set[str]:
     if any(isinstance(e, FaultFailed) for e in events) and not in_force:
         return set(CHECKS)
     found = _incidents(events)
+    if f.cut:
+        found |= set(CHECKS) - {"recovery", "stability"}
     if any(f.unread(tp) for tp in f.tps):
         found |= set(CONTENT)
     if not any(s["outcome"] == OK for s in f.sends):
@@ -210,7 +212,8 @@ def doubts(f: Facts) -> set[str]:
     if any(f.committed(s) and f.undecided(s) for s in f.sends):
         found.add("durability")
     for _, hidden in torn_parts(f):
-        if any(f.undecided(s) for s in hidden) and not any(f.missing(s) for s in hidden):
+        unsure = [s for s in hidden if f.undecided(s) or (f.missing(s) and not f.torn_off(s))]
+        if unsure and not any(f.torn_off(s) for s in hidden):
             found.add("atomicity")
     if any((r["tp"], r["value"]) not in f.send_of and not f.unexplained(r["value"]) for r in f.reads):
         found.add("integrity")

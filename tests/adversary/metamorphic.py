@@ -9,11 +9,21 @@ from random import Random
 
 import msgspec
 
-from core.op import End, Outcome, Phase
-from history.events import BoundsListed, Event, Recovered, RolesSeen, TransactionsOpen
+from core.op import CommitKind, End, Outcome, Phase
+from history.events import (
+    BoundsListed,
+    Event,
+    FaultStarted,
+    PhaseStarted,
+    Recovered,
+    RolesSeen,
+    TransactionsOpen,
+    WorkerLost,
+    incomplete,
+)
 from history.tables import OPEN
 from tests.adversary.rows import Key, Recorded, Row, Said, answer
-from tests.adversary.world import MS
+from tests.adversary.world import MS, settle
 
 NANOS = ("invoke_ns", "complete_ns", "ack_ns", "start_ns", "end_ns", "ns")
 THROUGH_TIME = ("G0-realtime", "G1c-realtime")
@@ -65,6 +75,8 @@ def _other(name: str) -> str:
 
 
 def _renamed(event: Event) -> Event:
+    if isinstance(event, FaultStarted | WorkerLost):
+        return _of_slots(event, 7)
     if isinstance(event, RolesSeen):
         leaders = {_other(name): node for name, node in event.leaders.items()}
         isr = {_other(name): nodes for name, nodes in event.isr.items()}
@@ -143,6 +155,7 @@ def split(recorded: Recorded, rng: Random) -> Recorded:
     """A process without a group or transactional id ends after some op; another one of its slot continues."""
     tables = _copy(recorded)
     plain = [row for row in tables["processes"] if row["group"] < 0 and row["txn_id"] < 0]
+    plain = [row for row in plain if row["end"] != End.CRASHED]  # the fault is one of the last of its slot
     if not plain:
         return recorded
     row = rng.choice(plain)
@@ -207,7 +220,16 @@ def twice(recorded: Recorded, rng: Random) -> Recorded:
     tables["sends"].sort(key=lambda row: (row["tp"], row["op"], row["pos"]))
     tables["ops"].sort(key=lambda row: row["op"])
     events = [_doubled(event) for event in recorded.events]
+    deaths = [event for event in recorded.events if isinstance(event, FaultStarted | WorkerLost)]
+    events += [_of_slots(event, 1000) for event in deaths if getattr(event, "slots", True)]
     return replace(recorded, tables=tables, events=events)
+
+
+def _of_slots(event: FaultStarted | WorkerLost, by: int) -> Event:
+    """The same of other clients."""
+    if isinstance(event, WorkerLost):
+        return msgspec.structs.replace(event, slot=event.slot + by)
+    return msgspec.structs.replace(event, slots=tuple(slot + by for slot in event.slots))
 
 
 def _doubled(event: Event) -> Event:
@@ -247,16 +269,65 @@ def forget(recorded: Recorded, rng: Random) -> Recorded:
     return replace(recorded, tables=tables, events=events)
 
 
+def cut(recorded: Recorded, rng: Random) -> Recorded:
+    """The last lines of a journal are gone: of a process that was closed, and nothing killed."""
+    tables = _copy(recorded)
+    known = [row for row in tables["processes"] if row["end"] != End.CRASHED]
+    if not known:
+        return recorded
+    row = rng.choice(known)
+    own = [op for op in tables["ops"] if op["process"] == row["process"]]
+    own.sort(key=lambda op: op["invoke_ns"])
+    at = rng.randint(0, len(own))
+    row["end"], gone = End.CRASHED, {op["op"] for op in own[at:]}
+    if at < len(own) and rng.random() < 0.6:
+        gone.remove(own[at]["op"])
+        _leave_open(tables, own[at], rng)
+    for name, rows in tables.items():
+        tables[name] = [one for one in rows if one.get("op") not in gone]
+    order = sorted(tables["ops"], key=lambda op: (op["complete_ns"], op["invoke_ns"]))
+    numbers = {op["op"]: number for number, op in enumerate(order)}
+    for rows in tables.values():
+        for one in rows:
+            if "op" in one:
+                one["op"] = numbers[one["op"]]
+    tables["ops"].sort(key=lambda op: op["op"])
+    settle(tables)
+    return replace(recorded, tables=tables)
+
+
+def _leave_open(tables: dict[str, list[Row]], op: Row, rng: Random) -> None:
+    """Of an op the journal has the line of its invocation, and some of its polls."""
+    op |= {"complete_ns": OPEN, "outcome": Outcome.INFO}
+    until = rng.randint(op["invoke_ns"], op["invoke_ns"] + 2000 * MS)
+    mine = {"op_outcome": Outcome.INFO}
+    sent = {"outcome": Outcome.INFO, "offset": -1, "ack_ns": -1, "invoke_ns": op["invoke_ns"]}
+    for send in tables["sends"]:
+        if send["op"] == op["op"]:
+            send |= mine | ({} if 0 <= send["ack_ns"] < until else sent)
+    for name, ns in (("reads", "complete_ns"), ("commits", "complete_ns"), ("assignments", "ns")):
+        tables[name] = [one for one in tables[name] if one["op"] != op["op"] or one[ns] < until]
+    for read in tables["reads"]:
+        if read["op"] == op["op"]:
+            read |= mine
+    for commit in tables["commits"]:
+        if commit["op"] == op["op"] and commit["kind"] == CommitKind.TXN:
+            commit["outcome"] = Outcome.INFO
+    op["n_reads"] = sum(read["op"] == op["op"] for read in tables["reads"])
+
+
 CHANGES: dict[str, Callable[[Recorded, Random], Recorded]] = {
     "shift": shift, "rename": rename, "add-partition": add_partition, "split": split, "twice": twice,
-    "forget": forget,
+    "forget": forget, "cut": cut,
 }  # fmt: skip
 
 
 def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
     """What a change made the checker say that it must not. said: of the history as it was."""
     rng = Random(f"{name}/{recorded.seed}")
-    if name == "forget" and (recorded.portable or not recorded.quiet):
+    if name in ("forget", "cut") and (recorded.portable or not recorded.quiet):
+        return []
+    if name == "cut" and not _whole(recorded):
         return []
     other = answer(CHANGES[name](recorded, rng))
     found = [f"{name}: crashed: {one}" for one in other.crashed if one not in said.crashed]
@@ -264,6 +335,10 @@ def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
         if said.valid is True and other.valid is False:
             found.append(f"forget: a valid run is invalid: {dict(other.forbidden)}")
         return found
+    if name == "cut":
+        appeared = sorted(set(other.forbidden) - set(said.forbidden))
+        found += [f"cut: {name} appeared" for name in appeared]
+        return found + ["cut: the verdict is valid"] * (other.valid is True)
     before, after = set(said.findings), set(other.findings)
     if name == "twice":
         before, after = ({_collapsed(key) for key in some} for some in (before, after))
@@ -281,6 +356,12 @@ def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
     if not found and name == "twice" and said.valid is not other.valid and said.valid != other.valid:
         found.append(f"{name}: verdict {said.valid} became {other.valid}")
     return found
+
+
+def _whole(recorded: Recorded) -> bool:
+    """The run came to its end, and no event says that something is missing."""
+    phases = [event.phase for event in recorded.events if isinstance(event, PhaseStarted)]
+    return max(phases, default=Phase.SETUP) >= Phase.COLLECT and not any(map(incomplete, recorded.events))
 
 
 def _verdict(said: Said) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig
-from core.op import AssignmentKind, Outcome, Phase
+from core.op import AssignmentKind, End, Outcome, Phase
 from history.events import (
     BoundsListed,
     ClockJumped,
@@ -22,6 +22,7 @@ from history.events import (
     Recovered,
     RunStarted,
     TransactionsOpen,
+    WorkerLost,
     WrongCluster,
     incomplete,
 )
@@ -223,6 +224,39 @@ def _incident(rng: Random, ns: int) -> Event:
     return rng.choice(made)
 
 
+def _deaths(world: World) -> list[Event]:
+    """What killed the clients that crashed, as it is recorded."""
+    rng, found = world.rng, list[Event]()
+    for row in world.processes:
+        later = [one["start_ns"] for one in world.processes if one["slot"] == row["slot"]]
+        heir = min((ns for ns in later if ns > row["start_ns"]), default=-1)
+        if row["end"] != End.CRASHED or rng.random() < 0.03:
+            continue
+        begin = min(row["end_ns"], heir - 1) if heir >= 0 else row["end_ns"]
+        begin -= rng.choice((0, MS))
+        if heir < 0 and rng.random() < 0.3:
+            found.append(WorkerLost(ns=begin + 5 * MS, slot=row["slot"], why="x", status=-9))
+            continue
+        if rng.random() < 0.1:
+            name = "half-open:clients@leader"
+            found.append(FaultFailed(begin_ns=begin, ns=begin + MS, fault=80, name=name, why="x"))
+            continue
+        client = rng.random() < 0.8
+        found.append(
+            FaultStarted(
+                begin_ns=begin,
+                ns=begin + MS,
+                fault=60 + row["process"],
+                name="client:crash@random" if client else "half-open:clients@leader",
+                nodes=() if client else (rng.randint(1, 3),),
+                slots=(row["slot"],) if client else (),
+                text="x",
+                colour="x",
+            )
+        )
+    return found
+
+
 def _events(world: World, begin_final: int) -> list[Event]:
     rng, start = world.rng, 1000 * MS
     found: list[Event] = [
@@ -251,6 +285,7 @@ def _events(world: World, begin_final: int) -> list[Event]:
         found.append(PhaseStarted(ns=begin_final + 3 * MS, phase=Phase.COLLECT))
     if rng.random() < 0.15:
         found.append(_incident(rng, begin_final))
+    found += _deaths(world)
     if rng.random() < 0.03:
         found.append(Note(ns=begin_final + 3 * MS, text="the disk is full", incomplete=rng.random() < 0.7))
     if rng.random() < 0.02:

@@ -52,7 +52,7 @@ def test_a_record_whose_journal_may_lack_its_line_is_undecided(tmp_path: Path, w
 @pytest.mark.parametrize(
     ("events", "end", "writer"),
     [
-        ((LATEST, WHOLE), End.CRASHED, 1),  # all that was recorded was made durable
+        ((LATEST, WHOLE), End.REPLACED, 1),
         ((LATEST,), End.CLOSED, 1),  # its journal is whole
         ((LATEST,), End.REPLACED, 1),
         ((), End.CRASHED, 1),  # no phase is on record: not a run that broke off

@@ -13,7 +13,14 @@ from typing import Final
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
 from history.tables import FOREIGN_REASONS
 from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send
-from tests.histories.planted_groups import GROUP_DAMAGE, assign_twice, named, pick, tell_aborted_offset
+from tests.histories.planted_groups import (
+    GROUP_DAMAGE,
+    assign_twice,
+    cut_journal,
+    named,
+    pick,
+    tell_aborted_offset,
+)
 from tests.histories.random_groups import Mode
 from tests.histories.random_history import simulate
 
@@ -413,7 +420,7 @@ DAMAGE: Final = named(
 )
 """What can happen to any history."""
 
-LATER_DAMAGE: Final = named(read_under_way, assign_twice, tell_aborted_offset)
+LATER_DAMAGE: Final = named(read_under_way, assign_twice, tell_aborted_offset, cut_journal)
 """What is drawn last, so that a seed keeps what it had before these were added. For recorded histories."""
 
 RECORDED_DAMAGE: Final = (

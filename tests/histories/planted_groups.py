@@ -4,13 +4,24 @@ What brokers that forget commits or do not fence would leave, and copiers that d
 Not here: damage to single records and reads (`tests.histories.planted`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final, TypeVar
 
 from core.cluster import NodeEnd, OpenTransaction
 from core.op import AssignmentKind, CommitKind, End, Outcome, Phase, value_of
-from history.events import BoundsListed, Event, NodeEnded, PhaseStarted, Recovered, TransactionsOpen
+from history.events import (
+    BoundsListed,
+    Event,
+    FaultFailed,
+    FaultStarted,
+    Interrupted,
+    NodeEnded,
+    PhaseStarted,
+    Recovered,
+    TransactionsOpen,
+    WorkerLost,
+)
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send
 
 T = TypeVar("T")
@@ -51,7 +62,46 @@ def random_events(seed: int, built: Built) -> list[Event]:
         ends.append(NodeEnded(ns=len(ends), end=end))
     broke_off = rng.random() < 0.2
     phase = PhaseStarted(ns=3, phase=Phase.FAULTS if broke_off else Phase.COLLECT)
-    return [*ends, settled, listed, earlier, opened, phase]
+    return [*ends, settled, listed, earlier, opened, phase, *_deaths(seed, built)]
+
+
+def _deaths(seed: int, built: Built) -> Iterator[Event]:
+    """What accounts for crashed processes, or does not quite."""
+    rng = Random(f"deaths/{seed}")
+    late = 10**12
+    slots = sorted({process.slot for process in built.processes.values() if process.end == End.CRASHED})
+    for number, slot in enumerate(slots):
+        span = (0, late) if rng.random() < 0.8 else sorted((rng.randrange(late), rng.randrange(late)))
+        begin, ns = span
+        name = rng.choice(
+            ("client:crash@random",) * 8 + ("half-open:clients", "client:pause@random", "kill:one")
+        )
+        died: list[Event] = [
+            FaultStarted(
+                begin_ns=begin, ns=ns, fault=50 + number, name=name, slots=hit, nodes=(9,), text="", colour=""
+            )
+            for hit in ((slot,), (slot,), ())
+        ]
+        lost = WorkerLost(ns=late, slot=slot, why="x")
+        failed = FaultFailed(begin_ns=begin, ns=ns, fault=50 + number, name=name, why="x")
+        if rng.random() < 0.9:
+            yield rng.choice((*died, *died, lost, failed))
+    if rng.random() < 0.02:
+        yield Interrupted(ns=late)
+
+
+def cut_journal(rng: Random, built: Built) -> None:
+    """The last lines of a journal are gone, and nobody says why."""
+    for process in pick(rng, sorted({op.process for op in built.ops})):
+        own = sorted((op for op in built.ops if op.process == process), key=lambda op: op.invoke)
+        at = rng.randrange(len(own))
+        built.ops = [op for op in built.ops if op not in own[at + 1 :]]
+        built.processes.setdefault(process, Process()).end = End.CRASHED
+        if rng.random() < 0.7:
+            own[at].complete, own[at].outcome = None, Outcome.INFO
+            for mop in own[at].mops:
+                if isinstance(mop, Send):
+                    mop.offset, mop.outcome = -1, None
 
 
 def _copies(built: Built) -> list[tuple[Op, Send]]:

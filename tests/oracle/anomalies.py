@@ -19,8 +19,8 @@ from typing import Final
 import pyarrow as pa
 
 from core.config import RunConfig
-from core.op import AssignmentKind, CommitKind, End, Phase, process_of
-from history.events import Event, PhaseStarted
+from core.op import AssignmentKind, CommitKind, Phase, process_of
+from history.events import Event
 from tests.oracle.groups import (
     double_assignment,
     eos_duplicate,
@@ -114,20 +114,11 @@ def _too_early(history: History, read: Row, send: Row) -> bool:
     return bool(send["invoke_ns"] <= read["complete_ns"] < min(unasked, ended))
 
 
-def _may_be_gone(history: History, value: int) -> bool:
-    """The journal line that says that this value was sent may be gone with the machine."""
-    phases = [event.phase for event in history.events if isinstance(event, PhaseStarted)]
-    if not history.recorded or not phases or any(phase >= Phase.COLLECT for phase in phases):
-        return False
-    process = history.processes.get(process_of(value))
-    return process is None or process["end"] == End.CRASHED
-
-
 def phantom_read(history: History) -> Iterator[Key]:
     """Reads of what nobody of this run sent."""
     for p in history.partitions:
         for read in p.reads:
-            if read["value"] not in p.send_of and not _may_be_gone(history, read["value"]):
+            if read["value"] not in p.send_of and not history.cut(process_of(read["value"])):
                 yield "phantom-read", p.tp, read["offset"], read["value"]
         for row in p.foreign:
             if row["reason"] == 3:
@@ -441,7 +432,7 @@ def undecided(
     if silent_groups(history):
         found.add("group-skip")
     if any(
-        r["value"] not in p.send_of and _may_be_gone(history, r["value"])
+        r["value"] not in p.send_of and history.cut(process_of(r["value"]))
         for p in history.partitions
         for r in p.reads
     ):
@@ -449,6 +440,7 @@ def undecided(
     if any(p.committed(s) and p.undecided(s) for p in history.partitions for s in p.sends):
         found.add("lost-write")
     for _, hidden in torn_parts(history):
-        if not any(p.missing(s) for p, s in hidden) and any(p.undecided(s) for p, s in hidden):
+        doubtful = [p.undecided(s) or (p.missing(s) and not p.torn_off(s)) for p, s in hidden]
+        if not any(p.torn_off(s) for p, s in hidden) and any(doubtful):
             found.add("torn-txn")
     return found

@@ -78,6 +78,8 @@ def eos_duplicate(history: History) -> Iterator[Key]:
 def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
     """Inputs behind the committed position without a committed copy; whether one may exist."""
     for group in sorted(_copying(history)) if history.recorded else ():
+        if history.cut_group(group):
+            continue
         copies = [(p, copy) for p, copy in _copies(history) if _group(history, copy) == group]
         for source in history.partitions:
             for offset in _passed(history, source, group):
@@ -143,7 +145,8 @@ def _may_commit_unseen(history: History, process: Row, f: Row) -> bool:
         and op["invoke_ns"] < f["complete_ns"]
         for op in history.ops.values()
     )
-    return left or bool(process["auto_commit"] and process["end"] != End.CLOSED)
+    automatic = bool(process["auto_commit"] and process["end"] != End.CLOSED)
+    return left or automatic or history.cut(process["process"])
 
 
 def double_assignment(history: History) -> Iterator[Key]:
@@ -163,7 +166,7 @@ def group_duplicate(history: History) -> Iterator[Key]:
     """Assignments that began below what the group had committed before."""
     for a in history.assignments if history.recorded else ():
         group = _group(history, a)
-        if a["kind"] != AssignmentKind.ASSIGNED or group < 0:
+        if a["kind"] != AssignmentKind.ASSIGNED or group < 0 or history.cut_group(group):
             continue
         again = [
             read
@@ -199,7 +202,7 @@ def _given_again(history: History, group: int, a: Row, read: Row) -> bool:
 def group_skip(history: History) -> Iterator[Key]:
     """Records that a group went past without any member being given them."""
     for group in sorted(_groups(history)) if history.recorded else ():
-        for p in history.partitions:
+        for p in history.partitions if not history.cut_group(group) else ():
             given = {read["offset"] for read in p.reads if _group(history, read) == group}
             for offset in _passed(history, p, group):
                 if offset not in given:

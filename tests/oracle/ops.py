@@ -31,7 +31,7 @@ def torn_parts(history: History) -> Iterator[tuple[int, list[tuple[Partition, Ro
 def torn_txn(history: History) -> Iterator[Key]:
     """Transactions of which a part is there and a part is not."""
     for number, hidden in torn_parts(history):
-        if any(not p.recorded or p.missing(send) for p, send in hidden):
+        if any(not p.recorded or p.torn_off(send) for p, send in hidden):
             yield "torn-txn", -1, number
 
 
@@ -145,9 +145,9 @@ def offset_commit_regression(history: History) -> Iterator[Key]:
         same = [c for c in history.commits if (c["group"], c["tp"]) == (d["group"], d["tp"])]
         before = [c for c in same if stored(c) and commit_complete(history, c) < d["invoke_ns"]]
         if d["group"] >= 0 and (
-            _served_too_low(history, same, before, d)
+            (_served_too_low(history, same, before, d) and not history.cut_group(d["group"]))
             or (stored(d) and _went_back(history, before, d))
-            or (stored(d) and _undercut(history, same, before, d))
+            or (stored(d) and _undercut(history, same, before, d) and not history.cut_group(d["group"]))
         ):
             yield "offset-commit-regression", d["tp"], d["group"], d["op"], d["offset"]
 

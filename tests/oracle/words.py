@@ -13,8 +13,21 @@ from typing import Any
 import pyarrow as pa
 
 from core.config import RunConfig
-from core.op import Isolation, Outcome, Phase
-from history.events import BoundsListed, Event, HealFailed, Interrupted, Note, Recovered
+from core.op import End, Isolation, Outcome, Phase
+from history.events import (
+    BoundsListed,
+    Event,
+    FaultFailed,
+    FaultStarted,
+    HealFailed,
+    Interrupted,
+    Note,
+    PhaseStarted,
+    Recovered,
+    WorkerLost,
+    WrongCluster,
+)
+from history.tables import OPEN
 
 Row = dict[str, Any]
 """One row of a table, by column."""
@@ -157,6 +170,11 @@ class Partition:
         """No final read says whether the send is there."""
         return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
 
+    def torn_off(self, send: Row) -> bool:
+        """The send is missing, and its journal says all of its op that it ever said."""
+        left = self.history.ops[send["op"]]["complete_ns"] == OPEN and self.history.cut(send["process"])
+        return self.missing(send) and not left
+
 
 class History:
     """All rows of a history, and what is known of whole ops."""
@@ -191,6 +209,45 @@ class History:
             for send in partition.sends
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
+
+    def cut(self, process: int) -> bool:
+        """The last lines of the process may be missing."""
+        phases = [event.phase for event in self.events if isinstance(event, PhaseStarted)]
+        row = self.processes.get(process)
+        if not self.recorded or not phases:
+            return False
+        if row is None:
+            return max(phases) < Phase.COLLECT
+        return row["end"] == End.CRASHED and (max(phases) < Phase.COLLECT or not self._accounted(row))
+
+    def _accounted(self, row: Row) -> bool:
+        """An event says why the process ended without a last line."""
+        later = [
+            other["start_ns"]
+            for other in self.processes.values()
+            if other["slot"] == row["slot"] and other["start_ns"] > row["start_ns"]
+        ]
+        for event in self.events:
+            if isinstance(event, WorkerLost) and event.slot == row["slot"] and not later:
+                return True
+            if isinstance(event, Interrupted | WrongCluster) or (
+                (isinstance(event, Note) and event.incomplete)
+                or (isinstance(event, HealFailed) and event.fault == -1)
+            ):
+                return True
+            if not isinstance(event, FaultStarted | FaultFailed) or event.name.startswith("client:pause"):
+                continue
+            family = event.name.split(":")[0]
+            slots = event.slots if isinstance(event, FaultStarted) else ()
+            if family in ("client", "half-open") and (not slots or row["slot"] in slots):
+                gone = any(ns <= max(event.begin_ns, 0) for ns in later)
+                if row["start_ns"] <= event.ns and not gone:
+                    return True
+        return False
+
+    def cut_group(self, group: int) -> bool:
+        """One of the group's processes is cut."""
+        return any(row["group"] == group and self.cut(row["process"]) for row in self.processes.values())
 
     def settled(self) -> bool:
         """No event says that transactions had not the time, or nobody, to be ended."""
