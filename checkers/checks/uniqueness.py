@@ -72,6 +72,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         plain = np.where(p.known.retries[p.owner] != 0, _RETRIES, _ONCE)
         of_sends = np.where(p.known.idempotent[p.owner] == 1, _WITH, plain)
         codes = np.append(of_sends, _WITH)[row]
+        codes[row < 0] = _unsent(p, found[row < 0])
         hits = np.arange(len(found))
 
         def duplicate(at: int) -> Finding:
@@ -80,6 +81,19 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             return _duplicate(p, value, places, near[read == value], int(row[at]))
 
         result.report(DUPLICATE, hits, duplicate, codes, VARIANTS, excuses=_again(p, row))
+
+
+def _unsent(p: KernelView, values: Array) -> Array:
+    """Codes of values without a send: of a phantom, or of a process whose line may be missing."""
+    process = values >> 32  # `core.op.process_of`
+    codes = np.full(len(values), _WITH)
+    if p.known.broke_off:
+        codes[~np.isin(process, p.known.processes)] = _RETRIES
+    cut = np.flatnonzero(np.isin(process, p.known.cut))
+    at = p.known.positions(process[cut])
+    plain = np.where(p.known.retries[at] != 0, _RETRIES, _ONCE)
+    codes[cut] = np.where(p.known.idempotent[at] == 1, _WITH, plain)
+    return codes
 
 
 def _again(p: KernelView, row: Array) -> Array:

@@ -4,7 +4,7 @@ acknowledged     When a record there or above was first acknowledged by all in-s
 check            What a check is: a claim, the classes that contradict it, a kernel for one partition, a
                  join over all.
 components       Strongly connected components of ops, with real time or without.
-cut_journals     Processes of which the last lines may be missing.
+cut_journals     Processes whose last lines may be missing.
 dependencies     Dependencies of ops: the edges that partitions show, graphs of those that may lie on a
                  cycle, and short cycles in them.
 engines          The one place that decides where the work on a recorded run is done.

@@ -1,4 +1,4 @@
-"""Processes of which the last lines may be missing (docs/checks.md, section 1, "Cut").
+"""Processes whose last lines may be missing (docs/checks.md, section 1, "Cut").
 
 A journal ends with the line that its client was closed. Where it does not, a client was killed, which is on
 record, or lines are gone: with the machine, or from the folder.

@@ -115,7 +115,7 @@ class KernelInput:
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
     ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.
-    cut, cut_groups, cut_ops: processes of which the last lines may be missing, the groups that have such a
+    cut, cut_groups, cut_ops: processes whose last lines may be missing, the groups that have such a
     process, and the ops that one of them left open; numbers, all sorted. broke_off: so did the recording, and
     a process may have no row at all.
     cap: findings kept of one class and variant.

@@ -58,7 +58,7 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     if why := await env.until(missing, CAUGHT_S):
         raise NoEffect(f"{hit.text}: {why}")
     text = f"{hit.text}: client {hit.slots[0]}, started again, waits; established ones live"
-    return replace(hit, slots=(), text=text)
+    return replace(hit, text=text)
 
 
 HALF_OPEN = Nemesis(

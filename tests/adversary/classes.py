@@ -94,12 +94,17 @@ def duplicate(f: Facts) -> Found:
                 send = f.send_of.get((tp, value))
                 if send is None:
                     f.spans[key].append(Span(0, EVER, (tp,)))
-                    yield key, {"1"}
+                    yield key, {"1" if f.unexplained(value) else _repeats(f.processes.get(value >> 32))}
                     continue
-                settings = f.processes[send["process"]]
                 f.spans[key].append(Span(send["invoke_ns"], _acked(send), (tp,)))
-                plain = "retries" if settings["retries"] else "0"
-                yield key, {"1" if settings["idempotent"] else plain}
+                yield key, {_repeats(f.processes[send["process"]])}
+
+
+def _repeats(settings: Row | None) -> str:
+    """Whether a process of these settings may write a record again; None = of any."""
+    if settings is not None and settings["idempotent"]:
+        return "1"
+    return "retries" if settings is None or settings["retries"] else "0"
 
 
 def torn_parts(f: Facts) -> Iterator[tuple[int, list[Row]]]:

@@ -160,6 +160,19 @@ def test_many_journals_are_one_line(tmp_path: Path) -> None:
     assert "the journal of 7 processes (1, 20, 21, 22, …) end without a last line" in one.text
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_copy_of_a_record_whose_line_is_gone_is_judged_by_the_settings_of_its_process(
+    tmp_path: Path, idempotent: bool
+) -> None:
+    built = written(phantom=1)
+    built.processes[1].idempotent = idempotent
+    for op, bound in zip(built.ops[2:], built.bounds, strict=True):
+        op.mops.append(Read(tp=0, offset=3, value=value_of(1, 9)))
+        bound.end = bound.read_to = 4
+    found = judged(tmp_path / "run", built).anomalies
+    assert {name: one.disallowed for name, one in found.items()} == {"duplicate": int(idempotent)}
+
+
 # What rests on lines that may be missing ---------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ Not here: the findings themselves, what is allowed (`checkers.catalogue`).
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from core.op import AssignmentKind, End, Phase
+from core.op import AssignmentKind, End, Phase, process_of
 from history.tables import OPEN
 from tests.oracle.ops import NEVER, commit_complete, stored
 from tests.oracle.windows import excuses, hole, inversion, read_before
@@ -50,9 +50,15 @@ def _lost(p: Partition, key: Key) -> Variants:
 
 def _idempotent(p: Partition, key: Key) -> Variants:
     send = p.send_of.get(int(key[2]))
-    if send is None or _process(p, send)["idempotent"]:
+    number = process_of(int(key[2]))
+    if send is None and not p.history.cut(number):
         return {"1"}
-    return {"retries" if _process(p, send)["retries"] != 0 else "0"}
+    process = _process(p, send) if send else p.history.processes.get(number)
+    if process is None:
+        return {"retries"}
+    if process["idempotent"]:
+        return {"1"}
+    return {"retries" if process["retries"] != 0 else "0"}
 
 
 def _level(p: Partition, key: Key) -> Variants:
