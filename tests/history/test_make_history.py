@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.check_scale import INFORMATIONAL
+from benchmarks.duckdb_checks import by_checker, by_duckdb
 from benchmarks.make_history import write
 from benchmarks.synthetic import PLANTED, TPS, Synthetic
 from checkers.api import check_history
@@ -42,6 +43,12 @@ def test_exactly_what_is_planted_is_found(sealed: History) -> None:
     expected = json.loads((sealed.run.folder / "expected.json").read_text())
     assert {name: found[name] for name in sorted(found) if name not in INFORMATIONAL} == expected
     assert [doubt for doubt in tally.doubts if doubt.check in ("durability", "atomicity")] == []
+
+
+def test_ten_checks_in_sql_count_what_the_checker_counts(sealed: History) -> None:
+    found, wanted = by_checker(sealed.run), by_duckdb(sealed.run)
+    assert wanted["lost-write"], "there is something to compare"
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def test_the_tables_fit_together(sealed: History, parts: int) -> None:
