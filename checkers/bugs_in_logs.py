@@ -41,9 +41,8 @@ def _ids(run: LabelledRun, finding: LogFinding) -> set[str]:
 
 def _ops(run: LabelledRun, finding: LogFinding) -> Iterator[OpRecord]:
     """The transaction of clients that a finding is about: the one that was under way then."""
-    if finding.ms >= 0:
-        ops = (run.at_ms(name, finding.ms) for name in _ids(run, finding))
-        yield from (op for op in ops if op is not None)
+    ops = (run.at_ms(name, finding.ms) for name in _ids(run, finding))
+    return (op for op in ops if op is not None)
 
 
 def _logged(run: LabelledRun, finding: LogFinding) -> list[Transaction]:

@@ -209,20 +209,21 @@ def shortest(graph: Graph, members: Array, steps: Sequence[Edge], kinds: tuple[s
     best: list[Edge] = []
     for start in [step for step in steps if step.kind == kinds[0]][:SEARCH]:
         path = _path(graph, onward, timed, start.b, start.a)
-        if path is not None and (not best or len(path) + 1 < len(best)):
+        if not best or len(path) + 1 < len(best):
             best = [start, *path]
     return best
 
 
 def _path(
     graph: Graph, onward: Mapping[int, list[Edge]], timed: Array, source: int, target: int
-) -> list[Edge] | None:
-    """A shortest path by breadth-first search; real time leads from an op to all later ones."""
+) -> list[Edge]:
+    """A shortest path within a component, where there always is one, by breadth-first search; real time leads
+    from an op to all later ones."""
     clock = graph.clock
     waiting = timed[np.argsort(clock["invoke_ns"][timed], kind="stable")].tolist()
     came: dict[int, Edge | None] = {source: None}
     queue = deque([source])
-    while queue and target not in came:
+    while target not in came:
         op = queue.popleft()
         for step in onward.get(op, ()):
             if step.b not in came:
@@ -235,8 +236,6 @@ def _path(
                 if later not in came:
                     came[later] = Edge(kind="rt", a=op, b=later)
                     queue.append(later)
-    if target not in came:
-        return None
     path: list[Edge] = []
     at: Edge | None = came[target]
     while at is not None:

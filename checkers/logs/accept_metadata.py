@@ -201,8 +201,6 @@ def _in_order(one: _Log, judgement: Judgement) -> None:
 def _agree(one: _Log, other: _Log, judgement: Judgement) -> int:
     """The first offset from which on the two have no record in common."""
     mine, theirs = ({row.offset: row for row in log.rows} for log in (one, other))
-    if not mine or not theirs:
-        return 0
     common = [at for at, row in mine.items() if at in theirs and theirs[at].leader_epoch == row.leader_epoch]
     if not common:
         return 0

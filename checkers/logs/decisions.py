@@ -205,7 +205,10 @@ class _Decisions:
                 f"{marker.text} is by coordinator epoch {marker.coordinator_epoch}, its decision is"
                 f" {one.decisions[-1].text}, the newest leader epoch there is {last}"
             )
-            self._refuse(COORDINATOR_EPOCH, marker.tp, marker.offset, one, text, ms=marker.ms)
+            producer = (one.producer_id, one.epoch)
+            self._refuse(
+                COORDINATOR_EPOCH, marker.tp, marker.offset, one, text, ms=marker.ms, producer=producer
+            )
         return number
 
     def _undecided(self, marker: Marker, every: Sequence[Transaction]) -> None:
@@ -224,7 +227,10 @@ class _Decisions:
         if doubt := self.logs.doubt(log):
             self.judgement.doubt(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
-            self._refuse(DECIDED, marker.tp, marker.offset, owner, text, state, ms=marker.ms, marker=marker)
+            producer = (marker.producer_id, marker.epoch)
+            self._refuse(
+                DECIDED, marker.tp, marker.offset, owner, text, state, ms=marker.ms, producer=producer
+            )
 
     def _ended(self, one: Transaction, number: int, tp: TopicPartition) -> Ended:
         ends = self.ends[one.producer_id, number]
@@ -298,9 +304,7 @@ class _Decisions:
         else:
             finding_of = owner or (every[-1] if every else None)
             ms = int(batches["base_timestamp"][at])
-            self._refuse(
-                NAMED, tp, offset, finding_of, text, state, ms=ms, epoch=epoch, producer_id=producer_id
-            )
+            self._refuse(NAMED, tp, offset, finding_of, text, state, ms=ms, producer=(producer_id, epoch))
 
     # ---- whole transactions
 
@@ -379,7 +383,8 @@ class _Decisions:
             self.judgement.doubt(rule, tp, f"{text}; {doubt}")
         else:
             decided = "; ".join(each.text for each in one.decisions)
-            self._refuse(rule, tp, offset, one, text, decided, ms=one.began_ms)
+            producer = (one.producer_id, one.epoch)
+            self._refuse(rule, tp, offset, one, text, decided, ms=one.began_ms, producer=producer)
 
     def _refuse(
         self,
@@ -391,14 +396,9 @@ class _Decisions:
         before: str = "",
         *,
         ms: int,
-        marker: Marker | None = None,
-        producer_id: int = -1,
-        epoch: int = -1,
+        producer: tuple[int, int],
     ) -> None:
-        if marker is not None:
-            producer_id, epoch = marker.producer_id, marker.epoch
-        elif one is not None and producer_id < 0:
-            producer_id, epoch = one.producer_id, one.epoch
+        """producer: id and epoch."""
         log = self.replicas[tp]
         self.judgement.refuse(
             LogFinding(
@@ -409,8 +409,8 @@ class _Decisions:
                 nodes=(log.node,),
                 sentence=f"{tp}: {text}.",
                 before=before,
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                producer_id=producer[0],
+                producer_epoch=producer[1],
                 transactional_id=one.transactional_id if one else "",
                 ms=ms,
             )

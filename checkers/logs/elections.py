@@ -218,9 +218,7 @@ def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], list
 
 
 def _after(row: Row, before: PartitionState | None, tp: TopicPartition) -> PartitionState | None:
-    """What a record makes of the partition's state, None = nothing."""
+    """What a PartitionRecord or PartitionChangeRecord makes of the partition's state, None = nothing."""
     if row.name == "PartitionRecord":
         return state(row)
-    if row.name != "PartitionChangeRecord" or before is None:
-        return None
-    return change(row, (tp.topic, tp.partition)).after(before)
+    return None if before is None else change(row, (tp.topic, tp.partition)).after(before)
