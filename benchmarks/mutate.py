@@ -93,7 +93,7 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("checkers/verdict.py", (VERDICT, (ADVERSARY,), (f"{CHECKED}/test_verdict_truncation.py", *LABELS))),
     ("checkers/judged_logs.py", ((f"{CHECKED}/test_judged_logs.py",), VERDICT)),
     ("checkers/incidents.py", (VERDICT, (ADVERSARY,))),
-    ("checkers/subjects.py", (VERDICT, (ADVERSARY,))),
+    ("checkers/subjects.py", (("near", *VERDICT), (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
     ("checkers/mixed_clusters.py", (VERDICT, (ADVERSARY,))),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),

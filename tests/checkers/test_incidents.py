@@ -177,6 +177,17 @@ def test_a_role_without_any_client_was_not_under_load(
     assert len(some.incidents) == bool(slots[1:])
 
 
+@pytest.mark.parametrize("reached", range(len(PHASES) + 1))
+def test_of_a_run_that_broke_off_nobody_knows_how_long_a_role_was_needed(reached: int) -> None:
+    config = run_config({"seed": 7, **SETTINGS})
+    phases = [*PHASES, QUIESCED]
+    for events in ([*phases[:reached]], [*phases[:reached], *phases[reached + 1 :]]):
+        found = incidents([*events, *lost(range(5), 15.0)], config)
+        deserted = {one.ns for one in found if "all clients of a role" in one.text}
+        needed = {event.phase for event in events} >= {Phase.FAULTS, Phase.HEAL, Phase.QUIESCE}
+        assert deserted == ({15 * S} if needed else set())
+
+
 def test_many_incidents_are_counted(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", *(ev.NodeEnded(ns=n * S, end=KILLED) for n in range(10, 20)))
     assert len(verdict.incidents) == 10

@@ -70,6 +70,11 @@ def progress(sent: Sequence[Sent], outcome: Outcome = Outcome.INFO) -> ServedTim
     return found
 
 
+def test_a_history_without_one_clock_has_no_times_of_service() -> None:
+    tally = pipeline.check_tables(history(steady(0, 0, 1)).tables(), {NAME: CHECK}, recorded=False)
+    assert tally.parts_of(NAME, ServedTimes) == []
+
+
 def test_a_load_that_is_always_served_has_no_stall(tmp_path: Path) -> None:
     served = told(tmp_path / "run", [*steady(0, 0, 30), *steady(1, 0, 30)], *fault(0, 12, 14))
     assert (served.stalls, served.available) == ([], 1.0)

@@ -79,9 +79,36 @@ def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     }
     assert {c.status for name, c in verdict.checks.items() if name not in idle} == {"valid"}
     assert verdict.recovery_s == 2.5
-    assert verdict.stats["records acknowledged"] == 4
-    assert verdict.stats["records read"] == 8
     assert "no forbidden anomaly" in verdict.summary
+
+
+def test_the_numbers_of_a_run(tmp_path: Path) -> None:
+    built = history()
+    for at, outcome in ((3, Outcome.FAIL), (4, Outcome.INFO), (5, Outcome.INFO)):
+        complete = None if at == 5 else at * S + 1
+        op = Op(process=1, f="send", invoke=at * S, complete=complete, outcome=outcome)
+        op.mops = [Send(tp=0, value=value_of(1, at))]
+        built.ops.append(op)
+    fault = FaultStarted(
+        begin_ns=7 * S, ns=7 * S, fault=1, name="kill:one", nodes=(4,), text="x", colour="red"
+    )
+    failed = FaultFailed(ns=8 * S, fault=2, name="kill:one", why="…")
+    stats = judged(tmp_path / "run", built.tables(), None, STARTED, fault, failed, RECOVERED).stats
+    assert stats.pop("seconds to check") > 0
+    assert stats == {
+        "ops": 6,
+        "ok": 3,
+        "fail": 1,
+        "info": 2,
+        "records sent": 7,
+        "records acknowledged": 4,
+        "records read": 8,
+        "partitions": 1,
+        "faults": 1,
+        "faults that hit nothing": 1,
+        "faults that were not made": 1,
+        "seconds recorded": 9,
+    }
 
 
 def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Path) -> None:

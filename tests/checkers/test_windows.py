@@ -274,7 +274,10 @@ def test_the_number_of_records_that_are_flushed_together(settings: dict[str, Any
     ("settings", "may"),
     [
         ({}, False),
+        ({"topic_settings": {"retention.ms": "0"}}, True),
         ({"topic_settings": {"retention.ms": "60000"}}, True),
+        ({"topic_settings": {"retention.ms": "172799999"}}, True),
+        ({"topic_settings": {"retention.ms": "172800000"}}, False),  # two days
         ({"topic_settings": {"retention.ms": "604800000"}}, False),
         ({"topic_settings": {"retention.ms": "-1"}}, False),
         ({"topic_settings": {"retention.bytes": "0"}}, True),

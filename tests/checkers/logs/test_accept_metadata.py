@@ -64,6 +64,16 @@ def test_evidence_without_a_metadata_log_asks_nothing(golden: dict[str, pa.Table
     assert judged(golden, lambda _: []) == Judgement()
 
 
+def test_a_log_that_shares_no_record_with_another_is_judged_from_its_beginning(
+    golden: dict[str, pa.Table],
+) -> None:
+    def older(rows: Rows) -> Rows:
+        unknown = next(row for row in rows if row["name"] == "PartitionRecord")
+        return [{**row, "leader_epoch": 0} for row in ({**unknown, "offset": 0}, *rows)]
+
+    assert ("topics-known", 0) in places(judged(golden, second(older)))
+
+
 def test_what_an_older_log_lacks_is_nothing_to_refuse(golden: dict[str, pa.Table]) -> None:
     assert places(judged(golden, second(lambda rows: [row for row in rows if row["offset"] < 130]))) == []
 
@@ -105,6 +115,21 @@ TAMPERED: list[tuple[Callable[[Rows], Rows], list[tuple[str, int]]]] = [
 def test_a_changed_record_is_found(golden: dict[str, pa.Table], number: int) -> None:
     change, found = TAMPERED[number]
     assert places(judged(golden, change))[: len(found)] == found
+
+
+@pytest.mark.parametrize("begins", [0, 1])
+def test_two_logs_have_to_agree_from_where_both_begin(golden: dict[str, pa.Table], begins: int) -> None:
+    """The other log begins `begins` records later; they differ in the first record."""
+    rows = golden["metadata"].to_pylist()
+    first, other = rows[0]["offset"], Judgement()
+
+    def changes(rows: Rows) -> Rows:
+        return changed(first, name="NoOpRecord")(rows)[begins:]
+
+    for nodes in (second(changes), lambda rows: [*({**row, "node": 1} for row in rows), *changes(rows)]):
+        other = judged(golden, nodes)
+        found = [place for place in places(other) if place[0] == "metadata-logs-agree"]
+        assert found == ([] if begins else [("metadata-logs-agree", first)])
 
 
 def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:

@@ -178,6 +178,15 @@ def test_an_epoch_that_the_log_does_not_have(tmp_path: Path) -> None:
     assert found(logs(), clients(tmp_path, (COMMITS_S, OK), epoch=3)) == [("identities-logged", "txn-0")]
 
 
+def test_a_finding_about_an_id_with_one_record_is_in_its_partition(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.coordinator("Empty", BEGAN_MS)
+    cluster.made["transaction_log"][-1]["transactional_id"] = "txn-0"
+    history = clients(tmp_path, (COMMITS_S, FAIL), epoch=3)
+    (finding,) = judged(cluster, history).findings
+    assert (finding.rule, finding.tp, finding.nodes) == ("identities-logged", LOG, (1,))
+
+
 def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
     history = clients(tmp_path, (ABORTS_S, FAIL), fenced=True)
     assert found(led_to_the_end(), history) == [("fencing-logged", "txn-0")]

@@ -143,7 +143,10 @@ def test_markers_of_both_results_in_the_one_partition_of_a_transaction() -> None
     cluster.coordinator("PrepareCommit", 303, P0, start_ms=300)
     cluster.marker(P0, 304, "COMMIT")
     cluster.coordinator("CompleteCommit", 305, start_ms=300)
-    assert ("decisions-agree", P0, wrong) in places(cluster.judged())
+    found = cluster.judged()
+    (finding,) = (one for one in found.findings if one.rule == "decisions-agree")
+    assert (finding.tp, finding.offset) == (P0, wrong)
+    assert "it had no marker of its own there: a later one ended its records" in finding.sentence
 
 
 def test_the_same_result_as_an_older_decision_is_no_excuse_for_a_marker_that_ends_records() -> None:
@@ -190,6 +193,40 @@ def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:
     assert (finding.rule, finding.tp, finding.offset) == ("partitions-marked", P1, first)
     assert "the partition had no leader (KAFKA-20734)" in finding.sentence
     cluster.marker(P1, 203, "COMMIT")
+    assert not cluster.judged().findings
+
+
+def removed_from_the_beginning(cluster: Cluster) -> None:
+    cluster.made["partitions"][2]["start"] = 1
+
+
+def compacted(cluster: Cluster) -> None:
+    """The cleaner has been at work there."""
+    cluster.made["ends"] = [at(P1, 1, take=1, file="cleaner", value=1)]
+
+
+def deleted(cluster: Cluster) -> None:
+    row = {"take": 1, "node": 1, "snapshot": -1, "offset": len(cluster.made["metadata"])}
+    cluster.made["metadata"].append(row | {"name": "RemoveTopicRecord", "topic_id": "q"})
+
+
+def created_again(cluster: Cluster) -> None:
+    deleted(cluster)
+    row = {"take": 1, "node": 1, "snapshot": -1, "offset": len(cluster.made["metadata"])}
+    cluster.made["metadata"].append(row | {"name": "TopicRecord", "topic": "q", "topic_id": "other"})
+
+
+@pytest.mark.parametrize("gone", [removed_from_the_beginning, compacted, deleted, created_again])
+def test_where_a_partition_may_rightly_lack_a_marker_nobody_asks_for_it(
+    gone: Callable[[Cluster], None],
+) -> None:
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
+    cluster.coordinator("PrepareCommit", 302, P0, P1, start_ms=300)
+    cluster.marker(P0, 303, "COMMIT")
+    cluster.coordinator("CompleteCommit", 304, start_ms=300)
+    assert places(cluster.judged()) == [("partitions-marked", P1, -1)]
+    gone(cluster)
     assert not cluster.judged().findings
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from checkers.logs.judgement import Judgement, LogRule
+from checkers.logs.judgement import NOWHERE, Judgement, LogRule
 from checkers.logs.messages import ENDED, IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, RULES, judge
 from checkers.logs.transactions import TOPIC
 from core.config import run_config
@@ -105,6 +105,7 @@ def test_a_decision_that_a_follower_never_fetched(case: Case) -> None:
     assert rules(found) == {MARKERS_COMMITTED.name, ENDED.name}
     one = found.findings[0]
     assert one.tp.topic == TOPIC
+    assert {node for each in found.findings for node in each.nodes} <= {1, 3}  # the coordinators that acted
     assert one.transactional_id
     assert "node 2, in sync, had not asked it for what follows, and never did" in one.sentence
 
@@ -113,6 +114,7 @@ def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: C
     found = case.judged(lambda tables: without_fetches(tables, "transactions", 2))
     assert rules(found) == {REPLICATED.name}
     assert found.findings[0].offset >= 0
+    assert {node for each in found.findings for node in each.nodes} <= {1, 3}  # the leaders that answered
 
 
 def up_to(tables: Tables, node: int, topic: str, partition: int, offset: int) -> None:
@@ -241,6 +243,24 @@ def test_a_marker_that_nobody_decided(case: Case) -> None:
     assert found.counts[MARKERS_LOGGED.name] == 1
 
 
+def test_a_marker_may_be_of_any_decision_like_it(case: Case) -> None:
+    """A dead node had each decision at another offset, too, which no follower ever fetched."""
+
+    def change(tables: Tables) -> None:
+        rows = tables["transaction_log"].to_pylist()
+        decided = [row for row in rows if (row["state"] or "").startswith("Prepare")]
+        lost = [
+            row | {"take": 99, "offset": row["offset"] + 10**6, "timestamp": row["timestamp"] - 1}
+            for row in decided
+        ]
+        rows = sorted([*rows, *lost], key=lambda row: row["partition"])
+        tables["transaction_log"] = pa.Table.from_pylist(rows, schema("transaction_log"))
+
+    found = case.judged(change)
+    assert found.asked[MARKERS_COMMITTED.name]
+    assert not found.findings
+
+
 @pytest.mark.parametrize("how", ["twice", "unasked"])
 def test_an_answer_that_was_not_due(case: Case, how: str) -> None:
     def change(tables: Tables) -> None:
@@ -266,7 +286,9 @@ def test_answers_in_another_order(case: Case) -> None:
 
     found = case.judged(change)
     assert rules(found) == {IN_TURN.name}
-    assert "9000000 was due" in found.findings[0].sentence
+    (finding,) = found.findings
+    assert "9000000 was due" in finding.sentence
+    assert (finding.tp, finding.offset, finding.take) == (NOWHERE, -1, -1)
 
 
 def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:

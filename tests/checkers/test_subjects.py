@@ -1,0 +1,70 @@
+"""What a run has to hold, at the least, for a check to be asked; and what does not suffice."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from checkers.checks import CHECKS
+from checkers.engine.check import Tally
+from checkers.subjects import SUBJECTS, Held
+from core.op import Isolation, Outcome, Phase
+from history.reader import load
+from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send
+from tests.histories.folders import write_run
+
+SEND = Send(tp=0, value=0, outcome=Outcome.INFO)
+ACKNOWLEDGED = Send(tp=0, value=0, offset=0)
+READ = Read(tp=0, offset=0, value=0)
+COMMIT = Commit(tp=0, offset=0)
+MEMBER, COPIER = Process(group=0, acks=-2), Process(group=0)
+PLAIN, READER = Process(), Process(acks=-2)
+OTHERS = {7: READER, 8: PLAIN}
+
+
+def did(*mops: Mop, process: int = 1, txn: bool = False, phase: Phase = Phase.FAULTS) -> Op:
+    """An op of a process that has a settled end."""
+    return Op(
+        process=process, f="send", invoke=process, complete=process + 1, txn=txn, phase=phase, mops=[*mops]
+    )
+
+
+def made(ops: Iterable[Op] = (), processes: Mapping[int, Process] | None = None) -> Built:
+    return Built(tps=["x"], ops=[*ops], processes={**OTHERS, **(processes or {})})
+
+
+LEAST: Mapping[str, tuple[Built, Built]] = {
+    "sends": (made([did(SEND)]), made([did(COMMIT)])),
+    "reads": (made([did(READ, phase=Phase.FINAL)]), made([did(SEND)])),
+    "acknowledgements": (made([did(ACKNOWLEDGED)]), made([did(SEND)])),
+    "polls": (made([did(READ)]), made([did(READ, phase=Phase.FINAL), did(SEND)])),
+    "transactions": (made([did(SEND, txn=True), did(process=2, txn=True)]), made([did(SEND), did(txn=True)])),
+    "offsets": (made([did(COMMIT)], {1: MEMBER}), made([did(READ)], {1: MEMBER})),
+    "groups": (
+        made([did(READ), did(process=2)], {1: MEMBER}),
+        made([did(READ, phase=Phase.FINAL), did(READ, process=2), did(COMMIT)], {1: MEMBER}),
+    ),
+    "copies": (made([], {1: COPIER}), made([], {1: MEMBER, 2: Process(group=0, isolation=Isolation(-1))})),
+    "successors": (
+        made([], {1: Process(txn_id=3), 2: Process(txn_id=3)}),
+        made([], {n: Process(txn_id=n) for n in range(1, 4)}),
+    ),
+}
+"""Subject -> a history that holds it and hardly more, and one that all but holds it."""
+
+
+def held(folder: Path, built: Built) -> set[str]:
+    acknowledged = sum(send.offset >= 0 for _, send in built.sends())
+    what = Held(load(write_run(folder, built.tables())), Tally(acknowledged=acknowledged))
+    return {name for name, (_, has) in SUBJECTS.items() if has(what)}
+
+
+def test_each_subject_is_of_some_check() -> None:
+    assert {check.subject for check in CHECKS.values()} - {""} == {*SUBJECTS} == {*LEAST}
+
+
+@pytest.mark.parametrize("subject", LEAST)
+def test_what_suffices_and_what_does_not(tmp_path: Path, subject: str) -> None:
+    least, less = LEAST[subject]
+    assert subject in held(tmp_path / "least", least)
+    assert subject not in held(tmp_path / "less", less)
