@@ -16,8 +16,7 @@ classes              Anomaly classes that only logs show, and where Kafka permit
                      their findings.
 cluster_era          Which behaviours of Kafka a cluster had, by what it has finalized
                      in its metadata log.
-coordinator_log      The transaction coordinators' log of a run, as far as it is
-                     committed at the end.
+coordinator_log      The transaction coordinators' log of a run, read once.
 decisions            Ring 3, transactions: the coordinators' log decides and the
                      markers of partitions obey.
 elections            What the metadata log of KRaft says of one partition: its

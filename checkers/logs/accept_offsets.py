@@ -16,13 +16,11 @@ import pyarrow.compute as pc
 from checkers.logs.elections import partition_count
 from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.replicas import Replica, last_take, newest, replicas
+from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting import offsets_log as log
 from model.protocol.messages import Partition
-
-TOPIC: Final = "__consumer_offsets"
-
 
 RULES: Final = (
     accepting(
@@ -78,7 +76,7 @@ class _Row(NamedTuple):
 def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     """The rules of this module, for a partition of `__consumer_offsets`; nothing for other partitions."""
     judgement = Judgement()
-    if tp.topic != TOPIC:
+    if tp.topic != GROUP_TOPIC:
         return judgement
     copies = replicas(evidence, tp)
     one = newest(last_take(copies) or copies)
@@ -90,7 +88,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     whole = _whole(one)
     if not whole and mine:
         judgement.doubt("members-known", tp, "compaction has taken records away")
-    acceptor = log.OffsetsLog(whole=whole, number=tp.partition, count=partition_count(evidence, TOPIC))
+    acceptor = log.OffsetsLog(whole=whole, number=tp.partition, count=partition_count(evidence, GROUP_TOPIC))
     if not acceptor.count:
         judgement.doubt("group-place", tp, "the evidence does not say how many partitions the log has")
     for offset, group in _groups(evidence, tp, one):

@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from checkers.logs.coordinator_log import Row
 from checkers.logs.decisions import LOST_DECISION
 from checkers.logs.elections import elections
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.lineage import CLOCK_MS
-from checkers.logs.transactions import Row, Transaction, TransactionLogs, transaction_logs
+from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
 from history.reader import History, Identity, OpRecord, Process

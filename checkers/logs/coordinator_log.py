@@ -1,20 +1,23 @@
-"""The transaction coordinators' log of a run, as far as it is committed at the end.
+"""The transaction coordinators' log of a run (`__transaction_state`), read once.
 
-It is the copy that the rules about logs judge (`elections.survivor`): a finding and its label rest on the log
-of the same node.
+Of each partition one copy counts (`elections.survivor`): findings and their labels rest on the log of the
+same node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
 
-from checkers.logs.elections import elections, survivor
+from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import Replica, last_take, replicas
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import END, Evidence
+
+Row = Mapping[str, Any]
 
 
 class TransactionRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,57 +43,77 @@ class TransactionRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int = -1
 
 
-class CoordinatorLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The log, as far as it is known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLog:
+    """A partition of the log, as the copy has it that counts.
 
-    records: by partition and offset. whole: partitions without a gap, up to the high watermark. missing: what
-    is not known, and why; "" = nothing.
+    log: that copy. lineage: of its leaders. committed: offset up to which it is committed at least. rows: its
+    records as rows of `TRANSACTION_LOG`, in order. others: those of all other copies.
     """
 
+    log: Replica
+    lineage: Elections
+    committed: int
+    rows: Sequence[Row]
+    others: Sequence[Row]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorLog:
+    """The log, as far as it is known.
+
+    kept: its partitions, None = no node had one at the end. records: what is committed of them, by partition
+    and offset. whole: partitions without a gap in these. missing: what is not known, and why; "" = nothing.
+    """
+
+    kept: Mapping[TopicPartition, KeptLog | None] = field(default_factory=dict)
     records: tuple[TransactionRecord, ...] = ()
     whole: frozenset[int] = frozenset()
     missing: str = ""
 
 
 def coordinator_log(evidence: Evidence) -> CoordinatorLog:
-    """What coordinators wrote down, of each partition as the log has it that a clean leader has at the end,
-    as far as it is committed.
-
-    That is up to the end of the shortest replica: what all replicas have is below the high watermark, or
-    will be. Or up to the high watermark that the leader noted, where that is more (a replica was behind).
-    """
-    if END not in evidence.table("takes")["why"].to_pylist():
-        return CoordinatorLog(missing="what the nodes had on disk at the end was not taken")
+    """What coordinators wrote down, of each partition as a clean leader has it at the end."""
+    kept = {tp: _kept(evidence, tp) for tp in evidence.partitions() if tp.topic == TRANSACTION_TOPIC}
     records: list[TransactionRecord] = []
     whole, missing = set(), []
-    for tp in evidence.partitions():
-        if tp.topic != TRANSACTION_TOPIC:
-            continue
-        logs = replicas(evidence, tp)
-        log = survivor(logs, elections(evidence, tp))
-        if log is None:
+    for tp, one in kept.items():
+        if one is None:
             missing.append(f"no node had {tp} at the end")
             continue
-        committed = max(min(one.end for one in last_take(logs)), log.high_watermark, 0)
-        found = _records(evidence, tp, log, committed)
+        found = [_record(row) for row in one.rows if row["offset"] < one.committed and row["opaque"] is None]
         records += found
-        if len({one.offset for one in found}) == committed:
+        if len({record.offset for record in found}) == one.committed:
             whole.add(tp.partition)
         else:
-            missing.append(f"{tp} of node {log.node} lacks records below {committed}")
-    return CoordinatorLog(records=tuple(records), whole=frozenset(whole), missing="; ".join(missing))
+            missing.append(f"{tp} of node {one.log.node} lacks records below {one.committed}")
+    if END not in evidence.table("takes")["why"].to_pylist():
+        missing = ["what the nodes had on disk at the end was not taken"]
+    return CoordinatorLog(
+        kept=kept, records=tuple(records), whole=frozenset(whole), missing="; ".join(missing)
+    )
 
 
-def _records(
-    evidence: Evidence, tp: TopicPartition, log: Replica, committed: int
-) -> Sequence[TransactionRecord]:
+def _kept(evidence: Evidence, tp: TopicPartition) -> KeptLog | None:
+    """Committed is what is below the end of the shortest replica: what all replicas have is below the high
+    watermark, or will be. Or up to the high watermark that the leader noted, where that is more (a replica
+    was behind)."""
+    logs, lineage = replicas(evidence, tp), elections(evidence, tp)
+    log = survivor(logs, lineage)
+    if log is None:
+        return None
     rows = evidence.of("transaction_log", tp)
-    own = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
-    mine = rows.filter(pc.and_(own, pc.less(rows["offset"], committed)))
-    return [_record(row) for row in mine.to_pylist() if row["opaque"] is None]
+    mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
+    return KeptLog(
+        log=log,
+        lineage=lineage,
+        committed=max(min(one.end for one in last_take(logs)), log.high_watermark, 0),
+        rows=rows.filter(mine).to_pylist(),
+        others=rows.filter(pc.invert(mine)).to_pylist(),
+    )
 
 
-def _record(row: dict[str, Any]) -> TransactionRecord:
+def _record(row: Row) -> TransactionRecord:
     """Of a row of `TRANSACTION_LOG`; without a state, it is a tombstone."""
     place = {name: row[name] for name in ("partition", "offset", "leader_epoch", "transactional_id")}
     if row["state"] is None:

@@ -7,21 +7,18 @@ its coordinator acts upon the last.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import pyarrow.compute as pc
-
-from checkers.logs.elections import Elections, elections, survivor
-from checkers.logs.replicas import Replica, replicas
+from checkers.logs.coordinator_log import KeptLog, Row, coordinator_log
+from checkers.logs.replicas import Replica
+from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 
-TOPIC: Final = "__transaction_state"
 PREPARED: Final = {"PrepareCommit": True, "PrepareAbort": False}
 COMPLETED: Final = frozenset({"CompleteCommit", "CompleteAbort"})
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +105,8 @@ class TransactionLogs:
                 return (
                     f"the log that node {row['node']} had when it died (take {row['take']}) holds"
                     f" {row['state']} {row['producer_id']}/{row['producer_epoch']} at offset"
-                    f" {row['offset']} of {TOPIC}-{row['partition']}, leader epoch {row['leader_epoch']};"
+                    f" {row['offset']} of {TRANSACTION_TOPIC}-{row['partition']}, leader epoch"
+                    f" {row['leader_epoch']};"
                     " the log of today has another record there, or none"
                 )
         return ""
@@ -117,44 +115,36 @@ class TransactionLogs:
 def transaction_logs(evidence: Evidence) -> TransactionLogs:
     """Read them."""
     found = TransactionLogs()
-    for tp in evidence.partitions():
-        if tp.topic != TOPIC:
-            continue
-        logs = replicas(evidence, tp)
-        lineage = elections(evidence, tp)
-        log = survivor(logs, lineage)
-        if log is None:
+    for tp, kept in evidence.once(coordinator_log).kept.items():
+        if kept is None:
             found.unsure[tp] = "no node had this partition of the log at the end"
             continue
-        found.logs[tp] = log
-        rows = evidence.of("transaction_log", tp)
-        mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
-        kept = rows.filter(mine).to_pylist()
+        found.logs[tp] = kept.log
         by_id: dict[str, list[Row]] = defaultdict(list)
-        for row in kept:
+        for row in kept.rows:
             by_id[row["transactional_id"]].append(row)
         found.rows |= by_id
         for transactional_id, some in by_id.items():
             for one in _transactions(tp, transactional_id, some):
                 found.of[one.producer_id].append(one)
-        found.lost += _lost(rows.filter(pc.invert(mine)).to_pylist(), kept)
-        if why := _unsure(lineage, log, kept):
+        found.lost += _lost(kept)
+        if why := _unsure(kept):
             found.unsure[tp] = why
     return found
 
 
-def _unsure(lineage: Elections, log: Replica, rows: Iterable[Row]) -> str:
-    if log.start > 0 or log.compacted:
+def _unsure(kept: KeptLog) -> str:
+    if kept.log.start > 0 or kept.log.compacted:
         return "the beginning of the transaction log is gone"
-    if any(row["opaque"] is not None for row in rows):
+    if any(row["opaque"] is not None for row in kept.rows):
         return "a part of the transaction log cannot be read"
-    return lineage.may_lose(-1) or lineage.lacks(log)
+    return kept.lineage.may_lose(-1) or kept.lineage.lacks(kept.log)
 
 
-def _lost(others: Iterable[Row], kept: Iterable[Row]) -> list[Row]:
+def _lost(kept: KeptLog) -> list[Row]:
     """Records of other logs that are not in the one that was kept, each once."""
-    has = {(row["offset"], row["leader_epoch"]) for row in kept}
-    found = {(row["offset"], row["leader_epoch"]): row for row in others if row["state"] is not None}
+    has = {(row["offset"], row["leader_epoch"]) for row in kept.rows}
+    found = {(row["offset"], row["leader_epoch"]): row for row in kept.others if row["state"] is not None}
     return [row for place, row in sorted(found.items()) if place not in has]
 
 

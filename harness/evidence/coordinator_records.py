@@ -19,9 +19,6 @@ from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
 from history.evidence import GROUP_LOG, OFFSET_LOG, TRANSACTION_LOG, Cell, Row, table
 
-TRANSACTION_TOPIC: Final = "__transaction_state"
-GROUP_TOPIC: Final = "__consumer_offsets"
-
 TRANSACTION_STATES: Final = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
     *("CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"),

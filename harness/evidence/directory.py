@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import (
     checkpoints,
     control,
@@ -111,9 +112,9 @@ class _Directory:
             return
         add("batches", segment.table())
         add("control", control.read(segment, self._damages))
-        if topic == coordinator_records.TRANSACTION_TOPIC:
+        if topic == TRANSACTION_TOPIC:
             add("transaction_log", coordinator_records.transactions(segment, self._damages))
-        elif topic == coordinator_records.GROUP_TOPIC:
+        elif topic == GROUP_TOPIC:
             offsets, groups = coordinator_records.groups(segment, self._damages)
             add("offset_log", offsets)
             add("group_log", groups)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from crc32c import crc32c
 from msgspec.structs import replace
 
-from harness.evidence.coordinator_records import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.disk import Disk
 from harness.simulation.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id

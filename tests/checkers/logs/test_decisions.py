@@ -7,7 +7,7 @@ import pytest
 
 from checkers.logs.decisions import RULES, judge
 from checkers.logs.judgement import Judgement
-from checkers.logs.transactions import TOPIC
+from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.op import TopicPartition
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from tests.checkers.logs.made import at, batch, tables

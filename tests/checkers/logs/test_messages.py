@@ -14,7 +14,7 @@ import pytest
 
 from checkers.logs.judgement import NOWHERE, Judgement, LogRule
 from checkers.logs.messages import ENDED, IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, RULES, judge
-from checkers.logs.transactions import TOPIC
+from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.config import run_config
 from harness.compose import record
 from harness.run.progress import silent

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import control, coordinator_records, metadata_records, producer_state, segments
 from harness.evidence.cursor import Cursor
 from harness.evidence.damage import Damages
@@ -185,7 +186,7 @@ def _records(segment: segments.Segment, lines: list[str], found: Comparison) -> 
             _control(f"{topic} {record.offset}", controls[record.offset], rest, found)
         elif topic == metadata_records.TOPIC:
             _metadata(record, rest, found)
-        elif topic in (coordinator_records.TRANSACTION_TOPIC, coordinator_records.GROUP_TOPIC):
+        elif topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
             _coordinator(topic, record, rest, found)
 
 
@@ -216,13 +217,13 @@ def _metadata(record: LogRecord, rest: str, found: Comparison) -> None:
 def _coordinator(topic: str, record: LogRecord, rest: str, found: Comparison) -> None:
     where = f"{topic} {record.offset}"
     key, _, payload = rest.removeprefix("key: ").partition(" payload: ")
-    if topic == coordinator_records.TRANSACTION_TOPIC and not key.startswith("{"):
+    if topic == TRANSACTION_TOPIC and not key.startswith("{"):
         _old_transaction(where, record, key, payload, found)
         return
     cursor = Cursor(record.key or b"")
     kind = cursor.integer(2)
     name = coordinator_records.group_types()[kind]
-    if topic == coordinator_records.TRANSACTION_TOPIC:
+    if topic == TRANSACTION_TOPIC:
         name = "TransactionLog"
     if not key.startswith("{"):
         _old_group(where, record, name, key, payload, found)
