@@ -158,9 +158,9 @@ def _late(run: LabelledRun, finding: LogFinding) -> Iterator[tuple[Decision, Tra
 def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """A marker of the producer stands before the records that are open, and was written after their client
     had made them."""
-    if finding.offset < 0 or finding.rule not in (MARKED.name, NAMED.name):
-        return False
-    return came_after_marker(run, finding.tp, finding.offset, finding.producer_id)
+    return finding.rule in (MARKED.name, NAMED.name) and came_after_marker(
+        run, finding.tp, finding.offset, finding.producer_id
+    )
 
 
 def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> bool:

@@ -102,8 +102,7 @@ class Fetched:
         """Time of the first one beyond an offset to a leader, in this leader epoch or a later one; NEVER =
         there is none."""
         fits = (self.offset > offset) & (self.leader == leader) & ((self.epoch >= epoch) | (self.epoch < 0))
-        at = int(np.argmax(fits)) if fits.any() else -1
-        return int(self.ns[at]) if at >= 0 else NEVER
+        return int(self.ns[np.argmax(fits)]) if fits.any() else NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,6 +161,8 @@ def test_each_bump_explains_one_copy_that_came_after_it(
         ([(1, 7, 1), (3, 7, 0)], ""),
         ([(1, 7, 0), (3, 8, 1)], ""),
         ([(1, 7, 0)], "librdkafka-4953"),  # of one copy nothing is known
+        ([(3, 7, 1)], "librdkafka-4953"),
+        ([(0, 7, 1), (3, 7, 1)], "librdkafka-4953"),  # what stands before it is another record
     ],
 )
 def test_copies_in_the_log_have_each_its_own_epoch(

@@ -48,6 +48,22 @@ def test_a_few_rows_show_what_all_rows_show(sealed: list[History], monkeypatch: 
         assert set(np.concatenate([np.zeros(0), *parts]).tolist()) == ops
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([7, 8, 9, 6], ""),
+        ([], ""),
+        ([9, 8, 5, 8], "1 values of {where} are sent twice, the first one by ops 11 and 13;"),
+        ([9, 8, 9, 8], "2 values of {where} are sent twice, the first one by ops 11 and 13;"),
+    ],
+)
+def test_which_ops_sent_one_value(values: list[int], told: str) -> None:
+    sends = {"value": np.array(values, np.int64), "op": np.arange(10, 10 + len(values))}
+    text = open_transactions.sent_twice(sends)
+    assert text.startswith(told)
+    assert bool(text) is bool(told)
+
+
 def test_values_that_are_sent_twice_prove_nothing(
     sealed: list[History], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,8 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
             [B, C, sent(True, 11, *ABORTS)],
             True,
         ),
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 10, *ABORTS)], True),  # when it began
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 59, *ABORTS)], True),  # when the next one began
         # near misses: the log
         (torn(OK, {0, 1}), COMMITTED, [B, C], False),
         (torn(OK, {0}), LACKS_Z, [B, C], False),  # y is named, and not visible
@@ -174,7 +176,8 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
             [B, C, sent(False, 13, *ABORTS)],
             False,
         ),
-        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 8, *ABORTS)], False),  # of the transaction before
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 9.999, *ABORTS)], False),  # of the one before
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 59.001, *ABORTS)], False),  # of the next one
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, "y-0")], False),
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS, transactional_id="txn-9")], False),
         (torn(OK, {1}), COMMITTED, [sent(False, 11, *ABORTS)], False),

@@ -200,6 +200,18 @@ def test_after_a_gap_the_state_is_unknown_and_that_is_said() -> None:
     found = judged(made)
     assert not found.findings
     assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+    (why,) = (doubt.why for doubt in found.doubts if doubt.rule == PRODUCER_SNAPSHOT)
+    assert why.endswith("has gaps in the log before it")
+
+
+def test_a_snapshot_behind_the_end_of_its_log_is_a_doubt() -> None:
+    made = clean()
+    for row in made["producers"]:
+        row["snapshot"] = 99
+    found = judged(made)
+    assert not found.findings
+    (doubt,) = found.doubts
+    assert (doubt.rule, doubt.why.endswith("is after the end of its log")) == (PRODUCER_SNAPSHOT, True)
 
 
 def test_after_a_gap_sequences_of_a_coordinator_are_in_no_doubt() -> None:

@@ -309,6 +309,20 @@ def test_at_one_millisecond_the_order_of_the_log_decides() -> None:
     assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_at_one_millisecond_a_repeated_marker_ends_a_record_of_its_own(before: int) -> None:
+    """Created in the millisecond of a decision, it stands between two markers of that; the next transaction
+    aborts. before: how many others there were."""
+    cluster = Cluster()
+    for number in range(before):
+        cluster.transaction(50 + number, P0)
+    cluster.transaction(100, P0)
+    cluster.records(P0, 102)
+    cluster.marker(P0, 103, "COMMIT")
+    cluster.transaction(103, P0, commit=False)
+    assert not cluster.judged().findings
+
+
 def offsets(cluster: Cluster) -> TopicPartition:
     """A partition of the groups' topic, in place of P1."""
     tp = TopicPartition("__consumer_offsets", 1)
