@@ -32,7 +32,7 @@ class TransactionRecord(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     ms: int
-    leader_epoch: int = -1
+    leader_epoch: int
     transactional_id: str
     state: str = ""
     producer_id: int = -1

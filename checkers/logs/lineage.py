@@ -141,7 +141,7 @@ class _Lineage:
         kept = offset >= self.start(main)
         self.judgement.asked[ACKNOWLEDGED.name] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
-        here = np.clip(at, 0, max(0, main.count - 1))
+        here = np.maximum(at, 0)
         if main.count:
             held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
             held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + CLOCK_MS
@@ -170,7 +170,7 @@ class _Lineage:
         kept = offset >= self.start(main)
         self.judgement.asked[CONSUMED.name] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
-        here = np.clip(at, 0, max(0, main.count - 1))
+        here = np.maximum(at, 0)
         wrong = kept & (offset >= main.end)
         if main.count:
             inside = (at >= 0) & (offset <= last[here])

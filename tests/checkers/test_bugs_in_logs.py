@@ -228,7 +228,8 @@ def marked_late() -> Logs:
         ((OK, FAIL), {}, "KAFKA-19446"),
         ((OK, INFO), {}, "KAFKA-19446"),
         ((OK, INFO), {"caught_s": 20.005}, ""),  # a marker of T2, which may have asked for a commit
-        ((FAIL, FAIL), {}, ""),  # the transaction before asked for an abort
+        ((INFO, FAIL), {}, "KAFKA-19446"),  # the transaction before may have asked for a commit
+        ((FAIL, FAIL), {}, ""),  # it asked for an abort
         ((OK, FAIL), {"comes_s": 20.05}, ""),  # when it came, that marker stood there
         ((OK, FAIL), {"comes_s": 19.95}, ""),
         ((OK, FAIL), {"comes_s": 1.25}, ""),  # within its own transaction
@@ -280,6 +281,7 @@ def ended_late(*, sent_ms: int = 0) -> Logs:
     ("first", "late", "bug"),
     [
         (OK, {}, "KAFKA-17754"),
+        (INFO, {}, "KAFKA-17754"),  # it may have asked for a commit
         (FAIL, {}, ""),  # it asked for an abort
         (OK, {"comes_s": 20.05}, ""),  # after the decision
         (OK, {"comes_s": 20.002}, ""),  # and answered before it

@@ -335,6 +335,12 @@ def test_a_request_that_came_when_the_transaction_had_ended_did_not_end_it(
     assert labels_of(tmp_path / "run", built, *events) == {"aborted-read": bug}
 
 
+def test_a_transaction_in_doubt_may_have_asked_for_an_abort(tmp_path: Path) -> None:
+    built = late_end(first=Outcome.INFO, slow_s=1, visible=(1,))
+    found = labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0]))
+    assert found == {"lost-write": "KAFKA-17754", "torn-txn": "KAFKA-17754"}
+
+
 @pytest.mark.parametrize(("visible", "bug"), [((1,), "KAFKA-17754"), ((), "")])
 def test_a_late_end_explains_no_loss_where_the_transaction_ended_as_it_should(
     tmp_path: Path, visible: tuple[int, ...], bug: str

@@ -63,6 +63,7 @@ def record(
         partition=3,
         offset=offset,
         ms=BEGAN_MS + int(at_s * 1000),
+        leader_epoch=-1,
         transactional_id=ID,
         state=state,
         producer_id=2000,

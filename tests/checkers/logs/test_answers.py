@@ -81,6 +81,7 @@ def test_answers_that_the_log_confirms(tmp_path: Path) -> None:
     later.made["transaction_log"][-1]["transactional_id"] = "txn-0"
     fenced = judged(later, clients(tmp_path / "1", (ABORTS_S, FAIL), fenced=True))
     assert not fenced.findings
+    assert not fenced.doubts
     assert {*whole.asked, *fenced.asked} == {rule.name for rule in RULES}
 
 
@@ -190,6 +191,26 @@ def test_a_finding_about_an_id_with_one_record_is_in_its_partition(tmp_path: Pat
 def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
     history = clients(tmp_path, (ABORTS_S, FAIL), fenced=True)
     assert found(led_to_the_end(), history) == [("fencing-logged", "txn-0")]
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"state": "Empty", "producer_id": PRODUCER, "producer_epoch": 1}, False),
+        ({"state": "Empty", "producer_id": PRODUCER + 1, "producer_epoch": 0}, False),
+        ({"state": "Empty", "producer_id": PRODUCER, "producer_epoch": 0}, True),
+        ({"state": None, "producer_id": None, "producer_epoch": None}, True),  # its id expired
+    ],
+)
+def test_what_comes_after_the_identity_of_a_client_that_is_fenced(
+    tmp_path: Path, row: dict[str, Any], found: bool
+) -> None:
+    cluster = led_to_the_end()
+    cluster.coordinator("Empty", BEGAN_MS + 30_000)
+    cluster.made["transaction_log"][-1] |= {"transactional_id": "txn-0", "leader_epoch": 9, **row}
+    whole = judged(cluster, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
+    assert [one.rule for one in whole.findings] == ["fencing-logged"] * found
+    assert not whole.doubts
 
 
 def test_a_coordinator_may_fence_before_its_log_has_the_epoch(tmp_path: Path) -> None:

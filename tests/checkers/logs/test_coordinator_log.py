@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from checkers.logs.coordinator_log import CoordinatorLog, coordinator_log
@@ -66,6 +67,16 @@ def test_a_log_that_lacks_a_record_is_not_whole() -> None:
     assert offsets(log) == [("node-1", 0), ("node-1", 2)]
     assert log.whole == frozenset()
     assert log.missing == "__transaction_state-3 of node 1 lacks records below 3"
+
+
+def test_a_tombstone_has_nothing_beside_the_id() -> None:
+    rows = {
+        "partitions": [whole(TP, 1)],
+        "batches": [batch(TP, 1, 0)],
+        "transaction_log": [at(TP, 1, offset=0, timestamp=9, leader_epoch=5, transactional_id="t")],
+    }
+    (record,) = coordinator_log(Evidence(tables(rows, [1]))).records
+    assert msgspec.structs.astuple(record) == (3, 0, 9, 5, "t", "", -1, -1, -1, (), -1, -1)
 
 
 def test_without_the_end_nothing_is_known() -> None:

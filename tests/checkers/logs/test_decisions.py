@@ -240,16 +240,19 @@ def test_a_decision_without_its_completion_may_still_send_its_marker() -> None:
     assert [doubt.rule for doubt in found.doubts] == ["partitions-marked"]
 
 
-def test_records_in_a_partition_that_the_decision_does_not_name() -> None:
-    cluster = clean()
+@pytest.mark.parametrize("made", [Cluster, clean])
+def test_records_in_a_partition_that_the_decision_does_not_name(made: Callable[[], Cluster]) -> None:
+    cluster = made()
     cluster.coordinator("Ongoing", 300, P0, start_ms=300)
     cluster.records(P0, 301)
     hidden = cluster.records(P1, 301)
+    assert not cluster.judged().findings  # it may still be named
     cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
     cluster.marker(P0, 303, "COMMIT")
     cluster.coordinator("CompleteCommit", 304, start_ms=300)
     (finding,) = cluster.judged().findings
     assert (finding.rule, finding.tp, finding.offset) == ("partitions-named", P1, hidden)
+    assert finding.transactional_id == "id"
     assert "its decision does not name this partition" in finding.sentence
     assert "no marker ends them" in finding.sentence
 
