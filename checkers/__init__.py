@@ -5,12 +5,9 @@
 
 allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
 api         The ways in: a recorded run, portable histories, and tables in memory.
-bugs_in_logs  Signatures of known bugs of the transaction coordinator in what brokers' logs
-            show.
 caller_tables  Tables of a caller → a sealed run folder.
 caller_values  What values tables of a caller may have: codes that stand for something, numbers of
             rows that exist, and columns that say the same as the table they come from.
-cancelled_markers  Markers that came late by a request that their coordinator had given up.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 clients     The clients of a run as its history has them.
@@ -20,14 +17,10 @@ hits        What each fault hit: what was under way there, and what happened und
 incidents   What happened in a run without being planned, and which checks it keeps from deciding.
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
-known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
-labelled_run  A run whose findings get labels: what signatures ask of it again and again.
-late_end_evidence  Evidence for an EndTxn that came late into the next transaction.
-late_requests  Requests that a rule of the wire held back, and when they came.
+known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run:
+            one module a bug.
 liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.
-marker_evidence  Evidence for transactions that ended differently by partition: markers left
-            out, markers that came late, decisions not in the log.
 mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
             is this cluster's doing.
 recordings  Recordings of other programs, small histories that others wrote by hand, and what other
@@ -38,7 +31,6 @@ run_tables  The tables of recorded runs as people ask them: words for codes, sec
 served      How much of a time lies within a second after an acknowledgement.
 subjects    What a history holds that checks can judge; a check whose subject a run lacks is not
             asked.
-transaction_fates  The fates of a transaction's records, partition by partition.
 verdict     The verdict: what was found, whether it is allowed, what could not be decided.
 windows     When records may have been taken off the logs of a run, and by what.
 witness     Examples of findings for people: the sentence, the ops and records, the faults in force.

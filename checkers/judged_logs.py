@@ -11,7 +11,7 @@ from checkers.allowed import Answer, ground
 from checkers.catalogue import ANOMALIES, permission
 from checkers.checks.durability import LOST
 from checkers.engine.findings import Acks, Kind, Plain, Variant
-from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
+from checkers.known_bugs.registry import KNOWN_BUGS, labels_of_logs
 from checkers.logs import accept_offsets
 from checkers.logs.elections import METADATA
 from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule

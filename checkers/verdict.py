@@ -23,7 +23,7 @@ from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.hits import hits
 from checkers.incidents import ALL
 from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
-from checkers.known_bugs import KNOWN_BUGS, labels
+from checkers.known_bugs.registry import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.mixed_clusters import mixed
 from checkers.repeat import repro

@@ -14,7 +14,7 @@ import msgspec
 
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
-from checkers.known_bugs import KNOWN_BUGS
+from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.registry import RULES
 from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from checkers.known_bugs import KNOWN_BUGS
+from checkers.known_bugs.registry import KNOWN_BUGS
 from core.config import PRESETS, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source

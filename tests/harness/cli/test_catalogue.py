@@ -11,7 +11,7 @@ from checkers.allowed import Ground
 from checkers.catalogue import ANOMALIES, INFORMATIONAL, allowed
 from checkers.checks import CHECKS
 from checkers.engine.findings import Kind
-from checkers.known_bugs import KNOWN_BUGS
+from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.classes import CLASSES
 from checkers.verdict import exit_code
 from checkers.windows import Excuse

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.known_bugs import KNOWN_BUGS
+from checkers.known_bugs.registry import KNOWN_BUGS
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.wire import Action, Rule

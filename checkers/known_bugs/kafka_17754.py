@@ -1,19 +1,38 @@
-"""Evidence for KAFKA-17754: an EndTxn of one transaction ended the next one, in the partitions that this one
-had by then; the client ended the rest of it, the other way.
+"""A delayed EndTxn of one transaction ended the next one, in the partitions that this one had by then; the
+client ended the rest of it, the other way.
 
 Where a rule of the wire held the EndTxn back, the run recorded when it came. Elsewhere the ending of the
 transaction before took so long that its client must have asked again. Where the coordinators' log is known as
 a whole, it has to hold the decision that the late request caused.
 """
 
+from collections.abc import Iterator
 from itertools import product
+from typing import Final
 
+from checkers.checks.atomicity import TORN
+from checkers.checks.durability import LOST
+from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import FAIL, OK, Finding
-from checkers.labelled_run import SLACK_MS, LabelledRun, endings
-from checkers.late_requests import LateRequest
-from checkers.logs.transactions import PREPARED
-from checkers.transaction_fates import ENDINGS, Fates, Suspicion, Written, decided_early, in_log, uniform
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun, endings
+from checkers.known_bugs.late_requests import LateRequest
+from checkers.known_bugs.log_findings import between, client_transactions, completed_ms, marker_at
+from checkers.known_bugs.transaction_fates import (
+    ENDINGS,
+    Fates,
+    Suspicion,
+    Written,
+    decided_early,
+    in_log,
+    uniform,
+)
+from checkers.logs.answers import ANSWERED
+from checkers.logs.classes import HANGING, LOST_DECISION
+from checkers.logs.decisions import DECIDED, NAMED
+from checkers.logs.judgement import LogFinding
+from checkers.logs.transactions import PREPARED, Decision, Transaction, transaction_logs
 from history.reader import OpRecord
 
 
@@ -142,3 +161,77 @@ def _was_decided(run: LabelledRun, op: OpRecord, found: Fates, ended: bool) -> b
         and (record.ms <= until_ms or not op.completed)
         for record in own
     )
+
+
+# ---- in brokers' logs
+
+
+def end_came_late(run: LabelledRun, finding: LogFinding) -> bool:
+    """The finding is about what a coordinator decided when a late EndTxn came into a transaction: the
+    decision itself, which its client contradicts; a marker that it led to; or a record that the transaction
+    sent after it to a partition that it had ended."""
+    if finding.rule == ANSWERED.name:
+        return any((each.log, each.offset) == (finding.tp, finding.offset) for each, _ in _late(run, finding))
+    if finding.rule == DECIDED.name:
+        marker = marker_at(run, finding)
+        return marker is not None and any(
+            finding.tp in each.partitions
+            and each.commit == (marker["name"] == "COMMIT")
+            and each.ms <= marker["timestamp"] <= completed_ms(transaction) + SLACK_MS
+            for each, transaction in _late(run, finding)
+        )
+    return finding.rule == NAMED.name and any(
+        finding.tp in each.partitions for each, _ in _late(run, finding)
+    )
+
+
+def _late(run: LabelledRun, finding: LogFinding) -> Iterator[tuple[Decision, Transaction]]:
+    """What was decided while a late EndTxn came into the transaction of a finding, as it asked."""
+    for op in client_transactions(run, finding):
+        name = run.transactional_id(op.process)
+        every = run.evidence.once(transaction_logs).of.get(finding.producer_id, ())
+        for late in into(run, op):
+            asked = run.asked(late, name)
+            for transaction in every:
+                for each in transaction.decisions:
+                    here = between(run, late.delivered_ns, each.ms, late.answered_ns)
+                    if here and transaction.transactional_id == name and each.commit in asked:
+                        yield each, transaction
+
+
+BUG: Final = KnownBug(
+    title="A delayed EndTxn ends the producer's next transaction",
+    url="https://issues.apache.org/jira/browse/KAFKA-17754",
+    link="KAFKA-17754",
+    versions="fixed by transaction protocol v2 (KIP-890, KIP-1228), which librdkafka 2.16 does not speak",
+    doc="""\
+A network delays the request that ends a transaction. The client retries on another connection and
+succeeds. The next transaction of the same producer id and epoch begins. Then the first request arrives
+and ends *that* one. A read_committed consumer sees a record of an aborted transaction, or a committed
+transaction is torn or lost. Only the previous transaction of the same process counts as evidence: a
+successor with the same transactional id has raised the epoch, so the late request cannot end its
+transaction.
+
+For the same reason an application is safe that makes a new client when a commit times out
+(librdkafka issue 5423; `kafka-17754-doubt`), if it hears of the time-out: librdkafka itself asks
+again after `socket.timeout.ms` (`kafka-17754-timeout`), which therefore has to be longer than the
+application waits; the preset `rebuild-on-doubt` does both. Where the connection is reset, librdkafka asks
+again at once (`kafka-17754-commit`): no setting of a client prevents that. Of four runs of 60 s on
+real brokers with late EndTxn (workload `transactions`, nemesis `wire:endtxn`, seeds 771 and 772) the
+two with `safe` lost records of committed transactions, and the two with `rebuild-on-doubt` none.""",
+    evidence="The transaction before it, of the same process, asked for the other ending and took"
+    " longer to end than the client waits for one answer (so EndTxn was sent again); and of this"
+    " transaction whole partitions are visible while others are not. None that kept its own ending had"
+    " an acknowledged record before all of the others had one sent. Or a fault of the nemesis `wire`"
+    " held an EndTxn of this process back that asked for the other ending, it reached the coordinator"
+    " while this transaction was under way, and the coordinator answered it without an error: what was"
+    " acknowledged by then ended as the request asks, what was sent to other partitions afterwards did"
+    " not. Either way the log has every record that a broker acknowledged (the final reads at"
+    " read_uncommitted show it), and `__transaction_state`, where it is known as a whole, has the"
+    " decision that the late request caused. In brokers' logs: the finding is that decision, a marker"
+    " by it, or a record that the transaction sent afterwards to a partition that it ended.",
+    anomalies=(ABORTED, TORN, LOST, PRECOMMITTED),
+    match=late_end,
+    wanted=late_end_wanted,
+    in_logs=dict.fromkeys((LOST_DECISION, HANGING), end_came_late),
+)

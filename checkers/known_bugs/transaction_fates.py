@@ -16,7 +16,7 @@ from checkers.checks.poll_order import Skipped
 from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import FetchedRecords
 from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, Finding, What
-from checkers.labelled_run import LabelledRun
+from checkers.known_bugs.labelled_run import LabelledRun
 from core.cluster import OpenTransaction
 from history.reader import History, OpRecord, SendRow
 

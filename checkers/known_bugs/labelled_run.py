@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.cancelled_markers import LateMarker, late_markers
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
-from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
+from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
+from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
 from checkers.logs.elections import elections, survivor
 from checkers.logs.replicas import Replica, replicas

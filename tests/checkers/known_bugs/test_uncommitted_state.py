@@ -14,8 +14,8 @@ from history import evidence
 from history.broker_logs import broker_logs
 from history.run_folder import Run
 from history.verdict import Verdict
+from tests.checkers.known_bugs.test_markers_left_out import ID, beside, hanging, line, torn
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.checkers.test_markers_left_out import ID, beside, hanging, line, torn
 from tests.histories.built import Built
 from tests.histories.folders import check_run, write_run
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from checkers.known_bugs import labels_of_logs
+from checkers.known_bugs.registry import labels_of_logs
 from checkers.logs import decisions
 from core.cluster import TRANSACTION_TOPIC as LOG_TOPIC
 from core.op import Isolation, Outcome, TopicPartition, value_of
@@ -23,11 +23,11 @@ from history.broker_logs import MarkersCancelled, broker_logs
 from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
+from tests.checkers.known_bugs.test_log_findings import Logs
+from tests.checkers.known_bugs.test_registry import late_end
 from tests.checkers.logs.made import at, tables
 from tests.checkers.logs.test_answers import BEGAN_MS
 from tests.checkers.logs.test_decisions import LOG, PRODUCER
-from tests.checkers.test_bugs_in_logs import Logs
-from tests.checkers.test_known_bugs import late_end
 from tests.histories.built import Built, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.known_bugs import KNOWN_BUGS, VERIFICATION, labels_of_logs
+from checkers.known_bugs.kafka_14402 import VERIFICATION
+from checkers.known_bugs.registry import KNOWN_BUGS, labels_of_logs
 from checkers.logs import answers, decisions
 from checkers.logs.judgement import LogFinding
 from core.op import Outcome, TopicPartition
@@ -19,12 +20,12 @@ from history.events import Event
 from history.evidence import WRITE_TXN_MARKERS
 from history.reader import load
 from history.tables import TABLES
+from tests.checkers.known_bugs.test_markers_left_out import ID, line
+from tests.checkers.known_bugs.test_registry import late_request
+from tests.checkers.known_bugs.test_uncommitted_state import leads
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_answers import BEGAN_MS
 from tests.checkers.logs.test_decisions import LOG, P0, P1, PRODUCER, Cluster, Made
-from tests.checkers.test_known_bugs import late_request
-from tests.checkers.test_markers_left_out import ID, line
-from tests.checkers.test_uncommitted_state import leads
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
 

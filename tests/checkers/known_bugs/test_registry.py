@@ -9,9 +9,10 @@ import pytest
 from checkers.checks.durability import LostWrite
 from checkers.engine.evidence import FetchedRecords
 from checkers.engine.findings import INFO, OK, Shown, What
-from checkers.known_bugs import KNOWN_BUGS, VERIFICATION
-from checkers.labelled_run import LabelledRun
-from checkers.transaction_fates import Suspicion
+from checkers.known_bugs.kafka_14402 import VERIFICATION
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.registry import KNOWN_BUGS
+from checkers.known_bugs.transaction_fates import Suspicion
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
 from core.session import UNAWAITED
@@ -22,9 +23,9 @@ from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
+from tests.checkers.known_bugs.test_uncommitted_state import log, record, write_evidence
 from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
-from tests.checkers.test_uncommitted_state import log, record, write_evidence
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 

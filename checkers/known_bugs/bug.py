@@ -1,0 +1,41 @@
+"""A known bug: what it is, and how a finding shows it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from checkers.engine.evidence import Wanted
+from checkers.engine.findings import Finding
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.logs.judgement import LogFinding
+
+Match = Callable[[Suspicion], bool]
+
+LogMatch = Callable[[LabelledRun, LogFinding], bool]
+
+
+def no_records(run: LabelledRun, finding: Finding) -> Wanted | None:
+    """For signatures that need none beside the finding."""
+    return Wanted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBug:
+    """One bug; its id is its key in `registry`.
+
+    link: what to call its url. versions: where it is. doc: its story, in Markdown. evidence: what a finding
+    must show. All four are words of docs/known-bugs.md.
+    wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
+    in_logs: class of a finding in brokers' logs -> whether it bears the signature.
+    """
+
+    title: str
+    url: str
+    link: str
+    versions: str
+    doc: str
+    evidence: str
+    anomalies: tuple[str, ...]
+    match: Match = field(repr=False)
+    wanted: Callable[[LabelledRun, Finding], Wanted | None] = field(default=no_records, repr=False)
+    in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)

@@ -1,0 +1,103 @@
+"""A record came after the end of its transaction, and holds a transaction open."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
+from checkers.engine.findings import OK
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion, first_open, unclaimed
+from checkers.logs.classes import HANGING as HANGING_PARTITION
+from checkers.logs.decisions import MARKED, NAMED
+from checkers.logs.judgement import LogFinding
+from checkers.windows import is_true
+from core.op import TopicPartition
+
+VERIFICATION: Final = "transaction.partition.verification.enable"
+
+VERIFIED: Final = (3, 6)
+"""First version whose brokers ask the coordinator before they add a transaction's first record."""
+
+
+def _unverified(suspicion: Suspicion) -> bool:
+    """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
+    brokers add records to a partition without asking the coordinator. It begins with a record that no broker
+    acknowledged, of a transaction that was not committed; it stands after a younger marker of its producer,
+    as far as the log is known. A coordinator that did not answer claims nothing: that proves nothing."""
+    finding, run = suspicion.finding, suspicion.run
+    assert isinstance(finding, StuckLso | HangingTransaction)
+    opened = unclaimed(finding)
+    if opened is None or _verifies(suspicion.config):
+        return False
+    first = first_open(suspicion.history, finding)
+    late = bool(first) and all(row.txn and row.outcome != OK and row.op_outcome != OK for row in first)
+    tp = run.partition(finding.tp)
+    known = run.survivor(tp) is not None
+    return late and (not known or came_after_marker(run, tp, opened.start, opened.producer_id))
+
+
+def _verifies(config: Mapping[str, Any]) -> bool:
+    """Brokers ask the coordinator before they add a transaction's first record to a partition."""
+    verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
+    return verified and _version(config) >= VERIFIED
+
+
+def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The version of the brokers, or the era of modelled ones; () = not on record."""
+    version = (config.get("kafka") or {}).get("version", "")
+    modelled = config.get("simulated") or config.get("model") or {}
+    version = version or modelled.get("era", "")
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
+    return not _verifies(run.history.config) and record_came_late(run, finding)
+
+
+def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:
+    """A marker of the producer stands before the records that are open, and was written after their client
+    had made them."""
+    return finding.rule in (MARKED.name, NAMED.name) and came_after_marker(
+        run, finding.tp, finding.offset, finding.producer_id
+    )
+
+
+def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> bool:
+    """A record was appended after a marker of its producer that is younger than the record is; and no other
+    marker followed."""
+    batch, log = run.batch(tp, offset), run.survivor(tp)
+    if batch is None or log is None or batch["log_append_time"] or batch["producer_id"] != producer_id:
+        return False
+    rows = run.evidence.of("control", tp)
+    own = (pc.field("take") == log.take) & (pc.field("node") == log.node)
+    markers = rows.filter(own & (pc.field("producer_id") == producer_id)).to_pylist()
+    return not any(row["offset"] > offset for row in markers) and any(
+        row["offset"] < offset and row["timestamp"] > batch["base_timestamp"] for row in markers
+    )
+
+
+BUG: Final = KnownBug(
+    title="Transaction left open by a record that came after its end (KIP-890, part 1)",
+    url="https://issues.apache.org/jira/browse/KAFKA-14402",
+    link="KAFKA-14402",
+    versions="KIP-890, part 1, also KAFKA-12671; brokers 0.11 to 3.5, and later ones with"
+    " `transaction.partition.verification.enable=false`",
+    doc="""\
+A network delays a produce request of a transaction. The client gives up and aborts, and the partition's
+leader writes the marker. Then the request arrives, and the leader appends it. The coordinator knows of no
+open transaction and never ends this one: the last stable offset stays there, and read_committed consumers
+wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
+    evidence="The partition's leader lists an open transaction at the last stable offset, the"
+    " coordinator that knows its producer id answered and does not claim it, and brokers do not"
+    " verify transactions"
+    " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6). No broker"
+    " acknowledged the record at that offset, and its transaction was not committed. Where the"
+    " partition's log is on record, and of findings in brokers' logs: the last marker of that producer"
+    " stands before the record, and is younger than the record.",
+    anomalies=(STUCK, HANGING),
+    match=_unverified,
+    in_logs={HANGING_PARTITION: _unverified_in_logs},
+)

@@ -1,0 +1,47 @@
+"""The first batches of a fresh partition are accepted out of order; the first one is lost."""
+
+from typing import Final
+
+from checkers.checks.durability import LOST, LostWrite
+from checkers.engine.findings import OK
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.transaction_fates import Suspicion
+
+
+def _fresh_partition(suspicion: Suspicion) -> bool:
+    """Nothing was acknowledged in the partition when an idempotent producer, with several requests in
+    flight, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
+    one). Neither it nor an earlier record of that producer was ever read there, and a later one was."""
+    finding = suspicion.finding
+    assert isinstance(finding, LostWrite)
+    process = suspicion.history.processes.get(finding.process)
+    if process is None or not process.idempotent or process.in_flight == 1:
+        return False
+    (sent, *_) = finding.records
+    # with an offset, a broker appended it there: what is lost was in the log
+    return sent.outcome == OK and sent.offset < 0 and finding.fresh and finding.first
+
+
+BUG: Final = KnownBug(
+    title="First batches of a fresh partition accepted out of order, the first one lost",
+    url="https://issues.apache.org/jira/browse/KAFKA-15591",
+    link="KAFKA-15591",
+    versions="also KAFKA-14312, KAFKA-19880; brokers 2.5 to 4.4",
+    doc="""\
+A broker accepts any first sequence number from a producer that it does not know. If it refuses the first
+of several batches in flight and accepts the second, librdkafka takes the acknowledgement of the second
+for the first too: it reports a record as delivered that is not in the log. The workload `fresh-topic`
+looks for this bug. In all other workloads a new idempotent producer sends one record to each partition,
+and waits for it, before it pipelines (`first_contact`).
+
+librdkafka reports a record without an offset where it infers the acknowledgement from a later batch. A
+record that the broker acknowledged at an offset was in the log: its loss has another cause. The refused
+batch may also make the producer bump its epoch, and so double records of other partitions
+(librdkafka-4953).""",
+    evidence="The producer is idempotent and had several requests in flight, the record was"
+    " acknowledged, without an offset, nothing had been acknowledged in the partition when it was"
+    " sent, neither the record nor an earlier one of the same producer was ever read there, and a later"
+    " one was.",
+    anomalies=(LOST,),
+    match=_fresh_partition,
+)

@@ -1,0 +1,129 @@
+"""A transaction ended without a marker in a partition that had no leader just then.
+
+To clients this looks like the use of state that is not committed (`uncommitted_state`). The coordinators tell
+the two apart: by their logs, and by the contents of `__transaction_state` at the end of the run.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from checkers.checks.atomicity import TORN
+from checkers.checks.durability import LOST
+from checkers.checks.isolation import ABORTED
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
+from checkers.engine.evidence import Wanted
+from checkers.engine.findings import NEVER, OK, Finding
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
+from checkers.known_bugs.log_findings import completed_ms, logged_transactions
+from checkers.known_bugs.transaction_fates import Suspicion, Way, all_explained, behind, uniform
+from checkers.logs.classes import HANGING as HANGING_PARTITION
+from checkers.logs.classes import TORN_DECISION
+from checkers.logs.decisions import AGREE, MARKED
+from checkers.logs.judgement import LogFinding
+from history.reader import OpRecord
+
+FOLLOWED: Final = 8
+"""Later transactions of an id whose acknowledgements are looked at."""
+
+
+def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
+    """What `left_out` needs: the transactions behind a finding, and those that followed."""
+    if not run.history.left_out:
+        return None
+    found = behind(run, finding)
+    later = [one.op for number in found for one in _following(run, run.history.op(number))]
+    return Wanted(ops=tuple(later), written=found) if found else None
+
+
+def left_out(suspicion: Suspicion) -> bool:
+    """A coordinator's log says that it left out markers of each transaction behind the finding. All
+    partitions that got their markers show one end of the transaction: only those left out differ."""
+    history, finding = suspicion.history, suspicion.finding
+    if isinstance(finding, StuckLso | HangingTransaction):
+        found = behind(suspicion.run, finding)
+        return bool(found) and all(finding.tp in _without_marker(suspicion, history.op(op)) for op in found)
+    return all_explained(suspicion, _without_marker)
+
+
+def _without_marker(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
+    """Partitions whose markers a coordinator left out after this transaction began, and before a later one of
+    its transactional id had an acknowledgement: no record is taken before the markers of the last one are
+    done."""
+    history = suspicion.history
+    mine = suspicion.run.transactional_id(op.process)
+    if not op.txn or not mine:
+        return {}
+    until = min((_proven(suspicion, one) for one in _following(suspicion.run, op)), default=NEVER)
+    return {
+        history.tp_numbers[name]: uniform
+        for ns, one in history.left_out
+        if one.transactional_id == mine and op.invoke_ns <= ns <= until
+        for name in one.partitions & history.tp_numbers.keys()
+    }
+
+
+def _following(run: LabelledRun, op: OpRecord) -> Iterator[OpRecord]:
+    """The next transactions of its id, up to the first one that its client saw committed."""
+    for one in islice(run.later(op), FOLLOWED):
+        yield one
+        if one.outcome == OK:
+            return
+
+
+def _proven(suspicion: Suspicion, op: OpRecord) -> int:
+    """When a transaction had certainly begun at its coordinator: a record was acknowledged, or its commit."""
+    acked = [row.ack_ns for row in suspicion.fetched.sends.get(op.op, ()) if row.ack_ns >= 0]
+    return min([*acked, op.ended_ns if op.outcome == OK else NEVER])
+
+
+# ---- in brokers' logs
+
+
+def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
+    """A coordinator's log says that it left out the marker of this transaction in this partition, after it
+    had decided and before it completed it."""
+    if finding.rule not in (MARKED.name, AGREE.name):
+        return False
+    return any(
+        one.transactional_id == transaction.transactional_id
+        and str(finding.tp) in one.partitions
+        and any(finding.tp in each.partitions for each in transaction.decisions)
+        and transaction.decided_ms <= run.history.wall_ms(ns) + SLACK_MS
+        and run.history.wall_ms(ns) - SLACK_MS <= completed_ms(transaction)
+        for transaction in logged_transactions(run, finding)
+        for ns, one in run.history.left_out
+    )
+
+
+BUG: Final = KnownBug(
+    title="Transaction ended without a marker in a partition that had no leader just then",
+    url="https://issues.apache.org/jira/browse/KAFKA-20734",
+    link="KAFKA-20734",
+    versions="brokers 4.3 and later",
+    doc="""\
+A coordinator sends the markers of a transaction while a partition has no leader. Kafka 4.3 takes that
+partition for deleted and completes the transaction without it; earlier versions wait. The partition's
+last stable offset stays at the transaction's records until the next transaction of the same producer in
+that partition ends: it decides them too. So an acknowledged record is lost, an aborted one becomes
+visible, or a partition hangs.
+
+In runs of a workload it takes a cluster with more brokers than replicas, and a fault that stops all
+replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
+isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
+60 s, in 2 of 4 shorter ones with 4 producers.""",
+    evidence="A coordinator's log says that it left out markers of this transactional id, because it"
+    " knew no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
+    " transaction began and before a later one of that id had an acknowledgement; all records of a"
+    " partition that was left out have one fate, and in all other partitions the transaction ended one"
+    " way. The log has every acknowledged record (the final reads at read_uncommitted show it). Of a"
+    " transaction that stays open: the line names its id and partition, and the coordinator that knows"
+    " its producer id answered and does not claim it. In brokers' logs: the line names the partition of"
+    " the finding, and was written between the decision of that transaction and its completion.",
+    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
+    match=left_out,
+    in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),
+    wanted=left_out_wanted,
+)

@@ -1,0 +1,79 @@
+"""Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
+
+A label explains a finding; it never makes it allowed. A bug is claimed only where its mechanism left
+traces: the client's statistics, the durations and outcomes of the ops around it, the exact pattern of
+what is missing. A finding that merely resembles one stays open.
+
+Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of the registry.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.checks.poll_order import Skipped
+from checkers.engine.evidence import fetch
+from checkers.engine.findings import Finding
+from checkers.known_bugs import (
+    kafka_14402,
+    kafka_15591,
+    kafka_17754,
+    kafka_19446,
+    kafka_20734,
+    librdkafka_4953,
+    uncommitted_state,
+)
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Fates, Suspicion
+from checkers.logs.judgement import LogFinding
+from checkers.logs.registry import RULES
+from history.evidence import Evidence
+from history.reader import History
+
+KNOWN_BUGS: Final[dict[str, KnownBug]] = {
+    "librdkafka-4953": librdkafka_4953.BUG,
+    "KAFKA-17754": kafka_17754.BUG,
+    "KAFKA-19446": kafka_19446.BUG,
+    "KAFKA-15591": kafka_15591.BUG,
+    "KAFKA-14402": kafka_14402.BUG,
+    "KAFKA-20734": kafka_20734.BUG,
+    "uncommitted-state": uncommitted_state.BUG,
+}
+"""Id -> bug."""
+
+
+def labels_of_logs(history: History, evidence: Evidence, findings: Sequence[LogFinding]) -> list[str]:
+    """Of each finding in brokers' logs: the id of the known bug whose signature it bears, "" = none.
+
+    Raises: HistoryError, where a file cannot be read.
+    """
+    run = LabelledRun(history, evidence)
+
+    def label(finding: LogFinding) -> str:
+        named = RULES[finding.rule].anomaly if finding.rule in RULES else ""
+        matches = ((name, bug.in_logs.get(named)) for name, bug in KNOWN_BUGS.items())
+        return next((name for name, match in matches if match and match(run, finding)), "")
+
+    return [label(finding) for finding in findings]
+
+
+def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
+    """Of each finding: the id of the known bug whose signature it bears, "" = none.
+
+    Raises: HistoryError, where a file cannot be read.
+    """
+    run = LabelledRun(history, evidence, [one for one in findings if isinstance(one, Skipped)])
+    suspected = [
+        (number, name, wanted)
+        for number, finding in enumerate(findings)
+        for name, bug in KNOWN_BUGS.items()
+        if finding.name in bug.anomalies and (wanted := bug.wanted(run, finding)) is not None
+    ]
+    fetched = fetch(history, (wanted for _, _, wanted in suspected))
+    found = [""] * len(findings)
+    known: dict[int, Fates] = {}
+    for number, name, _ in suspected:
+        suspicion = Suspicion(run, findings[number], fetched, known)
+        if not found[number] and KNOWN_BUGS[name].match(suspicion):
+            found[number] = name
+    return found
