@@ -10,7 +10,7 @@ summed, so pages shared by processes count twice), the load of the machine befor
 checker, and each class whose count is not the expected one. Then the goals. Exits 1 if a count is wrong; a
 goal that is missed is only said, for the times depend on the machine and on what else runs on it.
 
-What the figures mean, and earlier ones: docs/performance.md.
+What the figures mean, and earlier ones: benchmarks/measurements.md.
 """
 
 import argparse
@@ -36,7 +36,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 INFORMATIONAL = ("G0", "G0-realtime", "G1c-ww", "int-send-skip", "offset-reuse")
 """Found in any history of overlapping transactions; their number is not planted."""
 JEPSEN_S: Final = 150.0
-"""What Jepsen's Kafka checker took for a million messages, 2 cores (docs/performance.md)."""
+"""What Jepsen's Kafka checker took for a million messages, 2 cores (benchmarks/measurements.md)."""
 ENGINES: Final = {"this-process": ["--engine", "process"], "spark": ["--master", "local[*]"]}
 
 
