@@ -203,7 +203,7 @@ class _Lineage:
 
 def _kept(history: History) -> frozenset[str]:
     """Topics of the run from whose logs nothing removes records."""
-    if history.config.get("imported") or removes(recorded_config(history.run.config)):
+    if removes(recorded_config(history.run.config)):
         return frozenset()
     return frozenset(row["topic"] for row in history.tables["tps"].to_pylist())
 

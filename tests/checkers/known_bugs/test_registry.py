@@ -754,6 +754,7 @@ def hanging(
     *rows: OpenTransaction,
     acknowledged: Send | None = None,
     outcome: Outcome = Outcome.FAIL,
+    txn: bool = True,
 ) -> Verdict:
     """A log that ends at 20, and whose last stable offset is 5: there stands a record of a transaction that
     was aborted, which no broker acknowledged."""
@@ -762,7 +763,7 @@ def hanging(
     send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
     send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
     built.processes[2] = Process(txn_id=0)
-    gave_up = Op(process=2, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=outcome)
+    gave_up = Op(process=2, f="txn", invoke=10 * S, complete=14 * S, txn=txn, outcome=outcome)
     gave_up.mops = [acknowledged or Send(tp=0, value=late, outcome=Outcome.INFO)]
     built.ops += [send, gave_up]
     for bound in built.bounds:
@@ -835,6 +836,12 @@ def test_a_late_record_was_never_acknowledged(
     tmp_path: Path, outcome: Outcome, record: Send, bug: str
 ) -> None:
     found = hanging(tmp_path / "run", UNVERIFIED, open_txn(), acknowledged=record, outcome=outcome).anomalies
+    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
+
+
+@pytest.mark.parametrize(("txn", "bug"), [(True, "KAFKA-14402"), (False, "")])
+def test_a_record_of_no_transaction_did_not_come_late_into_one(tmp_path: Path, txn: bool, bug: str) -> None:
+    found = hanging(tmp_path / "run", UNVERIFIED, open_txn(), outcome=Outcome.INFO, txn=txn).anomalies
     assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
 
 

@@ -54,6 +54,7 @@ def test_a_real_log_is_accepted(golden: dict[str, pa.Table]) -> None:
     silent = {"snapshot-is-image", "unclean-not-eligible"}
     assert set(judgement.asked) == {rule.name for rule in RULES} - silent
     assert judgement.asked["change-has-cause"] == 64
+    assert all(many > 0 for many in judgement.asked.values())
 
 
 def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:

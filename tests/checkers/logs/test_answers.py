@@ -186,6 +186,7 @@ def test_a_finding_about_an_id_with_one_record_is_in_its_partition(tmp_path: Pat
     history = clients(tmp_path, (COMMITS_S, FAIL), epoch=3)
     (finding,) = judged(cluster, history).findings
     assert (finding.rule, finding.tp, finding.nodes) == ("identities-logged", LOG, (1,))
+    assert (finding.offset, finding.producer_id, finding.producer_epoch) == (-1, PRODUCER, 3)
 
 
 def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_what_comes_after_the_identity_of_a_client_that_is_fenced(
     cluster.coordinator("Empty", BEGAN_MS + 30_000)
     cluster.made["transaction_log"][-1] |= {"transactional_id": "txn-0", "leader_epoch": 9, **row}
     whole = judged(cluster, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
-    assert [one.rule for one in whole.findings] == ["fencing-logged"] * found
+    assert [(one.rule, one.offset) for one in whole.findings] == [("fencing-logged", -1)] * found
     assert not whole.doubts
 
 

@@ -381,6 +381,50 @@ def test_after_an_unclean_election_replicas_may_differ() -> None:
     assert [doubt.rule for doubt in found.doubts] == ["replicas-equal"]
 
 
+def test_replicas_that_are_not_known_to_be_in_sync_differ_below_both_watermarks() -> None:
+    made = clean()
+    other_bytes(made)
+    (sentence,) = (one.sentence for one in judged(made).findings if one.rule == "replicas-equal")
+    assert "both know all offsets to be committed below the high watermark 100" in sentence
+
+
+@pytest.mark.parametrize("where", [(DEAD, 1), (1, 1)])
+@pytest.mark.parametrize("more", [0, 30])
+def test_logs_that_begin_and_end_at_other_offsets_are_compared_where_both_are(
+    where: tuple[int, int], more: int
+) -> None:
+    """The segments before offset 30 are gone in one of them; the dead node had more that nobody committed."""
+    made = clean()
+    made["batches"] = [
+        row for row in made["batches"] if (row["take"], row["node"]) != where or row["base"] >= 30
+    ]
+    tail = range(OLD_TAIL + 30, OLD_TAIL + 30 + more, 10)
+    made["batches"] += [
+        batch(TP, 1, base, last=base + 9, position=base * 99, records=10, leader_epoch=3, take=DEAD)
+        for base in tail
+    ]
+    made["batches"].sort(key=lambda row: (row["take"], row["node"], row["base"]))
+    for row in made["partitions"]:
+        row["start"] = 30 if (row["take"], row["node"]) == where else row["start"]
+    assert not [one for one in judged(made).findings if one.rule in ("log-matching", "replicas-equal")]
+    one(made, "batches", take=DEAD, node=1, base=30)["crc"] = 1
+    assert ("log-matching", 30) in {(one.rule, one.offset) for one in judged(made).findings}
+
+
+@pytest.mark.parametrize("other", [-1, 60, 70])
+def test_two_logs_whose_ends_nobody_else_has_agree_with_each_other(other: int) -> None:
+    """Nodes 1 and 2 died in epoch 3, with an end that epoch 4 never had. other: a batch that differs."""
+    made = clean()
+    made["takes"].append({"take": DEAD, "node": 2, "at_ns": 1, "why": KILLED})
+    made["partitions"].append(whole(TP, 2) | {"take": DEAD})
+    made["batches"] += [row | {"node": 2} for row in made["batches"] if row["take"] == DEAD]
+    made["batches"].sort(key=lambda row: (row["take"], row["node"], row["base"]))
+    if other >= 0:
+        one(made, "batches", take=DEAD, node=2, base=other)["crc"] = 7
+    found = [(each.offset, each.nodes) for each in judged(made).findings if each.rule == "log-matching"]
+    assert found == ([(other, (1, 2))] if other >= 0 else [])
+
+
 def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
     made = clean()
     made["batches"] = [row for row in made["batches"] if (row["take"], row["node"]) != (1, 3)] + log(1, 3, 90)
@@ -390,6 +434,7 @@ def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
     assert [(each.rule, each.offset, each.nodes) for each in found.findings] == [
         ("replicas-equal", 90, (1, 3))
     ]
+    assert "in-sync replicas have all offsets below the high watermark 100" in found.findings[0].sentence
     made["metadata"][-1]["isr"] = [1, 2]  # it lags, and the high watermark does not wait for it
     assert not judged(made).findings
 

@@ -60,7 +60,13 @@ def read_to(committed: int, epoch: int, s: int | None = None) -> dict[str, Any]:
     return at(OFFSETS, 2, take=1) | tp | told
 
 
-def sent(tmp_path: Path, *offsets: int, acks: int = -1, at_s: dict[int, int] | None = None) -> History:
+def sent(
+    tmp_path: Path,
+    *offsets: int,
+    acks: int = -1,
+    at_s: dict[int, int] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> History:
     """A client's records, each acknowledged at an offset within its second."""
     ops = []
     for value, offset in enumerate(offsets):
@@ -68,7 +74,7 @@ def sent(tmp_path: Path, *offsets: int, acks: int = -1, at_s: dict[int, int] | N
         mops: list[Any] = [Send(tp=0, value=value, offset=offset)]
         ops.append(Op(process=0, f="send", invoke=begin, complete=begin + 10**6, mops=mops))
     built = Built(tps=[TP.topic], ops=ops, processes={0: Process(acks=acks)})
-    return load(write_run(tmp_path / "run", built.tables()))
+    return load(write_run(tmp_path / "run", built.tables(), settings=settings))
 
 
 def places(found: Judgement) -> list[tuple[str, int]]:
@@ -108,11 +114,13 @@ def test_a_log_that_ends_before_what_was_committed() -> None:
 def test_an_acknowledged_offset_beyond_the_end(tmp_path: Path, offset: int) -> None:
     found = judge(Evidence(tables(clean())), sent(tmp_path, 3, offset))
     assert places(found) == [("acknowledged-held", offset)]
+    assert "node 2 at the end (take 1) has no record there; its log ends at 9" in found.findings[0].sentence
 
 
 def test_another_record_where_one_was_acknowledged(tmp_path: Path) -> None:
     found = judge(Evidence(tables(clean())), sent(tmp_path, 3, 6, at_s={6: 2}))
     assert places(found) == [("acknowledged-held", 6)]
+    assert "of 1767225606000 to 1767225606000 ms; the client sent its record" in found.findings[0].sentence
     assert not judge(Evidence(tables(clean())), sent(tmp_path / "1", 3, 6, acks=1, at_s={6: 2})).findings
 
 
@@ -159,7 +167,10 @@ def test_a_marker_may_be_younger_than_the_commit_of_an_offset_behind_it() -> Non
 def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
     made = clean()
     made["batches"][-1]["control"] = True
-    assert places(judge(Evidence(tables(made)), sent(tmp_path, 8))) == [("acknowledged-held", 8)]
+    found = judge(Evidence(tables(made)), sent(tmp_path, 8))
+    assert places(found) == [("acknowledged-held", 8)]
+    assert "a control record at offset 8" in found.findings[0].sentence
+    assert "the client sent its record from" not in found.findings[0].sentence  # its time is not the point
 
 
 @pytest.mark.parametrize(
@@ -243,11 +254,45 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
     assert found or "lost power" in judged.doubts[0].why
 
 
-def test_records_below_the_start_of_the_log_are_lost_where_nothing_removes_any(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "lost"),
+    [
+        ({}, [("acknowledged-held", 3)]),
+        ({"topic_settings": {"retention.ms": "60000"}}, []),
+        ({"topic_settings": {"retention.ms": "-1"}}, [("acknowledged-held", 3)]),
+    ],
+)
+def test_records_below_the_start_of_the_log_are_lost_where_nothing_removes_any(
+    tmp_path: Path, settings: dict[str, Any], lost: list[tuple[str, int]]
+) -> None:
     made = clean()
-    history = sent(tmp_path, 9)
-    whole = judge(Evidence(tables(made)), history)
     made["partitions"] = [row | {"start": 8} for row in made["partitions"]]
     made["batches"] = [row for row in made["batches"] if row["base"] >= 8]
-    moved = judge(Evidence(tables(made)), history)
-    assert moved.asked["acknowledged-held"] == whole.asked["acknowledged-held"]
+    found = judge(Evidence(tables(made)), sent(tmp_path, 3, 8, settings=settings))
+    assert places(found) == lost
+    assert found.asked["acknowledged-held"] == 1 + len(lost)
+
+
+@pytest.mark.parametrize(
+    ("settings", "lost"), [({}, [("committed-kept", 0)]), ({"topic_settings": {"retention.ms": "60000"}}, [])]
+)
+def test_a_log_that_begins_behind_all_that_a_dead_node_had(
+    tmp_path: Path, settings: dict[str, Any], lost: list[tuple[str, int]]
+) -> None:
+    """It has no record left."""
+    made = clean()
+    made["partitions"][1]["start"] = 9
+    made["batches"] = [row for row in made["batches"] if not row["take"]]
+    made["offset_log"] = []
+    found = judge(Evidence(tables(made)), sent(tmp_path, settings=settings))
+    assert places(found) == lost
+
+
+def test_a_log_in_disorder_is_not_compared(tmp_path: Path) -> None:
+    """The audit speaks of it."""
+    made = clean()
+    made["batches"] += [made["batches"].pop(-3)]
+    made["ends"][0]["value"] = 7
+    found = judge(Evidence(tables(made)), sent(tmp_path, 6, 20))
+    assert not found.findings
+    assert set(found.asked) == {"epochs-given"}
