@@ -54,8 +54,9 @@ CHECKED = "tests/checkers"
 LOGS = f"{CHECKED}/logs"
 ADVERSARY = "tests/adversary/test_adversary.py"
 COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
-VERDICT = (f"{CHECKED}/test_verdict.py", f"{CHECKED}/test_incidents.py", f"{CHECKED}/test_library.py")
-LABELS = (f"{CHECKED}/known_bugs", f"{CHECKED}/test_judged_logs.py")
+JUDGED = f"{CHECKED}/verdict"
+VERDICT = (f"{JUDGED}/test_judged_run.py", f"{JUDGED}/test_incidents.py", f"{CHECKED}/test_library.py")
+LABELS = (f"{CHECKED}/known_bugs", f"{JUDGED}/test_judged_logs.py")
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("tests/oracle/*.py",),
@@ -63,10 +64,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "permissions": ("checkers/allowed.py", "checkers/catalogue.py", "checkers/windows.py"),
     "labels": ("checkers/known_bugs/*.py",),
     "logs": ("checkers/logs/*.py",),
-    "verdict": (
-        "checkers/verdict.py", "checkers/judged_logs.py", "checkers/subjects.py", "checkers/incidents.py",
-        "checkers/mixed_clusters.py",
-    ),
+    "verdict": ("checkers/verdict/*.py", "checkers/faults/*.py"),
     "model": tuple(
         f"model/{part}/*.py" for part in ("log", "replication", "kraft", "coordinator", "client")
     ),
@@ -77,18 +75,16 @@ JUDGES: Final = ("kernels", "permissions", "labels", "logs", "verdict")
 
 TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("tests/oracle/*", ((f"{CHECKED}/test_golden.py", f"{CHECKED}/test_oracle.py"), COMPARED)),
-    ("checkers/logs/*", (("near",), (LOGS,), (f"{CHECKED}/test_judged_logs.py",))),
+    ("checkers/logs/*", (("near",), (LOGS,), (f"{JUDGED}/test_judged_logs.py",))),
     (
         "checkers/engine/*",
         ((f"{CHECKED}/test_kernel.py", f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
     ),
     ("checkers/checks/*", (("near", f"{CHECKED}/test_kernel.py"), (ADVERSARY,), VERDICT, COMPARED)),
-    ("checkers/verdict.py", (VERDICT, (ADVERSARY,), (f"{CHECKED}/test_verdict_truncation.py", *LABELS))),
-    ("checkers/judged_logs.py", ((f"{CHECKED}/test_judged_logs.py",), VERDICT)),
-    ("checkers/incidents.py", (VERDICT, (ADVERSARY,))),
-    ("checkers/subjects.py", (("near", *VERDICT), (ADVERSARY,))),
+    ("checkers/verdict/judged_run.py", (VERDICT, (ADVERSARY,), (f"{JUDGED}/test_truncation.py", *LABELS))),
+    ("checkers/verdict/judged_logs.py", ((f"{JUDGED}/test_judged_logs.py",), VERDICT)),
+    ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
-    ("checkers/mixed_clusters.py", (VERDICT, (ADVERSARY,))),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
     ("model/*", (("tests/model",), ("tests/harness/simulation/test_invariants.py",))),
 )  # fmt: skip

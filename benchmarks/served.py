@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from checkers.served import served_share
+from checkers.faults.availability import served_share
 from core.op import Phase
 from history.columns import Array
 from history.events import FaultHealed, FaultStarted, PhaseStarted

@@ -24,11 +24,11 @@ from checkers.engine.engines import Chosen, chosen
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.spark import spark_runs
-from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
 from checkers.recordings.portable import PollMop, PortableOp
 from checkers.recordings.portable_tables import PortableTables, cases
-from checkers.verdict import JudgedFinding, JudgedRun, judge
+from checkers.verdict.judged_logs import JudgedLogs
+from checkers.verdict.judged_run import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, UsageError
 from core.op import Outcome

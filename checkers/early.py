@@ -5,7 +5,7 @@ continuation shows it, too, and if no continuation lets configuration or faults 
 takes from a prefix only what cannot change: ops that have completed, and acknowledged offsets. And it takes
 only classes to which more history can add findings, but from which it cannot take one away.
 
-Not here: the verdict (`checkers.verdict`). Nothing here can say that a run is valid.
+Not here: the verdict (`checkers.verdict.judged_run`). Nothing here can say that a run is valid.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """recovery: whether the cluster came back to full service, and whether a node ended on its own; and when each
 partition served its producers (docs/checks.md, "Groups, LSO, recovery", "Liveness").
 
-Not here: how fast it came back, fault by fault (`checkers.liveness`).
+Not here: how fast it came back, fault by fault (`checkers.faults.liveness`).
 """
 
 from collections import Counter

@@ -93,7 +93,7 @@ class Check:
 
     anomalies: the classes that contradict it. content: it judges what the logs hold, so it needs the
     final reads. needs: the field of `OnRecord` without which it is not asked; "" = none. subject: what a
-    history has to hold, so that the check could fail (`checkers.subjects`); "" = every run has it.
+    history has to hold, so that the check could fail (`checkers.verdict.subjects`); "" = every run has it.
     """
 
     claim: str

@@ -132,8 +132,8 @@ def forbidden(done: Simulated, tally: Tally) -> dict[str, int]:
 
 
 def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:
-    """What keeps the run from being decided. Unlike in `checkers.verdict`, faults without a target and
-    groups that committed nothing make no run unclean."""
+    """What keeps the run from being decided. Unlike in a verdict, faults without a target and groups that
+    committed nothing make no run unclean."""
     reasons = [f"the check of {subject} crashed" for subject in sorted(tally.crashed)]
     reasons += [doubt.text() for doubt in tally.doubts if doubt.group < 0]
     if tally.unread:

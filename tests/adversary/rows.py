@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers import api
-from checkers.verdict import JudgedRun, judge
+from checkers.verdict.judged_run import JudgedRun, judge
 from core.config import RunConfig
 from core.errors import ExitCode
 from history.broker_logs import BrokerLogs

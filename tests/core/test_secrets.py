@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.repeat import repro
+from checkers.verdict.repeat import repro
 from core.config import RunConfig, recorded_config, run_config
 from core.errors import ConfigError
 from core.secrets import HIDDEN, is_secret, masked, shown

@@ -11,7 +11,7 @@ from checkers.api import check_history
 from checkers.recordings.files import opened
 from checkers.recordings.formats import Request, import_config
 from checkers.recordings.lines import json_schema
-from checkers.verdict import NOT_ON_RECORD
+from checkers.verdict.judged_run import NOT_ON_RECORD
 from core.errors import ConfigError, HistoryError, UsageError
 from history.reader import load
 from history.verdict import Verdict

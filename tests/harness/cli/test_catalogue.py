@@ -13,7 +13,7 @@ from checkers.checks import CHECKS
 from checkers.engine.findings import Kind
 from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.classes import CLASSES
-from checkers.verdict import exit_code
+from checkers.verdict.judged_run import exit_code
 from checkers.windows import Excuse
 from core.config import PRESETS, RunConfig
 from tests.oracle import anomalies

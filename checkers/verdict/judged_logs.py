@@ -17,8 +17,8 @@ from checkers.logs.elections import METADATA
 from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
+from checkers.verdict.witness import EXAMPLES
 from checkers.windows import EXCUSES, NO_EXCUSE, run_windows
-from checkers.witness import EXAMPLES
 from core.config import RunConfig
 from history.events import EvidenceMissing
 from history.evidence import Evidence

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.served import REACH_NS, served_share
+from checkers.faults.availability import REACH_NS, served_share
 
 S = 1_000_000_000
 MS = 1_000_000

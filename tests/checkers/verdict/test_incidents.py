@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.checks import CHECKS
-from checkers.incidents import ALL, incidents
+from checkers.verdict.incidents import ALL, incidents
 from core.cluster import NodeEnd
 from core.config import run_config
 from core.op import Phase
@@ -17,7 +17,7 @@ from history import events as ev
 from history.events import Event
 from history.run_folder import Run
 from history.verdict import Verdict
-from tests.checkers.test_verdict import history
+from tests.checkers.verdict.test_judged_run import history
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.oracle import anomalies as oracle
 from tests.oracle.incidents import EVERY, unknown

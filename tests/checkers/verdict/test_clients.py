@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checkers.clients import NO_PRODUCER, clients
+from checkers.verdict.clients import NO_PRODUCER, clients
 from core.op import Isolation, Phase
 from history.reader import load
 from tests.histories.built import Built, Op, Process, Read, Send

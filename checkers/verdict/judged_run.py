@@ -9,26 +9,27 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from checkers import incidents
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
 from checkers.checks import CHECKS, recovery
 from checkers.checks.isolation import READ_UNCOMMITTED
 from checkers.checks.recovery import ServedTimes
-from checkers.clients import clients
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
 from checkers.engine.kernel_input import OnRecord, on_record
-from checkers.hits import hits
-from checkers.incidents import ALL
-from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
+from checkers.faults.hits import hits
+from checkers.faults.in_force import RunFaults
+from checkers.faults.liveness import liveness
 from checkers.known_bugs.registry import KNOWN_BUGS, labels
-from checkers.liveness import liveness
-from checkers.mixed_clusters import mixed
-from checkers.repeat import repro
-from checkers.subjects import SUBJECTS, Held
-from checkers.witness import EXAMPLES, RunFaults, example
+from checkers.verdict import incidents
+from checkers.verdict.clients import clients
+from checkers.verdict.incidents import ALL
+from checkers.verdict.judged_logs import JudgedLogs, section, undecided, with_logs
+from checkers.verdict.mixed_clusters import mixed
+from checkers.verdict.repeat import repro
+from checkers.verdict.subjects import SUBJECTS, Held
+from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
 from core.secrets import masked

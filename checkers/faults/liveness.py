@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from checkers.checks.recovery import BIN_NS, ServedTimes
-from checkers.served import TimeSpan, served_share
-from checkers.witness import RunFaults
+from checkers.faults.availability import TimeSpan, served_share
+from checkers.faults.in_force import RunFaults
 from core.op import Phase
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from checkers.catalogue import ANOMALIES
-from checkers.judged_logs import configured
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
+from checkers.verdict.judged_logs import configured
 from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
@@ -20,7 +20,7 @@ from history.evidence import Evidence, write
 from history.reader import History
 from history.verdict import Verdict
 from tests.checkers.logs.made import TP, batch, tables, whole
-from tests.checkers.test_verdict import history
+from tests.checkers.verdict.test_judged_run import history
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.planted import random_history
 
@@ -171,7 +171,7 @@ def test_how_long_a_run_took_counts_from_its_start_and_not_from_that_of_the_mach
 ) -> None:
     only(alike)
     forgetful = (("producer.id.expiration.ms", {"alike"}, "after {} ms"),)
-    monkeypatch.setattr("checkers.judged_logs.FORGETFUL", forgetful)
+    monkeypatch.setattr("checkers.verdict.judged_logs.FORGETFUL", forgetful)
     settings = {"broker_settings": {"producer.id.expiration.ms": "5000"}}
     assert judged(tmp_path / "nine", evidence(damaged=2), settings).valid is True
     monkeypatch.setattr(History, "seconds", lambda _, ns: ns / 1e9 - 5)

@@ -7,7 +7,7 @@ import pytest
 
 from checkers.checks import CHECKS
 from checkers.engine.check import Tally
-from checkers.subjects import SUBJECTS, Held
+from checkers.verdict.subjects import SUBJECTS, Held
 from core.op import Isolation, Outcome, Phase
 from history.reader import load
 from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send

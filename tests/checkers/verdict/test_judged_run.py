@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.checks import CHECKS
-from checkers.repeat import repro
+from checkers.verdict.repeat import repro
 from core.cluster import OpenTransaction
 from core.config import run_config
 from core.op import CommitKind, Isolation, Outcome, Phase, value_of
@@ -477,7 +477,7 @@ def test_a_crash_of_what_tells_liveness_is_no_pass(tmp_path: Path, monkeypatch: 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("checkers.verdict.liveness", broken)
+    monkeypatch.setattr("checkers.verdict.judged_run.liveness", broken)
     verdict = judged(tmp_path / "run", history().tables())
     assert (verdict.valid, verdict.exit_code, verdict.liveness) == ("unknown", 2, Liveness())
     assert verdict.checks["recovery"].status == "crashed"

@@ -1,0 +1,14 @@
+"""The verdict of a run: what was found, whether it is allowed, what could not be decided, and examples.
+
+clients         The clients of a run as its history has them.
+incidents       What happened in a run without being planned, and which checks it keeps from deciding.
+judged_logs     What brokers' logs add to the verdict of a run: its section `logs`, and
+                whether it counts.
+judged_run      The verdict itself.
+mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
+                is this cluster's doing.
+repeat          The command line that repeats a run.
+subjects        What a history holds that checks can judge; a check whose subject a run lacks is not
+                asked.
+witness         Examples of findings for people: the sentence, the ops and records, the faults in force.
+"""
