@@ -19,7 +19,7 @@ from core.config import run_config
 from core.errors import HistoryError, UsageError
 from history.events import Recorder
 from history.run_folder import Run
-from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
+from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 from tests.histories.planted import random_history
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -217,16 +217,38 @@ def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.Mo
     assert results[0].counts
 
 
-def test_the_notebook_runs_and_prints_what_it_shows() -> None:
-    book = json.loads((DOCS / "notebooks" / "first-verdict.ipynb").read_text())
+def cells() -> list[dict[str, Any]]:
+    book = json.loads((DOCS / "notebooks" / "failing-run.ipynb").read_text())
+    return [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.spark
+def test_the_cells_of_the_notebook_run_on_any_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_run(run)
+    monkeypatch.chdir(run.folder.parents[1])
+    monkeypatch.setenv("MPLBACKEND", "agg")
     space: dict[str, Any] = {}
-    for cell in book["cells"]:
-        if cell["cell_type"] == "code":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec("".join(cell["source"]), space)
-            assert out.getvalue() == "".join(line for one in cell["outputs"] for line in one["text"])
-    assert space["clean"].valid is True
-    assert space["lost"].forbidden == {"lost-write": 1}
-    assert set(space["split"].forbidden) == {"duplicate", "inconsistent-offsets", "lost-write"}
-    assert len(space["figure"].data) == 2
+    said = io.StringIO()
+    with spark("local[2]"), contextlib.redirect_stdout(said):
+        for cell in cells():
+            exec("".join(cell["source"]), space)
+    assert "lost-write: " in said.getvalue()
+    rows = space["rows"]
+    assert space["result"].forbidden["lost-write"] == rows["lost"].sum() > 0
+    assert len(space["figure"].axes[0].collections) == 2
+
+
+def test_the_notebook_is_stored_with_what_a_real_run_showed() -> None:
+    assert all(cell["execution_count"] for cell in cells())
+    shown = [one for cell in cells() for one in cell["outputs"]]
+    text = "".join(line for one in shown for line in one.get("text", []))
+    assert "valid: False" in text
+    assert "lost-write: Record " in text
+    assert any("image/png" in one.get("data", {}) for one in shown)
+    assert not any(one["output_type"] == "error" for one in shown)
+
+
+def test_the_notebook_needs_no_repository() -> None:
+    found = [line for cell in cells() for line in cell["source"] if re.match("(from|import) ", line)]
+    modules = {line.split()[1].partition(".")[0] for line in found}
+    assert modules == {"os", "sys", "inquest", "matplotlib", "pyspark"}
