@@ -324,6 +324,7 @@ NOT_RECOVERED = "not-recovered"
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.
 
+    anomalies: the most severe class first.
     exit_code: docs/architecture.md, "Exit codes". summary: the verdict in one plain sentence.
     unknown: what could not be decided, in words. expect: class -> found (controls).
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).

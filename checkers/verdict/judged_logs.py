@@ -270,7 +270,7 @@ def _added(name: str, before: Anomaly | None, logs: Logs) -> Anomaly:
 def _example(place: LogPlace) -> Example:
     known = place.producer_id >= 0
     return Example(
-        sentence=place.sentence[:1].upper() + place.sentence[1:],
+        sentence=place.sentence,
         allowed=place.allowed,
         why=place.why,
         known_bug=place.known_bug,

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers.catalogue import ANOMALIES
+from harness.report import wording
 from harness.report.wording import faults_line, incident_lines, logs_line
 from history.run_folder import Run
-from history.verdict import Anomaly, Result, Verdict
+from history.verdict import Result, Verdict
 
 SENTENCE_MOST = 600
 """Characters of the first witness; the report has all of it."""
@@ -21,7 +21,7 @@ SENTENCE_MOST = 600
 def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     """The lines, the result first. page: where the report is, "none"."""
     yield f"{verdict.result.upper()}: {verdict.summary}"
-    worst = worst_class(verdict)
+    worst = wording.worst(verdict)
     if worst is not None and worst[1].examples:
         name, anomaly = worst
         example = next((one for one in anomaly.examples if not one.allowed), anomaly.examples[0])
@@ -40,13 +40,6 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     elif verdict.faults:
         folder = shlex.quote(str(run.folder))
         yield f"next: {pasted('inquest')} shrink {folder}    # with as few faults as still show it"
-
-
-def worst_class(verdict: Verdict) -> tuple[str, Anomaly] | None:
-    """The most severe class with a forbidden finding; known bugs come last."""
-    order = {name: number for number, name in enumerate(ANOMALIES)}
-    bad = [(name, one) for name, one in verdict.anomalies.items() if one.disallowed]
-    return min(bad, key=lambda one: (bool(one[1].known_bug), order.get(one[0], len(order))), default=None)
 
 
 def pasted(command: str) -> str:

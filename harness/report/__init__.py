@@ -1,14 +1,18 @@
 """The report of a run: files in, `report.html` and `junit.xml` out.
 
+clock     Times in the page: one time base for all of it.
 colours   Colours of the drawings.
 drawing   Drawings over time: of the run, the cluster, and what surrounds a finding.
 evidence  What stands in logs and transactions around a finding.
 github    A short summary in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY`
           names.
+headlines What broke, in plain words.
 inputs    What a report is made from: the files of one run folder.
 junit     The verdict as JUnit XML, for CI systems.
 messages  Messages and states around a finding of a simulated run; else captured messages.
 page      The page: everything that the report shows, in one HTML file.
+records   Ranges of records that findings are about.
+story     The first screen of a failing run: what broke, which records, next to what, what now.
 timeline  The run over time, as spans and numbers.
 wording   The verdict and the configuration in words, for all forms of the report.
 

@@ -13,7 +13,6 @@ const roundStep = (length) => {
   const decade = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= least * (1 - 1e-9));
 };
-const timeText = (seconds, digits) => `${seconds.toFixed(digits)} s`;
 const made = (parent, tag, name, text = "") => {
   const element = parent.appendChild(document.createElement(tag));
   element.className = name;
@@ -253,8 +252,10 @@ class Drawing {
     const step = roundStep(to - from);
     this.tickRow.textContent = "";
     for (let n = Math.ceil((this.begin + from) / step); n * step <= this.begin + to + step * 1e-6; n += 1) {
+      const left = (100 * (n * step - this.begin - from)) / (to - from);
+      if (onClock() && (left < 5 || left > 93)) continue;
       const tick = made(this.tickRow, "span", "tick", timeText(n * step, decimalsOf(step)));
-      tick.style.left = `${(100 * (n * step - this.begin - from)) / (to - from)}%`;
+      tick.style.left = `${left}%`;
     }
   }
 
@@ -286,3 +287,4 @@ class Drawing {
 const drawings = [...document.querySelectorAll(".drawing[data-begin]")].map((figure) => new Drawing(figure));
 const together = drawings.filter((one) => "linked" in one.figure.dataset);
 for (const one of together) one.group = together;
+followClock.push(() => { for (const one of drawings) one.show(); });

@@ -6,6 +6,7 @@ which the report shows; everything that the other files allow is still drawn.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -69,6 +70,7 @@ class Inputs:
     cannot be read.
     """
 
+    run: Run
     verdict: Verdict
     events: list[Event]
     ops: OpColumns | None
@@ -83,6 +85,19 @@ class Inputs:
     def seconds(self, ns: int) -> float:
         """Seconds since the start of the run."""
         return (ns - self.start_ns) / 1e9
+
+    @property
+    def start_ms(self) -> float:
+        """The start of the run by the clock of its brokers, in ms: that of the wall, or of the simulation."""
+        return self.wall_ms if self.wall_ms is not None else self.start_ns / 1e6
+
+    @property
+    def wall_ms(self) -> float | None:
+        """The start of the run by the wall clock, in ms since 1970; None where it is not on record."""
+        try:
+            return datetime.fromisoformat(self.start_wall).timestamp() * 1e3 if self.start_wall else None
+        except ValueError:
+            return None
 
 
 def read(run: Run) -> Inputs:
@@ -116,6 +131,7 @@ def read(run: Run) -> Inputs:
     system = SYSTEMS.get(str(verdict.config.get("sut")))
     traced = system is not None and system.repeatable
     return Inputs(
+        run=run,
         verdict=verdict,
         events=events,
         ops=op_columns(history) if history and "ops" in tables else None,

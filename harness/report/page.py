@@ -2,8 +2,8 @@
 
 The file loads nothing. It contains style and one script; its content security policy allows only the script
 whose hash it names. Verdict, findings and drawings are markup, so they need no script. Templates compute
-nothing: `report` is the page, `example` one example of a finding, `spacetime` messages and states,
-`brokers_logs` what brokers' logs say, `parts` what these share.
+nothing: `report` is the page, `story` its first screen, `example` one example of a finding, `spacetime`
+messages and states, `brokers_logs` what brokers' logs say, `parts` what these share.
 """
 
 import base64
@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from core.errors import InquestError
-from harness.report import colours, wording
+from harness.report import clock, colours, story, wording
 from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
@@ -44,11 +44,15 @@ BYTES_WANTED = 640_000
 MARGIN = 50_000
 """Bytes for what the page says about messages and examples."""
 FAULTS_MAX = 300
+FEW = 6
+"""A table with more rows is folded."""
+PLACES_OPEN = 3
+"""Violations in brokers' logs that are listed without unfolding."""
 NOTES_MAX = 200
 STALLS_MAX = 40
 TAKES_MAX = 20
 TEXT_MOST = 1500
-SCRIPTS = ("page.js", "drawing.js", "report.js")
+SCRIPTS = ("page.js", "clock.js", "drawing.js", "report.js")
 """The script of a report, in this order."""
 
 
@@ -106,6 +110,8 @@ def _environment() -> Environment:
         sentence=wording.sentence,
         value=wording.value,
         clip=clip,
+        at=clock.at,
+        cell=clock.cell,
         safe_colour=colours.safe,
         safe_url=safe_url,
     )
@@ -130,6 +136,8 @@ def _context(inputs: Inputs) -> dict[str, object]:
     verdict = inputs.verdict
     timeline, scenes = timelines.build(inputs), section.build(inputs)
     return {
+        "story": story.build(inputs, timeline),
+        "timed": lambda text: clock.timed(text, inputs.start_ms),
         "logs": log_table.build(inputs),
         "logs_most": log_table.TABLES_MAX,
         "transactions": transactions.build(inputs),
@@ -144,6 +152,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "contradiction": wording.contradiction(verdict),
         "tested": wording.tested(verdict),
         "anomalies": wording.ranked(verdict),
+        "permitted": [name for name, one in wording.ranked(verdict) if not one.disallowed],
         "undecided": wording.undecided(verdict),
         "incidents": wording.incident_lines(verdict),
         "held": wording.held(verdict),
@@ -156,9 +165,12 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "stalls_most": STALLS_MAX,
         "witness": lambda example: around.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
+        "near": lambda example: story.beside(example, verdict.faults),
         "faults": by_time(verdict.faults),
         "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,
+        "few": FEW,
+        "places_open": PLACES_OPEN,
         "logs_line": wording.sentence(wording.logs_line(verdict.logs)),
         "refused": replica_logs.build(inputs),
         "takes_most": TAKES_MAX,

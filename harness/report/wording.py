@@ -121,13 +121,23 @@ def contradiction(verdict: Verdict) -> str:
 
 
 def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
-    """Classes with findings that nothing permits, most findings first."""
+    """Classes with findings that nothing permits, the most severe ones first."""
     return {name: found for name, found in ranked(verdict) if found.disallowed}
 
 
 def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
-    """All classes: forbidden ones first, then by count, then by name."""
-    return sorted(verdict.anomalies.items(), key=lambda item: (-item[1].disallowed, -item[1].count, item[0]))
+    """All classes: forbidden ones first, of these the known bugs last; else as the verdict has them, the most
+    severe ones first."""
+
+    def place(item: tuple[str, Anomaly]) -> tuple[bool, bool]:
+        return not item[1].disallowed, bool(item[1].disallowed and item[1].known_bug)
+
+    return sorted(verdict.anomalies.items(), key=place)
+
+
+def worst(verdict: Verdict) -> tuple[str, Anomaly] | None:
+    """The most severe class with a forbidden finding; those that a known bug explains come last."""
+    return next(((name, one) for name, one in ranked(verdict) if one.disallowed), None)
 
 
 Key = tuple[str, int]

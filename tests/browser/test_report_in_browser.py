@@ -22,6 +22,12 @@ def visible(page: Page, selector: str) -> bool:
     return found
 
 
+def content(page: Page, selector: str) -> str:
+    """Text of the first such element, folded parts and all."""
+    found: str = page.ask(f"document.querySelector({selector!r}).textContent.replace(/\\s+/g, ' ')")
+    return found
+
+
 def text(page: Page, selector: str) -> str:
     """Text of the first such element, as it is shown."""
     found: str = page.ask(f"document.querySelector({selector!r}).innerText")
@@ -36,6 +42,57 @@ def test_the_run_is_drawn_without_complaint(name: str, shelf: Shelf) -> None:
         assert page.ask("document.querySelectorAll('#timeline .line').length") > 5
         assert page.ask("document.querySelectorAll('#timeline .plot > svg > rect').length") > 5
         assert visible(page, "#timeline .panel svg path")
+
+
+@pytest.mark.parametrize(("width", "height", "screens"), [(1280, 800, 1), (390, 844, 2)])
+@pytest.mark.parametrize("name", ["anomalous", "transactional"])
+def test_the_first_finding_is_on_the_first_screen(
+    name: str, width: int, height: int, screens: int, browser: Browser, reports: dict[str, Path]
+) -> None:
+    with opened(browser, reports[name], width=width) as page:
+        bottom = page.ask("""(() => {
+            const last = document.querySelector('.story table') ?? document.querySelector('.story > p');
+            return scrollY + last.getBoundingClientRect().bottom;
+        })()""")
+        assert bottom <= screens * height
+        if width > 1000:
+            assert page.ask("document.documentElement.scrollHeight") <= 8000
+
+
+def test_one_time_base_for_the_whole_page(browser: Browser, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["anomalous"]) as page:
+        before = page.ask("[...document.querySelectorAll('time')].map((time) => time.textContent)")
+        assert len(before) > 30
+        ticks = "[...document.querySelectorAll('.tick')].map((tick) => tick.textContent)"
+        run_ticks = page.ask(ticks)
+        page.ask("document.querySelector('#clock').click()")
+        clock = re.compile(r"1[0-1]:\d\d:\d\d(\.\d+)?")
+        after = page.ask("[...document.querySelectorAll('time')].map((time) => time.textContent)")
+        assert all(clock.fullmatch(text) for text in after)
+        assert all(clock.fullmatch(text) for text in page.ask(ticks))
+        seconds = page.ask("Number(document.querySelector('time').dataset.s)")
+        hours, minutes, rest = after[0].split(":")
+        assert int(hours) * 3600 + int(minutes) * 60 + float(rest) == pytest.approx(
+            10 * 3600 + 15 * 60 + seconds, abs=0.01
+        ), "the run began at 10:15:00 UTC"
+        assert not visible(page, ".unit")
+        mouse(page, "mouseMoved", place(page, "Records", 0.4))
+        page.until("!document.querySelector('#timeline .now').hidden")
+        assert clock.fullmatch(page.ask("document.querySelector('#timeline .now').textContent"))
+        page.call("Page.reload")
+        page.until("document.documentElement?.dataset.ready !== undefined")
+        assert page.ask("document.querySelector('#clock').textContent") == "Run seconds", "the choice is kept"
+        page.ask("document.querySelector('#clock').click()")
+        assert page.ask("[...document.querySelectorAll('time')].map((time) => time.textContent)") == before
+        assert page.ask(ticks) == run_ticks
+        assert page.complaints() == []
+
+
+def test_a_link_to_a_fault_opens_its_table(browser: Browser, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["anomalous"]) as page:
+        assert not visible(page, "#faults table")
+        page.ask("document.querySelector('.story a[href^=\"#fault-\"]').click()")
+        page.until("document.querySelector('#faults details').open")
 
 
 def test_a_run_without_data_has_a_page_without_drawings(shelf: Shelf) -> None:
@@ -54,7 +111,7 @@ def test_verdict_and_witness_need_no_script(name: str, browser: Browser, reports
     with opened(browser, reports[name], script=False) as page:
         assert text(page, "h1") == WORDS[name]
         assert visible(page, ".summary")
-        assert visible(page, "#repro")
+        assert visible(page, "#repeat pre")
         for enhancement in ("#theme", ".command > button", ".zooming", ".front"):
             assert not visible(page, enhancement)
         if name != "empty":
@@ -132,9 +189,9 @@ def test_the_keyboard_reaches_everything(browser: Browser, reports: dict[str, Pa
             .filter((element) => element.checkVisibility())
             .every((element) => { element.focus(); return document.activeElement === element; })""")
         assert reached
-        page.ask("document.querySelector('#anomaly-3 summary').focus()")
+        page.ask("document.querySelector('#anomaly-2 summary').focus()")
         page.press("Enter")
-        page.until("document.querySelector('#anomaly-3 details').open")
+        page.until("document.querySelector('#anomaly-2 details').open")
 
 
 def test_headings_tables_and_regions_have_names(shelf: Shelf) -> None:
@@ -419,7 +476,7 @@ def test_the_transactions_around_a_torn_one_are_drawn_and_told(shelf: Shelf) -> 
         marked = "document.querySelectorAll('#anomaly-2-1 rect.subject.txn-info').length"
         assert page.ask(marked) == 2, "the unknown transaction, in its lane and its partition's"
         assert page.ask("document.querySelectorAll('#anomaly-2-1 rect.txn-read').length") == 2
-        witness = text(page, "#anomaly-2-1")
+        witness = content(page, "#anomaly-2-1")
         assert "The finding’s transactions sent 3 records; the final reads returned 1 at" in witness
         assert "1 to queue-1, 1 to queue-4" in witness
         assert "the final reads returned no record here; it may hold a transaction marker" in witness
@@ -430,7 +487,7 @@ def test_a_hanging_transaction_is_shown_with_its_producer(shelf: Shelf) -> None:
         numbers = page.ask("""Object.fromEntries([...document.querySelectorAll('.anomaly h3 code')]
             .map((code) => [code.textContent, code.closest('article').id]))""")
         for name in ("hanging-txn", "stuck-lso"):
-            witness = text(page, f"#{numbers[name]}-1")
+            witness = content(page, f"#{numbers[name]}-1")
             assert "producer id 2004, epoch 1, first offset 20" in witness
             assert "no coordinator claims it" in witness
             assert page.ask(f"document.querySelector('#{numbers[name]}-1 rect.subject') !== null")
@@ -444,7 +501,7 @@ def test_a_hanging_transaction_is_shown_with_its_producer(shelf: Shelf) -> None:
             ("▸ 15", "also at 8"),
         ]
         assert "acknowledged at 8" in next(row[5] for row in twice if row[0] == "▸ 15")
-        unknown = text(page, f"#{numbers['lost-write']}-1")
+        unknown = content(page, f"#{numbers['lost-write']}-1")
         assert "log of" not in unknown, "the history has no such partition"
 
 
@@ -462,7 +519,7 @@ def test_liveness_tells_each_fault_and_each_stall(shelf: Shelf) -> None:
         assert told["partition:isolate@leader"] == ["5.20", "queue-3", "6.90", "1.40", "47"]
         assert told["pause:long@txn-coordinator"][3].startswith("not seen before")
         assert told["client:kill@mid-transaction"] == ["not measured"]
-        assert text(page, "#liveness").count("whole run") == 2
+        assert content(page, "#liveness").count("whole run") == 2
         assert "For 13.0 % of the fault phase" in text(page, "#liveness")
 
 

@@ -1,14 +1,75 @@
 """What surrounds a finding: the ops of its witness, its transactions, their records and polls."""
 
+import itertools
 from collections.abc import Sequence
 
 from harness.report import wording
-from harness.report.drawing.strips import Box, Drawing, Strip, TimeAxis
+from harness.report.drawing.run import cluster_key, fault_bars, partition_strip
+from harness.report.drawing.strips import WHOLE, Box, Drawing, Strip, TimeAxis
 from harness.report.evidence.transactions import TransactionLane, TransactionTimeline
-from history.verdict import Example, Fault
+from harness.report.records import Records
+from harness.report.timeline.lanes import fault_lanes
+from harness.report.timeline.numbers import Timeline
+from history.verdict import Example, Fault, OpView
 
 WITNESS_ROWS_MAX = 16
+STORY_OPS_MAX = 5
+STORY_PARTITIONS_MAX = 3
 NOTES_MAX = 4
+LONG_S = 60.0
+"""An op that took longer does not make the drawing of a finding's seconds longer."""
+
+
+def seconds(
+    example: Example, ranges: Sequence[Records], near: Sequence[Fault], timeline: Timeline
+) -> Drawing | None:
+    """The seconds of a finding: faults next to it, its records, the leaders of their partitions, its ops.
+
+    None where no time of it is on record.
+    """
+    ops = example.ops[:STORY_OPS_MAX]
+    times = [at for one in ranges[:STORY_PARTITIONS_MAX] for at in (one.begin, one.end) if at is not None]
+    times += [at for op in ops for at in (op.begin_s, op.end_s) if at is not None]
+    times += [example.at_s] if example.at_s is not None else []
+    if not times:
+        return None
+    first = min(times)
+    times = [at for at in times if at <= first + LONG_S]
+    times += [one.next_at for one in ranges[:STORY_PARTITIONS_MAX] if one.next_at is not None]
+    times += [at for fault in near for at in (fault.begin_s, fault.end_s) if at is not None]
+    times = [at for at in times if abs(at - first) <= LONG_S]
+    pad = max((max(times) - min(times)) * 0.06, 0.02)
+    axis = TimeAxis(max(min(times) - pad, 0.0), max(times) + pad)
+    strips = [
+        Strip(label=lane.label, bars=fault_bars(lane.spans, axis, WHOLE))
+        for lane in fault_lanes(near, axis.end, axis.length / 100)
+    ]
+    names = list(dict.fromkeys([*(one.partition for one in ranges), example.partition]))
+    cluster = timeline.cluster
+    partitions = [one for one in cluster.partitions if one.name in names]
+    partitions.sort(key=lambda one: names.index(one.name))
+    shown = partitions[:STORY_PARTITIONS_MAX]
+    strips += [partition_strip(one, cluster, axis) for one in shown]
+    strips += [
+        _acknowledged(partition, list(some), axis)
+        for partition, some in itertools.groupby(
+            sorted((one for one in ranges if one.begin is not None), key=lambda one: one.partition),
+            key=lambda one: one.partition,
+        )
+    ][:STORY_PARTITIONS_MAX]
+    strips += [_op_strip(op, axis, near) for op in ops]
+    key = cluster_key(cluster, shown) if shown else []
+    return Drawing(axis=axis, strips=strips, behind=axis.in_force(near), key=key)
+
+
+def _acknowledged(partition: str, ranges: Sequence[Records], axis: TimeAxis) -> Strip:
+    """When the records of findings were acknowledged."""
+    bars: list[Box] = []
+    for one in ranges:
+        if one.begin is not None and one.end is not None:
+            name = f"{wording.count(one.count, 'record')} acknowledged"
+            bars += axis.bar(one.begin, one.end, name, one.partition, style="damage")
+    return Strip(label="records", note=f"of {partition}, acknowledged", bars=bars)
 
 
 def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
@@ -21,20 +82,20 @@ def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
         times.append(example.at_s)
     pad = max((max(times) - min(times)) * 0.04, 0.001)
     axis = TimeAxis(min(times) - pad, max(times) + pad)
-    strips = []
-    for op in ops:
-        stop = axis.end if op.end_s is None else op.end_s
-        took = "never completed" if op.end_s is None else f"{(stop - op.begin_s) * 1e3:.1f} ms"
-        style = f"op-{op.outcome}" if op.outcome in ("ok", "fail", "info") else "op-info"
-        strips.append(
-            Strip(
-                label=f"op {op.op}",
-                note=f"{op.f} {op.outcome}, process {op.process}",
-                bars=axis.bar(op.begin_s, stop, f"{op.f} {op.outcome}", took, style=style),
-                behind=axis.of_client(faults, op.slot),
-            )
-        )
+    strips = [_op_strip(op, axis, faults) for op in ops]
     return Drawing(axis=axis, strips=strips, behind=axis.in_force(faults))
+
+
+def _op_strip(op: OpView, axis: TimeAxis, faults: Sequence[Fault]) -> Strip:
+    stop = axis.end if op.end_s is None else op.end_s
+    took = "never completed" if op.end_s is None else f"{(stop - op.begin_s) * 1e3:.1f} ms"
+    style = f"op-{op.outcome}" if op.outcome in ("ok", "fail", "info") else "op-info"
+    return Strip(
+        label=f"op {op.op}",
+        note=f"{op.f} {op.outcome}, process {op.process}",
+        bars=axis.bar(op.begin_s, stop, f"{op.f} {op.outcome}", took, style=style),
+        behind=axis.of_client(faults, op.slot),
+    )
 
 
 def transactions(timeline: TransactionTimeline, faults: Sequence[Fault]) -> Drawing:

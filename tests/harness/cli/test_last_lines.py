@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from core.errors import ExitCode
-from harness.cli.last_lines import last_lines, pasted, worst_class
+from harness.cli.last_lines import last_lines, pasted
+from harness.report import wording
 from history.run_folder import Run
 from history.verdict import Anomaly, Example, Fault, FaultHits, Result, Verdict
 
@@ -90,13 +91,13 @@ def test_the_first_witness_is_of_the_most_severe_class_that_is_no_known_bug(tmp_
         valid=False,
         faults=[fault(False)],
         anomalies={
-            "poll-skip": anomaly(1, "", "skipped"),
-            "lost-write": anomaly(1, "", "gone"),
-            "corrupt-record": anomaly(1, "KAFKA-1", "known"),
             "duplicate": anomaly(0, "", "permitted"),
+            "corrupt-record": anomaly(1, "KAFKA-1", "known"),
+            "lost-write": anomaly(1, "", "gone"),
+            "poll-skip": anomaly(1, "", "skipped"),
         },
     )
-    worst = worst_class(found)
+    worst = wording.worst(found)
     assert worst is not None
     assert worst[0] == "lost-write"
     lines = list(last_lines(found, Run(tmp_path / "a run"), "none"))

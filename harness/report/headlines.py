@@ -1,0 +1,92 @@
+"""What broke, in plain words: a headline for each class of anomaly, with the number of what it counts."""
+
+from harness.report.wording import number
+
+HEADLINES = {
+    "lost-write": ("{} acknowledged record is gone", "{} acknowledged records are gone"),
+    "unseen": ("{} committed record was never read", "{} committed records were never read"),
+    "duplicate": ("{} record was written more than once", "{} records were written more than once"),
+    "torn-txn": ("{} transaction is torn apart", "{} transactions are torn apart"),
+    "aborted-read": ("Consumers got {} aborted record", "Consumers got {} aborted records"),
+    "precommitted-read": (
+        "Consumers got {} record of an open transaction",
+        "Consumers got {} records of open transactions",
+    ),
+    "phantom-read": (
+        "Consumers got {} record that no client sent",
+        "Consumers got {} records that no client sent",
+    ),
+    "corrupt-record": ("{} record is damaged", "{} records are damaged"),
+    "misdirected-record": ("{} record is in a wrong partition", "{} records are in wrong partitions"),
+    "inconsistent-offsets": (
+        "{} offset held different records at different times",
+        "{} offsets held different records at different times",
+    ),
+    "offset-realtime-inversion": (
+        "{} record got a lower offset than one acknowledged before it was sent",
+        "{} records got lower offsets than others that were acknowledged before they were sent",
+    ),
+    "nonmonotonic-send": (
+        "{} record stands before an earlier one of its producer",
+        "{} records stand before earlier ones of their producer",
+    ),
+    "int-nonmonotonic-send": (
+        "{} record of an operation was reordered",
+        "{} records of single operations were reordered",
+    ),
+    "nonmonotonic-poll": ("A consumer went back {} time", "Consumers went back {} times"),
+    "int-nonmonotonic-poll": ("A consumer went back {} time", "Consumers went back {} times"),
+    "poll-skip": ("A consumer skipped records {} time", "Consumers skipped records {} times"),
+    "int-poll-skip": ("A consumer skipped records {} time", "Consumers skipped records {} times"),
+    "offset-commit-regression": ("{} committed offset went back", "{} committed offsets went back"),
+    "phantom-commit": ("{} committed offset came from no commit", "{} committed offsets came from no commit"),
+    "stuck-lso": (
+        "The last stable offset of {} partition is stuck",
+        "The last stable offset of {} partitions is stuck",
+    ),
+    "hanging-txn": ("{} transaction hangs", "{} transactions hang"),
+    "eos-duplicate": ("{} input record was processed twice", "{} input records were processed twice"),
+    "eos-loss": ("{} input record was never processed", "{} input records were never processed"),
+    "group-duplicate": ("A group got records again {} time", "Groups got records again {} times"),
+    "group-skip": ("{} record was never given to its group", "{} records were never given to their group"),
+    "double-assignment": (
+        "{} partition was given to two members at once",
+        "Partitions were given to two members at once, {} times",
+    ),
+    "zombie-write": ("A fenced producer still wrote, {} time", "Fenced producers still wrote, {} times"),
+    "replica-divergence": (
+        "Replicas hold different records at {} place",
+        "Replicas hold different records at {} places",
+    ),
+    "damaged-log": (
+        "Files of a broker contradict each other at {} place",
+        "Files of brokers contradict each other at {} places",
+    ),
+    "unclean-election": (
+        "{} replica that misses records became leader",
+        "{} times a replica that misses records became leader",
+    ),
+    "lost-decision": (
+        "{} transaction ended by a decision that its coordinator’s log lacks",
+        "{} transactions ended by decisions that their coordinators’ logs lack",
+    ),
+    "torn-decision": (
+        "{} transaction was committed in one partition and aborted in another",
+        "{} transactions were committed in one partition and aborted in another",
+    ),
+    "hanging-partition": (
+        "The marker of an ended transaction is missing in {} partition",
+        "Markers of ended transactions are missing in partitions, {} times",
+    ),
+    "node-died": ("{} node ended on its own", "{} nodes ended on their own"),
+    "not-recovered": ("The cluster did not recover", "The cluster did not recover"),
+}
+"""Class -> headline of one, headline of more."""
+
+
+def headline(name: str, title: str, many: int) -> str:
+    """What broke. title: of a class without a headline."""
+    if name not in HEADLINES:
+        return f"{title}: {number(many)}"
+    one, more = HEADLINES[name]
+    return (one if many == 1 else more).format(number(many))

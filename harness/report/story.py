@@ -1,0 +1,370 @@
+"""The story of a failing run: what broke, which records, under which leader, next to which fault, what now.
+
+It is about the most severe class with a forbidden finding. Its findings are grouped: those of one partition
+whose records were acknowledged one after the other under one leader are one range.
+"""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+import pyarrow.parquet as pq
+
+from core.errors import HistoryError
+from harness.report import wording
+from harness.report.drawing import around
+from harness.report.drawing.strips import Drawing
+from harness.report.headlines import headline
+from harness.report.inputs import Inputs
+from harness.report.records import Records
+from harness.report.timeline.numbers import Timeline
+from harness.report.timeline.partitions import natural
+from history.reader import History, SendRow
+from history.recorded_files import regular
+from history.unit_files import EVERYWHERE
+from history.verdict import Anomaly, Example, Fault, Verdict
+
+OF_VALUES = frozenset(
+    {
+        *("lost-write", "unseen", "duplicate", "aborted-read", "precommitted-read"),
+        *("offset-realtime-inversion", "zombie-write"),
+    }
+)
+"""Classes whose findings name a record by its value (docs/checks.md, section 2)."""
+OF_OFFSETS = frozenset(
+    {"phantom-read", "corrupt-record", "misdirected-record", "inconsistent-offsets", "offset-reuse"}
+)
+"""Classes whose findings name an offset."""
+NAME = re.compile(r"[A-Za-z0-9-]+")
+RANGES_MAX = 6
+APART_S = 3.0
+"""Records of one range were acknowledged with less time between them."""
+NEAR_S = 30.0
+"""A fault that began or ended within this time of a finding is next to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearFault:
+    """A fault and how it stands to the findings in time."""
+
+    fault: Fault
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """A known bug. met: how often its reproduction showed it. reproduce: the command, "" = there is none."""
+
+    name: str
+    url: str
+    met: str
+    reproduce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What the first screen says. ranges_more, records_more: how many ranges are not listed, and their
+    records. partial: ranges are those of examples, not of all findings. epochs: of the example's reads.
+    steps: (what for, command). paths: (what, path)."""
+
+    name: str
+    anomaly: Anomaly
+    headline: str
+    example: Example
+    ranges: list[Records]
+    ranges_more: int
+    records_more: int
+    partial: bool
+    epochs: list[int]
+    faults: list[NearFault]
+    bug: Bug | None
+    drawing: Drawing | None
+    steps: list[tuple[str, str]]
+    paths: list[tuple[str, str]]
+
+
+def build(inputs: Inputs, timeline: Timeline) -> Story | None:
+    """The story of the most severe class; None where nothing forbidden was found."""
+    worst = wording.worst(inputs.verdict)
+    if worst is None:
+        return None
+    name, anomaly = worst
+    shown = [one for one in anomaly.examples if not one.allowed] or anomaly.examples
+    if not shown:
+        return None
+    example = shown[0]
+    ranges, partial = _ranges(inputs, timeline, name, shown)
+    times = [at for one in ranges for at in (one.begin, one.end) if at is not None] or times_of(example)
+    near_faults = near(inputs.verdict.faults, times)
+    listed = ranges[:RANGES_MAX]
+    return Story(
+        name=name,
+        anomaly=anomaly,
+        headline=headline(name, anomaly.title, _many(inputs.verdict, name, anomaly)),
+        example=example,
+        ranges=listed,
+        ranges_more=len(ranges) - len(listed),
+        records_more=sum(one.count for one in ranges[RANGES_MAX:]),
+        partial=partial and anomaly.disallowed > len(shown),
+        epochs=sorted(set(example.leader_epochs)),
+        faults=near_faults,
+        bug=_bug(anomaly) if anomaly.known_bug else None,
+        drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline),
+        steps=list(_steps(inputs, name, anomaly)),
+        paths=_paths(inputs),
+    )
+
+
+def _many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
+    """How many forbidden findings: those of clients, which count records; else those in brokers' logs, which
+    are often several for one record."""
+    rules = verdict.logs.rules.values() if verdict.logs else ()
+    in_logs = sum(rule.disallowed for rule in rules if rule.anomaly == name)
+    return anomaly.disallowed - in_logs or anomaly.disallowed
+
+
+def times_of(example: Example) -> list[float]:
+    """When the finding was made: at its own time, else during its ops."""
+    if example.at_s is not None:
+        return [example.at_s]
+    return [at for op in example.ops for at in (op.begin_s, op.end_s) if at is not None]
+
+
+def _ranges(
+    inputs: Inputs, timeline: Timeline, name: str, examples: Sequence[Example]
+) -> tuple[list[Records], bool]:
+    """The records of all findings of a class that were kept, else of the examples; the largest range first.
+    And whether they are those of the examples."""
+    found: list[Records] = []
+    keys: dict[int, set[int]] = {}
+    if inputs.history is not None:
+        try:
+            keys = _keys(inputs, name)
+            column = "value" if name in OF_VALUES else "offset"
+            found = (
+                _of_keys(inputs, inputs.history, timeline, column, keys)
+                if keys
+                else _around(inputs, inputs.history, timeline, examples)
+            )
+        except HistoryError as error:
+            inputs.gaps.append(f"{error}: the records of {name} are those of the examples.")
+    ranges = found or _of_examples(examples)
+    return sorted(ranges, key=lambda one: (-one.count, natural(one.partition))), not (keys and found)
+
+
+def _around(
+    inputs: Inputs, history: History, timeline: Timeline, examples: Sequence[Example]
+) -> list[Records]:
+    """The records at the offsets of examples; else all that the transaction of the first example sent.
+    Raises: HistoryError."""
+    keys: dict[int, set[int]] = defaultdict(set)
+    for example in examples:
+        tp = history.tp_numbers.get(example.partition)
+        if tp is not None:
+            keys[tp] |= {offset for offset in example.offsets if offset >= 0}
+    if any(keys.values()):
+        return _of_keys(inputs, history, timeline, "offset", keys)
+    op = next((op.op for op in examples[0].ops if op.txn), None)
+    sends = history.sends({EVERYWHERE: {"op": {op}}}) if op is not None else []
+    return _of_sends(inputs, history, timeline, sends)
+
+
+def _keys(inputs: Inputs, name: str) -> dict[int, set[int]]:
+    """Second number of the keys of a class's forbidden findings, by partition; none of classes whose keys do
+    not name records."""
+    found: dict[int, set[int]] = defaultdict(set)
+    path = inputs.run.anomalies
+    if name not in OF_VALUES | OF_OFFSETS or not path.is_file():
+        return found
+    try:
+        table = pq.read_table(regular(path), columns=["anomaly", "allowed", "key"])
+    except (OSError, ValueError, KeyError) as error:
+        raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
+    for row in table.to_pylist():
+        if row["anomaly"] == name and not row["allowed"] and len(row["key"]) > 1 and row["key"][0] >= 0:
+            found[row["key"][0]].add(row["key"][1])
+    return found
+
+
+def _of_keys(
+    inputs: Inputs, history: History, timeline: Timeline, column: str, keys: dict[int, set[int]]
+) -> list[Records]:
+    """The records with these values, or at these offsets; those that no client sent have but a count."""
+    sends = history.sends({tp: {column: some} for tp, some in keys.items() if some})
+    sent_by = {tp: {getattr(sent, column) for sent in sends if sent.tp == tp} for tp in keys}
+    unsent = {tp: len(some - sent_by[tp]) for tp, some in keys.items()}
+    found = _of_sends(inputs, history, timeline, sends)
+    return found + [Records(partition=history.tp(tp), count=many) for tp, many in unsent.items() if many]
+
+
+def _of_sends(
+    inputs: Inputs, history: History, timeline: Timeline, sends: Sequence[SendRow]
+) -> list[Records]:
+    by: dict[int, list[SendRow]] = defaultdict(list)
+    for sent in sends:
+        by[sent.tp].append(sent)
+    found = []
+    for tp, mine in by.items():
+        leaders = _leaders(timeline, history.tp(tp))
+        groups = _one_after_the_other(inputs, mine, leaders)
+        found += [_range(inputs, history.tp(tp), group, leaders) for group in groups]
+    return found
+
+
+Leaders = list[tuple[float, str]]
+"""(since when, node), in order of time."""
+
+
+def _leaders(timeline: Timeline, partition: str) -> Leaders:
+    of = next((one for one in timeline.cluster.partitions if one.name == partition), None)
+    return [(span.begin, span.label) for span in of.leaders] if of else []
+
+
+def _led(leaders: Leaders, at: float) -> str:
+    """The node that brokers named as leader at a time, "" = none is on record."""
+    return next((node for since, node in reversed(leaders) if since <= at), "")
+
+
+def _acked(inputs: Inputs, sent: SendRow) -> float:
+    return inputs.seconds(sent.ack_ns if sent.ack_ns >= 0 else sent.invoke_ns)
+
+
+def _one_after_the_other(
+    inputs: Inputs, sends: Iterable[SendRow], leaders: Leaders
+) -> Iterator[list[SendRow]]:
+    """Records in groups: acknowledged by one leader, with little time between them."""
+    group: list[SendRow] = []
+    for sent in sorted(sends, key=lambda sent: _acked(inputs, sent)):
+        if group:
+            before, at = _acked(inputs, group[-1]), _acked(inputs, sent)
+            if at - before > APART_S or _led(leaders, at) != _led(leaders, before):
+                yield group
+                group = []
+        group.append(sent)
+    if group:
+        yield group
+
+
+def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
+    offsets = [offset for sent in group if (offset := max(sent.offset, sent.place)) >= 0]
+    acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
+    begin, end = (min(acks), max(acks)) if acks else (None, None)
+    later = [] if end is None else [(since, node) for since, node in leaders if since > end]
+    return Records(
+        partition=partition,
+        count=len({sent.value for sent in group}),
+        offsets=(min(offsets), max(offsets)) if offsets else (),
+        values=(group[0].value, group[-1].value),
+        begin=begin,
+        end=end,
+        leader="" if begin is None else _led(leaders, begin),
+        next_leader=later[0][1] if later else "",
+        next_at=later[0][0] if later else None,
+    )
+
+
+def _of_examples(examples: Sequence[Example]) -> list[Records]:
+    """The records that examples name, by partition."""
+    by: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        if example.partition:
+            by[example.partition].append(example)
+    found = []
+    for partition, some in by.items():
+        offsets = [offset for one in some for offset in one.offsets if offset >= 0]
+        values = [value for one in some for value in one.values]
+        found.append(
+            Records(
+                partition=partition,
+                count=len(some),
+                offsets=(min(offsets), max(offsets)) if offsets else (),
+                values=(values[0], values[-1]) if values else (),
+            )
+        )
+    return found
+
+
+def near(faults: Sequence[Fault], times: list[float]) -> list[NearFault]:
+    """The faults in force then, the one that ended last before, the one that began next."""
+    if not times:
+        return []
+    first, last = min(times), max(times)
+    by_time = sorted(faults, key=lambda fault: fault.begin_s)
+    found = [
+        NearFault(fault, "in force")
+        for fault in by_time
+        if fault.begin_s <= last and (fault.end_s is None or fault.end_s >= first)
+    ]
+    before = [fault for fault in by_time if fault.end_s is not None and first - NEAR_S < fault.end_s < first]
+    after = [fault for fault in by_time if last < fault.begin_s < last + NEAR_S]
+    if before:
+        ended = max(before, key=lambda fault: fault.end_s or 0)
+        found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before"))
+    if after:
+        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after"))
+    return found
+
+
+def beside(example: Example, faults: Sequence[Fault]) -> list[NearFault]:
+    """The faults next to an example that its witness does not name as in force."""
+    return [one for one in near(faults, times_of(example)) if one.fault.fault not in example.faults]
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """How often a side of a reproduction showed its bug (harness/reproduce/measured.json)."""
+
+    name: str
+    kafka: str
+    good: bool
+    shown: int
+    clean: int
+    unreached: int
+
+
+@cache
+def _measured() -> list[Measured]:
+    data = files("harness.reproduce").joinpath("measured.json").read_bytes()
+    return msgspec.json.decode(data, type=list[Measured])
+
+
+def _bug(anomaly: Anomaly) -> Bug:
+    name = anomaly.known_bug
+    rows = [row for row in _measured() if row.name == name.lower() and not row.good]
+    met = ", ".join(
+        f"{row.shown} of {row.shown + row.clean + row.unreached} runs with Kafka {row.kafka}" for row in rows
+    )
+    command = f"inquest reproduce {name.lower()}" if rows else ""
+    return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
+
+
+def _steps(inputs: Inputs, name: str, anomaly: Anomaly) -> Iterator[tuple[str, str]]:
+    """What to do next, as commands."""
+    folder = shlex.quote(str(inputs.run.folder))
+    yield "Repeat the run", inputs.verdict.repro
+    if inputs.verdict.faults and not inputs.run.shrunk.exists():
+        yield "Find the fewest faults that still show it", f"inquest shrink {folder}"
+    if anomaly.known_bug and (bug := _bug(anomaly)).reproduce:
+        yield f"See {bug.name} alone, on real brokers", bug.reproduce
+    if NAME.fullmatch(name):  # it goes into a command line
+        query = f"SELECT * FROM findings WHERE anomaly = '{name}'"
+        yield "List all its findings", f'inquest sql "{query}" --results {folder}'
+
+
+def _paths(inputs: Inputs) -> list[tuple[str, str]]:
+    """Where to look further: (what, path), those that are there."""
+    run = inputs.run
+    logs = sorted(run.cluster.glob("*/server.log")) if run.cluster.is_dir() else []
+    rows = [("What each client did", run.journal), ("Tables of brokers’ files", run.evidence)]
+    found = [(what, str(path)) for what, path in rows if path.is_dir()]
+    if logs:
+        found.insert(1, ("What brokers logged", f"{run.cluster}/*/server.log"))
+    return [*found, ("Everything that was found", str(run.verdict))]

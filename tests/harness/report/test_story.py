@@ -1,0 +1,252 @@
+"""The first screen of a failing run: its records, leaders, faults and commands are those of the run."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.catalogue import ANOMALIES
+from harness.report import build, clock, headlines, inputs, story
+from harness.report.inputs import Inputs
+from harness.report.timeline import numbers
+from history.run_folder import Run
+from history.verdict import Example, Fault
+from tests.browser.report_findings import FOLDERS, anomalous
+from tests.browser.report_runs import FAULTS
+from tests.harness.report import traced
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A simulated run that lost records."""
+    return traced.recorded(tmp_path_factory.mktemp("lost") / "run", traced.losing())
+
+
+def told(run: Run) -> tuple[Inputs, story.Story]:
+    read = inputs.read(run)
+    found = story.build(read, numbers.build(read))
+    assert found is not None
+    return read, found
+
+
+def fault(number: int, begin: float, end: float | None) -> Fault:
+    return msgspec.structs.replace(FAULTS[0], fault=number, begin_s=begin, end_s=end)
+
+
+def test_the_ranges_hold_every_lost_record_once(lost: Run) -> None:
+    read, found = told(lost)
+    assert read.history is not None
+    assert found.name == "lost-write"
+    rows = [row for row in pq.read_table(lost.anomalies).to_pylist() if row["anomaly"] == "lost-write"]
+    values = {tuple(row["key"]) for row in rows}
+    assert sum(one.count for one in found.ranges) + found.records_more == len(values)
+    assert not found.partial
+    sends = [
+        one for one in read.history.sends({0: {"value": {value for _, value in values}}}) if one.ack_ns >= 0
+    ]
+    first, last = min(one.ack_ns for one in sends), max(one.ack_ns for one in sends)
+    begins = [one.begin for one in found.ranges if one.begin is not None]
+    ends = [one.end for one in found.ranges if one.end is not None]
+    assert min(begins) == pytest.approx(read.seconds(first))
+    assert max(ends) == pytest.approx(read.seconds(last))
+    offsets = [offset for one in found.ranges for offset in one.offsets]
+    assert (min(offsets), max(offsets)) == (min(s.offset for s in sends), max(s.offset for s in sends))
+
+
+def test_the_leader_is_the_one_that_the_fault_killed(lost: Run) -> None:
+    _, found = told(lost)
+    (first, *_) = found.ranges
+    killed = next(one for one in found.faults if str(one.fault.nodes[0]) == first.leader)
+    assert killed.fault.name == "kill:one@leader"
+    assert first.next_leader not in ("", first.leader)
+    assert first.next_at is not None
+    assert first.end is not None
+    assert first.next_at > first.end
+    assert found.drawing is not None
+    names = {bar.name for strip in found.drawing.strips for bar in strip.bars}
+    assert {"kill:one@leader", f"node {first.leader}"} <= names
+    assert any("acknowledged" in name for name in names)
+    assert found.drawing.axis.begin <= (first.begin or 0) <= found.drawing.axis.end
+
+
+def test_what_now_repeats_shrinks_and_asks_this_run(lost: Run) -> None:
+    _, found = told(lost)
+    commands = dict(found.steps)
+    assert commands["Repeat the run"] == inputs.read(lost).verdict.repro
+    assert f"inquest shrink {lost.folder}" in commands.values()
+    assert commands["List all its findings"].endswith(f"--results {lost.folder}")
+    assert "anomaly = 'lost-write'" in commands["List all its findings"]
+    assert all(Path(path).exists() for _, path in found.paths)
+
+
+def test_a_name_from_outside_goes_into_no_command(tmp_path: Path) -> None:
+    _, found = told(FOLDERS["hostile"]().write(tmp_path / "a 'run"))
+    assert not [text for _, text in found.steps if "inquest sql" in text]
+    shrink = next(text for _, text in found.steps if "shrink" in text)
+    assert shrink == f"inquest shrink '{tmp_path}/a '\"'\"'run'"
+
+
+def test_a_run_without_a_forbidden_finding_has_no_story(tmp_path: Path) -> None:
+    for name in ("clean", "empty"):
+        read = inputs.read(FOLDERS[name]().write(tmp_path / name))
+        assert story.build(read, numbers.build(read)) is None
+    folder = anomalous()
+    assert folder.verdict is not None
+    permitted = {
+        name: msgspec.structs.replace(one, disallowed=0, allowed=True)
+        for name, one in folder.verdict.anomalies.items()
+    }
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=permitted)
+    read = inputs.read(folder.write(tmp_path / "permitted"))
+    assert story.build(read, numbers.build(read)) is None
+
+
+def test_the_story_is_of_the_most_severe_class_that_no_known_bug_explains(tmp_path: Path) -> None:
+    def story_of(run: str, **bugs: str) -> str:
+        folder = anomalous()
+        assert folder.verdict is not None
+        classes = {
+            name: msgspec.structs.replace(one, known_bug=bugs.get(name.replace("-", "_"), ""))
+            for name, one in folder.verdict.anomalies.items()
+        }
+        folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=classes)
+        return told(folder.write(tmp_path / run))[1].name
+
+    assert story_of("none known") == "lost-write"
+    assert story_of("worst known", lost_write="KAFKA-1") == "torn-txn"
+    assert story_of("both known", lost_write="KAFKA-1", torn_txn="KAFKA-2") == "lost-write"
+
+
+def test_a_known_bug_comes_with_its_rate_and_its_reproduction(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    one = msgspec.structs.replace(
+        folder.verdict.anomalies["lost-write"], known_bug="KAFKA-15591", known_bug_url="https://x.example/1"
+    )
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies={"lost-write": one})
+    _, found = told(folder.write(tmp_path / "run"))
+    assert found.bug is not None
+    assert re.match(r"\d+ of \d+ runs with Kafka ", found.bug.met)
+    assert "inquest reproduce kafka-15591" in dict(found.steps).values()
+
+
+def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    run = folder.write(tmp_path / "run")
+    _, found = told(run)
+    partitions = {one.partition for one in folder.verdict.anomalies[found.name].examples}
+    assert {one.partition for one in found.ranges} <= partitions
+    assert found.partial
+    run.checked.mkdir()
+    run.anomalies.write_bytes(b"no table")
+    read, again = told(run)
+    assert (
+        again.ranges == story._of_examples(folder.verdict.anomalies[found.name].examples)[: story.RANGES_MAX]
+    )
+    assert any("anomalies.parquet" in gap for gap in read.gaps)
+
+
+def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_path: Path, lost: Run) -> None:
+    table = pq.read_table(lost.anomalies)
+    read, found = told(lost)
+    column = table.schema.get_field_index("allowed")
+    none = table.set_column(column, "allowed", pa.array([True] * table.num_rows))
+    keys = story._keys(read, found.name)
+    assert sum(map(len, keys.values())) > 0
+    copy = Run(tmp_path / "copy")
+    copy.checked.mkdir(parents=True)
+    pq.write_table(none, copy.anomalies)
+    assert not story._keys(
+        Inputs(**{**{f: getattr(read, f) for f in read.__slots__}, "run": copy}), found.name
+    )
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([], []),
+        ([fault(0, 5, 12)], ["in force"]),
+        ([fault(0, 5, None)], ["in force"]),
+        ([fault(0, 10, 11)], ["in force"]),
+        ([fault(0, 1, 9.5)], ["ended 500 ms before"]),
+        ([fault(0, 11.005, 12)], ["began 5 ms after"]),
+        ([fault(0, 13, 14), fault(1, 20, 21)], ["began 2.0 s after"]),
+        ([fault(0, 1, 2), fault(1, 3, 4)], ["ended 6.0 s before"]),
+        ([fault(0, 50, 51)], []),
+        ([fault(0, 41.5, 51)], []),
+    ],
+)
+def test_a_fault_is_next_to_a_finding_within_half_a_minute(faults: list[Fault], expected: list[str]) -> None:
+    assert [one.when for one in story.near(faults, [10.0, 11.0])] == expected
+
+
+def test_a_fault_that_the_witness_names_is_not_beside_it() -> None:
+    example = Example(sentence="", allowed=False, why="", at_s=10.0, faults=[0])
+    both = [fault(0, 5, 12), fault(1, 13, 14)]
+    assert [one.fault.fault for one in story.beside(example, both)] == [1]
+
+
+@pytest.mark.parametrize("name", ANOMALIES)
+def test_headlines_are_sentences_with_their_number(name: str) -> None:
+    title = ANOMALIES[name].title
+    one, many = (headlines.headline(name, title, n) for n in (1, 1234))
+    assert one[0].isupper() or one[0].isdigit()
+    assert "{" not in one + many
+    assert "1\u202f234" in many or name == "not-recovered"
+
+
+def test_headlines_are_of_classes_that_there_are() -> None:
+    assert set(headlines.HEADLINES) <= set(ANOMALIES)
+
+
+START_MS = 1_795_518_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "start_ms", "shown"),
+    [
+        ("acknowledged at 4.076 s; then", START_MS, "acknowledged at 4.076 s; then"),
+        (
+            "from 1795518755223 to 1795518778248 ms, no leader",
+            START_MS,
+            "from 755.223 s to 778.248 s, no leader",
+        ),
+        (
+            "of 28218 to 28218 ms; sent from 5071 to 5076 ms",
+            1000,
+            "of 27.218 s; sent from 4.071 s to 4.076 s",
+        ),
+        ("committed offset 411 at 5077 ms", 1000, "committed offset 411 at 4.077 s"),
+        ("continued until after 10.926 s", 0, "continued until after 10.926 s"),
+        ("did 12.5 ms later, within 3.0 s", 0, "did 12.5 ms later, within 3.0 s"),
+        ("<b>at 4.0 s</b> & at 7 ms", 0, "&lt;b&gt;at 4.000 s&lt;/b&gt; &amp; at 0.007 s"),
+    ],
+)
+def test_sentences_have_one_time_base(text: str, start_ms: float, shown: str) -> None:
+    marked = clock.timed(text, start_ms)
+    assert re.sub("</?time[^>]*>", "", marked) == shown
+    times = re.findall(r'<time data-s="([-\d.]+)" data-digits="3">([-\d.]+) s</time>', marked)
+    assert len(times) == marked.count("<time")
+    assert all(float(a) == pytest.approx(float(b), abs=1e-3) for a, b in times)
+
+
+def test_the_page_tells_the_story_first(lost: Run) -> None:
+    page = build(lost).read_text()
+    _, found = told(lost)
+    at = page.index(found.headline)
+    assert page.index("<h1") < at < page.index('id="tested"') < page.index('id="anomalies"')
+    assert page.index('id="anomalies"') < page.index('id="timeline"')
+    assert f"inquest shrink {lost.folder}" in page
+
+
+def test_topics_keep_their_names_at_the_start_of_a_sentence(lost: Run) -> None:
+    read, _ = told(lost)
+    assert read.verdict.logs is not None
+    assert read.verdict.logs.places
+    page = build(lost).read_text()
+    assert re.search(r"[ >]queue-0: ", page)
+    assert "Queue-0" not in page
