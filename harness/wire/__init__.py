@@ -13,6 +13,7 @@ proxy_main  The process of the proxy.
 recorded    Frames that were seen on a network, as rows of evidence.
 responses   Responses that the proxy reads, makes or changes: error codes, refusals, addresses of brokers.
 rules       Which requests the rules of the wire take (`core.wire`).
+schemas     Kafka's schemas, field by field, as kio's generated classes have them.
 subjects    Whom and what a request concerns: transactional ids, groups, partitions.
 
 Bytes from outside never end the process and never make it hold more than a frame: FrameError is the one

@@ -8,23 +8,13 @@ compiled once; fields of a fixed size that follow each other are one step.
 
 import struct
 from collections.abc import Callable
-from dataclasses import fields
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from kio.serial._introspect import (
-    EntityField,
-    EntityTupleField,
-    PrimitiveField,
-    PrimitiveTupleField,
-    classify_field,
-    get_field_tag,
-    get_schema_field_type,
-    is_optional,
-)
 from kio.static.protocol import Entity
 
 from harness.wire.frames import FrameError
+from harness.wire.schemas import SchemaField, schema
 
 Data = bytes | memoryview
 Walk = Callable[[Data, int], int]
@@ -68,11 +58,10 @@ def _size_of(kind: type[Entity]) -> Size:
     """The size of a schema."""
     steps: list[Size] = []
     tagged: dict[int, Walk] = {}
-    for field in fields(kind):
-        tag = get_field_tag(field)
-        value = _field(kind, field, optional=tag is None and is_optional(field))
-        if tag is not None:
-            tagged[int(tag)] = _walk(value)
+    for field in schema(kind):
+        value = _field(field)
+        if field.tag is not None:
+            tagged[field.tag] = _walk(value)
         elif steps and isinstance(value, int) and isinstance(last := steps[-1], int):
             steps[-1] = last + value
         else:
@@ -102,26 +91,18 @@ def _walk(size: Size) -> Walk:
     return fixed
 
 
-def _field(kind: type[Entity], field: Any, *, optional: bool) -> Size:
-    flexible = kind.__flexible__
-    match classify_field(field):
-        case PrimitiveField():
-            # The client id of a request keeps its old form in newer headers (KIP-482).
-            old = not flexible or (kind.__name__ == "RequestHeader" and field.name == "client_id")
-            return _primitive(get_schema_field_type(field), flexible=not old)
-        case PrimitiveTupleField():
-            return _array(_primitive(get_schema_field_type(field), flexible=flexible), flexible=flexible)
-        case EntityField(type_=nested):
-            return _nullable(_walk(_size_of(nested))) if optional else _size_of(nested)
-        case EntityTupleField(type_=nested):
-            return _array(_size_of(nested), flexible=flexible)
-    raise AssertionError(field)
+def _field(field: SchemaField) -> Size:
+    kind, compact = field.kind, field.compact
+    value = _primitive(kind, compact=compact) if isinstance(kind, str) else _size_of(kind)
+    if field.array:
+        return _array(value, compact=compact)
+    return _nullable(_walk(value)) if field.optional and not isinstance(kind, str) else value
 
 
-def _primitive(name: str, *, flexible: bool) -> Size:
+def _primitive(name: str, *, compact: bool) -> Size:
     if (size := _FIXED.get(name)) is not None:
         return size
-    read = _COMPACT if flexible else _STRING if name == "string" else _BYTES
+    read = _COMPACT if compact else _STRING if name == "string" else _BYTES
 
     def sized(data: Data, at: int) -> int:
         length, at = read(data, at)
@@ -133,8 +114,8 @@ def _primitive(name: str, *, flexible: bool) -> Size:
     return sized
 
 
-def _array(element: Size, *, flexible: bool) -> Walk:
-    read = _COMPACT if flexible else _BYTES
+def _array(element: Size, *, compact: bool) -> Walk:
+    read = _COMPACT if compact else _BYTES
     size, walk = element if isinstance(element, int) else 0, _walk(element)
 
     def array(data: Data, at: int) -> int:

@@ -13,30 +13,17 @@ bytes are those that kio writes. Fields of a fixed size that follow each other a
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
-from datetime import UTC, datetime, timedelta
+from dataclasses import MISSING
+from datetime import datetime, timedelta
 from functools import cache
-from io import BytesIO
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kio.serial._implicit_defaults import get_tagged_field_default
-from kio.serial._introspect import (
-    EntityField,
-    EntityTupleField,
-    PrimitiveField,
-    PrimitiveTupleField,
-    classify_field,
-    get_field_tag,
-    get_schema_field_type,
-    is_optional,
-)
-from kio.serial._serialize import get_field_writer
 from kio.static.protocol import Entity, RequestPayload, ResponsePayload
 
 from harness.wire.frames import SIZE
+from harness.wire.schemas import EPOCH, SchemaField, schema
 
 Values = Mapping[str, Any]
 Write = Callable[[bytearray, Any], None]
@@ -83,7 +70,7 @@ _FIXED: Final = {
     "error_code": _Fixed("h", 0, int),
     "timedelta_i32": _Fixed("i", 0, lambda value: _milliseconds(value) if value else 0),
     "timedelta_i64": _Fixed("q", 0, lambda value: _milliseconds(value) if value else 0),
-    "datetime_i64": _Fixed("q", datetime.fromtimestamp(0, UTC), _time),
+    "datetime_i64": _Fixed("q", EPOCH, _time),
 }
 
 
@@ -114,13 +101,13 @@ def _frame(kind: Any, values: Values, header: Values) -> bytes:
 @cache
 def _writer(kind: type[Entity]) -> Write:
     """What writes the values of a schema."""
-    plain = [field for field in fields(kind) if get_field_tag(field) is None]
+    plain = [field for field in schema(kind) if field.tag is None]
     parts: list[Write] = []
     for fixed, group in groupby(plain, _fixed_size):
         if fixed:
             parts.append(_together(group))
         else:
-            parts.extend(_part(kind, field) for field in group)
+            parts.extend(map(_part, group))
     if kind.__flexible__:
         parts.append(_tags(kind))
     if len(parts) == 1:
@@ -133,16 +120,17 @@ def _writer(kind: type[Entity]) -> Write:
     return write
 
 
-def _fixed_size(field: Any) -> bool:
-    return isinstance(classify_field(field), PrimitiveField) and get_schema_field_type(field) in _FIXED
+def _fixed_size(field: SchemaField) -> bool:
+    return not field.array and field.kind in _FIXED
 
 
-def _together(group: Iterable[Any]) -> Write:
+def _together(group: Iterable[SchemaField]) -> Write:
     """What writes fields of fixed sizes."""
     codes, wanted, converts = ">", [], []
     for field in group:
-        code, empty, convert = _FIXED[get_schema_field_type(field)]
-        if convert is _time and is_optional(field):
+        assert isinstance(field.kind, str)
+        code, empty, convert = _FIXED[field.kind]
+        if convert is _time and field.optional:
             empty = None
         codes += code
         wanted.append((field.name, empty if field.default is MISSING else field.default))
@@ -168,16 +156,16 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _part(kind: type[Entity], field: Any) -> Write:
+def _part(field: SchemaField) -> Write:
     """What writes one field, from the values of all."""
-    name, write = field.name, _value(kind, field, optional=is_optional(field))
+    name, write = field.name, _value(field)
     absent = bytearray()
     if field.default is not MISSING:
-        absent += _by_kio(kind, field, field.default)
-    elif isinstance(classify_field(field), EntityField):
-        write(absent, None if is_optional(field) else {})
+        write(absent, field.default)
+    elif field.array or isinstance(field.kind, str):
+        write(absent, None if field.optional else ())
     else:
-        write(absent, None if is_optional(field) else ())
+        write(absent, None if field.optional else {})
 
     def part(out: bytearray, values: Values) -> None:
         value = values.get(name, _ABSENT)
@@ -189,33 +177,16 @@ def _part(kind: type[Entity], field: Any) -> Write:
     return part
 
 
-def _by_kio(kind: type[Entity], field: Any, default: Any) -> bytes:
-    """The default of a field, which is a value of kio."""
-    written = BytesIO()
-    tagged = get_field_tag(field) is not None
-    write = get_field_writer(field, kind.__flexible__, kind.__name__ == "RequestHeader", tagged)
-    write(written, default)
-    return written.getvalue()
-
-
-def _value(kind: type[Entity], field: Any, *, optional: bool) -> Write:
+def _value(field: SchemaField) -> Write:
     """What writes a value of a field."""
-    flexible = kind.__flexible__
-    match classify_field(field):
-        case PrimitiveField():
-            # The client id of a request keeps its old form in newer headers (KIP-482).
-            old = not flexible or (kind.__name__ == "RequestHeader" and field.name == "client_id")
-            return _primitive(get_schema_field_type(field), flexible=not old)
-        case PrimitiveTupleField():
-            return _array(_primitive(get_schema_field_type(field), flexible=flexible), flexible=flexible)
-        case EntityField(type_=nested):
-            return _nullable(_writer(nested)) if optional else _writer(nested)
-        case EntityTupleField(type_=nested):
-            return _array(_writer(nested), flexible=flexible)
-    raise AssertionError(field)
+    kind, compact = field.kind, field.compact
+    value = _primitive(kind, compact=compact) if isinstance(kind, str) else _writer(kind)
+    if field.array:
+        return _array(value, compact=compact)
+    return _nullable(value) if field.optional and not isinstance(kind, str) else value
 
 
-def _primitive(name: str, *, flexible: bool) -> Write:
+def _primitive(name: str, *, compact: bool) -> Write:
     if name in _FIXED:
         code, _, convert = _FIXED[name]
         pack = struct.Struct(f">{code}").pack
@@ -228,10 +199,10 @@ def _primitive(name: str, *, flexible: bool) -> Write:
 
     def sized(out: bytearray, value: str | bytes | None) -> None:
         if value is None:
-            out += b"\0" if flexible else length(-1)
+            out += b"\0" if compact else length(-1)
             return
         data = value.encode() if isinstance(value, str) else bytes(value)
-        if flexible:
+        if compact:
             _varint(out, len(data) + 1)
         else:
             out += length(len(data))
@@ -240,12 +211,12 @@ def _primitive(name: str, *, flexible: bool) -> Write:
     return sized
 
 
-def _array(element: Write, *, flexible: bool) -> Write:
+def _array(element: Write, *, compact: bool) -> Write:
     def array(out: bytearray, values: Any) -> None:
         if values is None:
-            out += b"\0" if flexible else _SIZE.pack(-1)
+            out += b"\0" if compact else _SIZE.pack(-1)
             return
-        if flexible:
+        if compact:
             _varint(out, len(values) + 1)
         else:
             out += _SIZE.pack(len(values))
@@ -271,13 +242,12 @@ def _nullable(write: Write) -> Write:
 def _tags(kind: type[Entity]) -> Write:
     """What writes the tagged fields of a struct; those with their default are left out (KIP-482)."""
     tagged = []
-    for field in fields(kind):
-        tag = get_field_tag(field)
-        if tag is not None:
-            default = get_tagged_field_default(field) if field.default is MISSING else field.default
-            known = None if default is None else _by_kio(kind, field, default)
-            tagged.append((int(tag), field.name, _value(kind, field, optional=False), known))
-    tagged.sort(key=itemgetter(0))
+    by_tag = {field.tag: field for field in schema(kind) if field.tag is not None}
+    for tag, field in sorted(by_tag.items()):
+        write, known = _value(field), bytearray()
+        if field.zero is not None:
+            write(known, field.zero)
+        tagged.append((tag, field.name, write, None if field.zero is None else known))
 
     def tags(out: bytearray, values: Values) -> None:
         found = []

@@ -2,40 +2,30 @@
 
 import random
 import uuid
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.serial._introspect import (
-    EntityField,
-    EntityTupleField,
-    PrimitiveField,
-    PrimitiveTupleField,
-    classify_field,
-    get_schema_field_type,
-)
 from kio.static.protocol import Entity
+
+from harness.wire.schemas import SchemaField, schema
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 def payload(rng: random.Random, kind: type[Entity]) -> Any:
     """An instance with random values; arrays have at most two elements."""
-    return kind(**{field.name: _value(rng, field) for field in fields(kind)})
+    return kind(**{field.name: _value(rng, field) for field in schema(kind)})
 
 
-def _value(rng: random.Random, field: Any) -> Any:
-    match classify_field(field):
-        case PrimitiveField():
-            return _primitive(rng, get_schema_field_type(field))
-        case PrimitiveTupleField():
-            return tuple(_primitive(rng, get_schema_field_type(field)) for _ in range(rng.randint(0, 2)))
-        case EntityField(type_=nested):
-            return payload(rng, nested)
-        case EntityTupleField(type_=nested):
-            return tuple(payload(rng, nested) for _ in range(rng.randint(0, 2)))
-    raise AssertionError(field)
+def _value(rng: random.Random, field: SchemaField) -> Any:
+    if field.array:
+        return tuple(_one(rng, field.kind) for _ in range(rng.randint(0, 2)))
+    return _one(rng, field.kind)
+
+
+def _one(rng: random.Random, kind: str | type[Entity]) -> Any:
+    return _primitive(rng, kind) if isinstance(kind, str) else payload(rng, kind)
 
 
 def _primitive(rng: random.Random, name: str) -> Any:

@@ -19,16 +19,10 @@ from harness.wire.payloads import (
     request_type,
     response_type,
 )
+from harness.wire.schemas import plain
 from tests.harness.wire.random_payloads import payload
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
-
-
-def plain(value: Any) -> Any:
-    """An object of kio as plain values."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return [plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def both(api_key: int, version: int) -> tuple[tuple[Any, Callable[[Any], bytes], Callable[[Any], Any]], ...]:
