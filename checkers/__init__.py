@@ -6,8 +6,6 @@
 allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
 api         The ways in: a recorded run, portable histories, and tables in memory.
 caller_tables  Tables of a caller → a sealed run folder.
-caller_values  What values tables of a caller may have: codes that stand for something, numbers of
-            rows that exist, and columns that say the same as the table they come from.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checkers.caller_values import refuse_values
 from core.config import RunConfig
 from core.errors import HistoryError
-from history import jsonl
-from history.columns import numbers
+from history import jsonl, values
+from history.columns import columns, numbers
 from history.events import Event, RunStarted
 from history.run_folder import Run, write_atomically
 from history.seal import write_history
-from history.tables import NAMES, TABLES
+from history.tables import CLUSTERED, NAMES, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +56,7 @@ def run_of(
         raise HistoryError(f"unknown table {unknown[0]!r}; known: {', '.join(TABLES)}")
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     lists = {name: list((names or {}).get(name, ())) for name in NAMES}
-    refuse_values(arrow, lists)
+    values.refuse(_odd(arrow, {name: known for name, known in lists.items() if known}))
     with tempfile.TemporaryDirectory(prefix="inquest-tables-") as folder:
         run = Run(Path(folder) / "tables")
         run.folder.mkdir()
@@ -66,6 +65,18 @@ def run_of(
         start_ns, start_wall = (started.ns, started.wall) if started else (0, "")
         write_history(run, arrow, names=lists, start_ns=start_ns, start_wall=start_wall)
         yield run
+
+
+def _odd(tables: Mapping[str, pa.Table], names: Mapping[str, Sequence[str]]) -> Iterator[values.Bad]:
+    """Values that contradict their schemas or each other, those first that others rely on."""
+    yield from values.of_small(tables, names)
+    limits = values.limits(tables["tps"].num_rows, tables["ops"].num_rows)
+    ops = values.OpsOnRecord.of(tables)
+    for table in CLUSTERED:
+        rows = tables[table]
+        yield from values.within(table, rows, limits[table])
+        yield values.of_counts(tables, table, numbers(rows, "op"))
+        yield from values.of_rows(table, columns(rows), ops)
 
 
 def _table(name: str, given: "pa.Table | DataFrame | None") -> pa.Table:

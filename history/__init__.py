@@ -30,6 +30,7 @@ trace       The trace of a simulated run: messages and states of its nodes
 units       The writer of units: files of sends and reads, of whole topic-partitions.
 unit_files  The Parquet files of a run's tables: whole ones, some columns of a unit, or
             the few rows that are asked for.
+values      What values the tables of a history may have.
 verdict     The verdict of a run: `verdict.json`, written by the checker, read by the
             report and by people.
 

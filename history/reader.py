@@ -27,12 +27,12 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
-from history import storage
+from history import storage, values
 from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
-from history.tables import CLUSTERED, OPEN, TABLES
+from history.tables import CLUSTERED, NAMES, OPEN, TABLES
 from history.unit_files import EVERYWHERE, Where, matching, read_columns, read_table, verify
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
@@ -365,18 +365,25 @@ def load(run: Run) -> History:
     if not isinstance(config, dict):
         raise HistoryError(f"{run.config}: not an object")
     events = read_events(run)
+    tables = {name: read_table(run.table(name), name) for name in SMALL}
+    lists = {name: known for name in NAMES if (known := getattr(names, name))}  # a caller may give none
+    values.refuse(values.of_small(tables, lists), {name: run.table(name) for name in SMALL})
+    limits = values.limits(tables["tps"].num_rows, tables["ops"].num_rows)
     for unit in names.units:
-        there = [verify(run, table, unit.name, getattr(unit, table)) for table in CLUSTERED]
+        there = [verify(run, table, unit.name, getattr(unit, table), limits[table]) for table in CLUSTERED]
         if set().union(*there) != set(unit.tps):
             raise HistoryError(
                 f"{run.names}: the files of unit {unit.name} hold other partitions than it lists"
             )
-    tables = {name: read_table(run.table(name), name) for name in SMALL}
-    known = set(numbers(tables["tps"], "tp").tolist())
-    if missing := sorted({tp for unit in names.units for tp in unit.tps} - known):
-        raise HistoryError(
-            f"{run.names}: partition {missing[0]} of a unit is not a row of {run.table('tps')}"
+    for table in CLUSTERED:
+        rows, due = (
+            sum(getattr(unit, table) for unit in names.units),
+            numbers(tables["ops"], f"n_{table}").sum(),
         )
+        if rows != due:
+            raise HistoryError(
+                f"{run.names}: {rows} {table} in its units, where the ops say that there are {due}"
+            )
     return History(run=run, names=names, config=config, events=events, tables=tables)
 
 

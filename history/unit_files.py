@@ -45,20 +45,25 @@ def read_table(path: Path, name: str) -> pa.Table:
     return table.combine_chunks()
 
 
-def verify(run: Run, table: str, unit: str, rows: int) -> set[int]:
+def verify(run: Run, table: str, unit: str, rows: int, limits: Mapping[str, tuple[int, int]]) -> set[int]:
     """Check a unit's file by its footer; its pages are checked when they are read. Returns the partitions of
     its rows: read from the row groups that hold several; of the others the footer names it.
+
+    rows: how many it has. limits: the range of numbers of columns; read where the footer has none.
 
     Raises: HistoryError.
     """
     path = _path(run, table, unit)
     with _opened(path) as file:
         meta, schema = file.metadata, file.schema_arrow
-        held = _partitions(file) if schema.equals(TABLES[table]) else set()
+        same = schema.equals(TABLES[table])
+        held, outside = (_partitions(file), _outside(file, limits)) if same else (set(), "")
     if not schema.equals(TABLES[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
         raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
+    if outside:
+        raise HistoryError(f"{path}: {outside}")
     return held
 
 
@@ -73,6 +78,21 @@ def _partitions(file: "pq.ParquetFile") -> set[int]:
         else:
             held.add(least)
     return held
+
+
+def _outside(file: "pq.ParquetFile", limits: Mapping[str, tuple[int, int]]) -> str:
+    """A number that its column cannot have, in words; "" = none."""
+    for group in range(file.num_row_groups):
+        ranges = _ranges(file, group)
+        for name, (low, high) in limits.items():
+            least, greatest = ranges(name)
+            if (least, greatest) == ANY:
+                found = columns_of_groups(file, [name], [group])[name]
+                least, greatest = int(found.min(initial=high)), int(found.max(initial=low))
+            if least < low or greatest > high:
+                odd = least if least < low else greatest
+                return f"{name} {odd} is not within {low} and {high}"
+    return ""
 
 
 def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:

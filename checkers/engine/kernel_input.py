@@ -20,6 +20,7 @@ from history.columns import Array, Columns, by_tp, columns, grouped, numbers, po
 from history.events import Event
 from history.reader import Bound, bounds
 from history.tables import OPEN
+from history.values import OpsOnRecord
 
 SENDS: Final = (
     "tp", "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
@@ -118,6 +119,7 @@ class KernelInput:
     cut, cut_groups, cut_ops: processes whose last lines may be missing, the groups that have such a
     process, and the ops that one of them left open; numbers, all sorted. broke_off: so did the recording, and
     a process may have no row at all.
+    ops: what rows of sealed files have to repeat of their ops; None: they were asked before.
     cap: findings kept of one class and variant.
     """
 
@@ -148,6 +150,7 @@ class KernelInput:
     windows: RunWindows = field(default_factory=RunWindows)
     removed: bool = True
     dense: bool = False
+    ops: OpsOnRecord | None = None
     cap: int = CAP
 
     def positions(self, processes: Array) -> Array:

@@ -42,6 +42,7 @@ from history.reader import History
 from history.run_folder import Run
 from history.tasks import THREADS, Memory, Scratch, Workers
 from history.unit_files import read_columns
+from history.values import OpsOnRecord, of_rows, out_of_order, refuse
 
 T = TypeVar("T")
 
@@ -136,6 +137,7 @@ def check_sealed(history: History, config: RunConfig, checks: Checks, workers: W
     """
     record = on_record(history.config)
     known = kernel_input(history.tables, record=record, config=config, events=history.events)
+    known = replace(known, ops=OpsOnRecord.of(history.tables))
     kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
     known = _looked(history, workers, known)
     tasks = [
@@ -171,7 +173,7 @@ def _looked(history: History, workers: Workers, known: KernelInput) -> KernelInp
 
 def _without_rows(known: KernelInput) -> KernelInput:
     """What looks through units needs no more of it."""
-    return replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={})
+    return replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={}, ops=None)
 
 
 def kernels_of(checks: Checks) -> dict[str, Kernel]:
@@ -268,7 +270,15 @@ class UnitTask:
         sends = read_columns(run, "sends", self.unit, SENDS)
         reads = read_columns(run, "reads", self.unit, READS)
         for tp, sent, read in partitions(sends, reads):
+            if known.ops is not None:
+                self._refuse(run, known.ops, sent, read)
             yield check_partition(tp, sent, read, known, kernels)
+
+    def _refuse(self, run: Run, ops: OpsOnRecord, sends: Columns, reads: Columns) -> None:
+        """Refuse rows of one partition that no recording has. Raises: HistoryError."""
+        for table, rows in (("sends", sends), ("reads", reads)):
+            place = {table: f"{run.table(table)}/{self.unit}.parquet"}
+            refuse((*of_rows(table, rows, ops), out_of_order(table, rows)), place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

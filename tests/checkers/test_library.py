@@ -13,7 +13,7 @@ import pytest
 import inquest
 from checkers import check
 from checkers.api import FINDINGS, Result
-from checkers.caller_values import refuse_values
+from checkers.caller_tables import run_of
 from checkers.engine.spark import spark
 from core.config import run_config
 from core.errors import HistoryError, UsageError
@@ -155,7 +155,9 @@ def row_with(table: str, name: str, value: int, row: int = 0) -> Any:
         ("sends", "offset", -7, "offset -7 is below -1"),
         ("reads", "phase", 5, "is not the phase of its op"),
         ("reads", "isolation", 5, "isolation 5 is none of"),
-        ("reads", "process", 10**6, "is not a row of processes"),
+        ("reads", "process", 10**6, "is not the process of its op"),
+        ("commits", "op", 10**6, "is not a row of ops"),
+        ("processes", "start_ns", 2**62, "end_ns .* is before its start_ns"),
         ("reads", "value", -1, "value -1 is below 0"),
         ("reads", "offset", -1, "offset -1 is below 0"),
         ("bounds", "start", 10**9, "is above its end"),
@@ -182,7 +184,8 @@ def test_a_read_at_another_level_than_that_of_its_process_is_refused() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_values_of_sealed_histories_are_taken(seed: int) -> None:
     built, _, _ = random_history(seed)
-    refuse_values(built.tables(), NAMES)
+    with run_of(built.tables(), names=NAMES):
+        pass
 
 
 def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> None:

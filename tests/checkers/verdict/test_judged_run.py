@@ -462,9 +462,8 @@ def test_who_holds_a_last_stable_offset_is_told(tmp_path: Path) -> None:
     tables["producers"] = pa.Table.from_pylist([own], schema=TABLES["producers"])
     named = judged(tmp_path / "named", tables, None, STARTED, opened, RECOVERED)
     assert "transaction of process" not in only_example(named, "hanging-txn").sentence
-    ops = tables["ops"].to_pylist()
-    ops[0] |= {"txn": 1, "outcome": Outcome.INFO}
-    tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
+    built.ops[0].txn, built.ops[0].outcome = True, Outcome.INFO
+    tables = {**built.tables(), "producers": tables["producers"]}
     unclaimed = TransactionsOpen(ns=1, rows=(msgspec.structs.replace(row, transactional_id=""),))
     example = only_example(
         judged(tmp_path / "op", tables, None, STARTED, opened, unclaimed, RECOVERED), "hanging-txn"
