@@ -447,3 +447,30 @@ def test_a_record_that_its_client_never_handed_over_shows_that_its_transaction_c
     tables = Built(tps=["x", "y"], ops=[txn, read]).tables()
     found = findings(tables, portable=False)
     assert found == anomalies.findings(tables, portable=False) == {("precommitted-read", 0, first, 0)}
+
+
+@pytest.mark.parametrize(("sends", "ops"), [(False, 3), (True, 5)])
+def test_a_transaction_that_only_reads_adds_nobody_to_a_circle_of_real_time(sends: bool, ops: int) -> None:
+    """A transaction reads what was sent after another reader had its own record. In between a record was sent
+    and read, by a transaction that sends one itself, or does not."""
+    built = Built(tps=["x", "y", "z"])
+    values = iter(range(9))
+
+    def did(process: int, begin: int, end: int, *mops: Send | Read, txn: bool = False) -> None:
+        op = Op(process=process, f="txn", invoke=begin, complete=end, txn=txn, mops=[*mops])
+        built.ops.append(op)
+
+    def send(process: int, tp: int) -> Send:
+        return Send(tp=tp, value=value_of(process, next(values)), offset=process)
+
+    own, late, between = send(1, 0), send(3, 1), send(4, 2)
+    read = [Read(tp=one.tp, offset=one.offset, value=one.value) for one in (own, late, between)]
+    did(1, 1, 100, own, read[1], txn=True)
+    did(2, 5, 10, read[0])
+    did(4, 20, 25, between)
+    did(5, 30, 35, read[2], *([send(5, 2)] if sends else []), txn=True)
+    did(3, 90, 95, late)
+    tables = built.tables()
+    (circle,) = (key for key in findings(tables, portable=False) if key[0] == "G1c-realtime")
+    assert circle == ("G1c-realtime", -1, 0, ops)
+    assert circle in anomalies.findings(tables, portable=False)

@@ -21,6 +21,7 @@ from harness.run.progress import silent
 from history.evidence import (
     ALL,
     CLIENT,
+    END_TXN,
     FETCH,
     PER_NODE,
     PER_PARTITION,
@@ -259,6 +260,148 @@ def test_a_marker_may_be_of_any_decision_like_it(case: Case) -> None:
     found = case.judged(change)
     assert found.asked[MARKERS_COMMITTED.name]
     assert not found.findings
+
+
+@pytest.fixture(scope="module")
+def decision(case: Case) -> dict[str, Any]:
+    """The record of a decision; with its first marker: frame `number`, `sent_ns`, `sent_ms`, `by` a node."""
+    one = case.judged(lambda tables: without_fetches(tables, TOPIC, 2)).findings[0]
+    rows = case.evidence.table("transaction_log").to_pylist()
+    (row, *_) = (row for row in rows if (row["partition"], row["offset"]) == (one.tp.partition, one.offset))
+    frames = case.evidence.table("frames").to_pylist()
+    number, *_ = (
+        part["number"]
+        for part in case.evidence.table("frame_parts").to_pylist()
+        if part["coordinator_epoch"] is not None
+        and (part["producer_id"], part["producer_epoch"]) == (row["producer_id"], row["producer_epoch"])
+    )
+    frame = frames[number]
+    made: dict[str, Any] = row | {
+        "number": number,
+        "sent_ns": frame["at_ns"],
+        "sent_ms": frame["ms"],
+        "by": frame["client"],
+    }
+    return made
+
+
+def early(case: Case, decision: dict[str, Any], *changes: Callable[[Tables], None]) -> bool:
+    """Whether its markers were sent too early."""
+
+    def change(tables: Tables) -> None:
+        for one in changes:
+            one(tables)
+
+    place = decision["partition"], decision["offset"]
+    found = case.judged(change).findings
+    return place in {(one.tp.partition, one.offset) for one in found if one.rule == MARKERS_COMMITTED.name}
+
+
+def replaced(tables: Tables, name: str, rows: list[dict[str, Any]]) -> None:
+    tables[name] = pa.Table.from_pylist(rows, schema(name))
+
+
+def test_an_older_decision_like_it_that_was_completed_explains_no_marker(
+    case: Case, decision: dict[str, Any]
+) -> None:
+    """Before transaction version 2 all of a producer have one epoch. The older one is on all replicas."""
+
+    def lacking(tables: Tables) -> None:
+        up_to(tables, 2, TOPIC, decision["partition"], decision["offset"])
+
+    def older(tables: Tables) -> None:
+        rows = tables["transaction_log"].to_pylist()
+        begun, ended = decision["start_ms"] - 1000, decision["state"].replace("Prepare", "Complete")
+        made = [
+            {name: decision[name] for name in rows[0]}
+            | {"node": node, "offset": at, "state": state, "start_ms": begun, "timestamp": begun + at}
+            for node in (1, 2, 3)
+            for at, state in enumerate((decision["state"], ended))
+        ]
+        rows = sorted([*made, *rows], key=lambda row: (row["partition"], row["node"]))
+        replaced(tables, "transaction_log", rows)
+
+    assert early(case, decision, lacking)
+    assert early(case, decision, lacking, older)
+    assert not early(case, decision, older)
+
+
+@pytest.mark.parametrize(("late_ns", "wrong"), [(0, False), (1_000_000, False), (1_000_001, True)])
+def test_a_message_may_have_come_a_millisecond_before_it_was_seen(
+    case: Case, decision: dict[str, Any], late_ns: int, wrong: bool
+) -> None:
+    """The follower asks for what follows the decision so long after its marker was sent."""
+
+    def change(tables: Tables) -> None:
+        up_to(tables, 2, TOPIC, decision["partition"], decision["offset"])
+        frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
+        asked = {
+            row["number"]
+            for row in frames
+            if (row["client"], row["server"], row["api"]) == (2, decision["by"], FETCH)
+            and row["number"] > decision["number"]
+            and not row["answer"]
+        }
+        part = next(
+            row
+            for row in parts
+            if row["number"] in asked and (row["topic"], row["partition"]) == (TOPIC, decision["partition"])
+        )
+        part["offset"] = decision["offset"] + 1
+        frames[part["number"]]["at_ns"] = decision["sent_ns"] + late_ns
+        replaced(tables, "frames", frames)
+        replaced(tables, "frame_parts", parts)
+
+    assert early(case, decision, change) is wrong
+
+
+@pytest.mark.parametrize(("late_ms", "wrong"), [(0, False), (5, False), (6, True)])
+def test_a_leader_may_know_of_an_in_sync_set_a_moment_before_its_time(
+    case: Case, decision: dict[str, Any], late_ms: int, wrong: bool
+) -> None:
+    """The follower that never fetched leaves the in-sync set so long after the marker was sent."""
+
+    def change(tables: Tables) -> None:
+        without_fetches(tables, TOPIC, 2)
+        rows = tables["metadata"].to_pylist()
+        topic = next(row["topic_id"] for row in rows if row["topic"] == TOPIC)
+        nothing = dict.fromkeys(rows[0])
+        last = max(rows, key=lambda row: (row["take"], row["leader_epoch"], row["offset"], row["node"]))
+        place = {name: last[name] for name in ("take", "node", "snapshot", "leader_epoch", "type", "version")}
+        left = {"name": "PartitionChangeRecord", "topic_id": topic, "partition": decision["partition"]}
+        when = {"offset": last["offset"] + 1, "timestamp": decision["sent_ms"] + late_ms}
+        rows.insert(rows.index(last) + 1, nothing | place | left | when | {"isr": [1, 3]})
+        replaced(tables, "metadata", rows)
+
+    assert early(case, decision, change) is wrong
+
+
+@pytest.mark.parametrize(("by", "wrong"), [("a node that died", set()), ("nobody", {MARKERS_LOGGED.name})])
+def test_a_marker_by_a_decision_that_the_log_lost(
+    case: Case, decision: dict[str, Any], by: str, wrong: set[str]
+) -> None:
+    def change(tables: Tables) -> None:
+        rows = tables["transaction_log"].to_pylist()
+        place = decision["partition"], decision["offset"]
+        left = [row for row in rows if (row["partition"], row["offset"]) != place]
+        lost = [{name: decision[name] for name in rows[0]} | {"take": 99}] if by != "nobody" else []
+        lost += [row | {"take": 99, "offset": 10**6} for row in left if row["state"] == "Ongoing"][:1]
+        replaced(tables, "transaction_log", sorted([*left, *lost], key=lambda row: row["partition"]))
+
+    assert rules(case.judged(change)) == wrong
+
+
+def test_an_end_whose_request_was_not_seen_is_not_judged(case: Case) -> None:
+    """It comes unasked; whether what it says was true then is not known."""
+
+    def change(tables: Tables) -> None:
+        frames = tables["frames"].to_pylist()
+        gone = next(row["number"] for row in frames if row["api"] == END_TXN and not row["answer"])
+        tables["frames"] = tables["frames"].filter(pc.not_equal(tables["frames"]["number"], gone))
+
+    whole, found = case.judged(), case.judged(change)
+    assert rules(found) == {IN_TURN.name}
+    assert found.asked[ENDED.name] == whole.asked[ENDED.name] - 1
 
 
 @pytest.mark.parametrize("how", ["twice", "unasked"])
