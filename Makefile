@@ -58,7 +58,7 @@ soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATR
 
 .PHONY: contract
 contract: setup ## the model against a real broker, by scenarios and random requests: KAFKA= REQUESTS= SEED=
-	$(call with_exit_code,$(BIN)/inquest contract $(KAFKA_OPTION) \
+	$(call with_exit_code,$(BIN)/inquest model contract $(KAFKA_OPTION) \
 		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)'))
 
 .PHONY: check

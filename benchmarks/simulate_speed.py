@@ -3,8 +3,8 @@
     python -m benchmarks.simulate_speed [--repeat 3] [--profile queue …] [--seeds 8] [--json]
 
 Profiles: each workload at 5 ops/s under `partition,kill` for 30 simulated seconds of faults (the goals are
-about these), and `explore`: the first seeds of `inquest explore`. Each is run with the safety invariants and
-without. Every figure is the best of the repetitions, which take turns: a busy machine makes CPU seconds
+about these), and `explore`: the first seeds of `inquest model explore`. Each runs with the safety invariants
+and without. Every figure is the best of the repetitions, which take turns: a busy machine makes CPU seconds
 longer too, and the best is the one that was disturbed least. Measured are `simulate` and the release of what
 it made: neither the checks nor the start of Python.
 
@@ -67,7 +67,7 @@ def once(profile: str, runs: Sequence[RunConfig], *, invariants: bool) -> Speed:
     """Make the runs of a profile."""
     events, simulated_s, begin = 0, 0.0, time.process_time()
     for config in runs:
-        with seldom_collecting():  # as `inquest explore` does
+        with seldom_collecting():  # as `inquest model explore` does
             done = simulate(config, invariants=invariants)
             events, simulated_s = events + done.calls, simulated_s + done.simulated_s
             del done

@@ -73,12 +73,12 @@ class ModelSection(BaseModel):
 
 
 class ImportedSection(BaseModel):
-    """What an import read (`sut` imported): `inquest import` writes it, `inquest run` refuses it."""
+    """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str = ""
-    """Of the files: a command of `inquest import`."""
+    """Of the files: a command of `inquest recording import`."""
     files: tuple[str, ...] = ()
     on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
     """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""

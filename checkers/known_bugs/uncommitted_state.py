@@ -185,7 +185,7 @@ half of a transaction is aborted.
 In runs of a workload it takes two deaths of coordinators while a follower of their log lags in sync
 (`failover:lagging`), with replica.lag.time.max.ms near Kafka's default. On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs of 60 s. The same runs of
-the model showed it with 8 of 8 seeds. Of 1,000 seeds of `inquest explore` none met it, and one met
+the model showed it with 8 of 8 seeds. Of 1,000 seeds of `inquest model explore` none met it, and one met
 KAFKA-20734.""",
     evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor whose"
     " log ended before it and not below the high watermark, while the transaction was under way; the"

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from checkers.recordings.files import UNREADABLE, lines, opened, reason
-from checkers.recordings.recording import Recording, value_id
+from checkers.recordings.recording import NEVER, Recording, value_id
 from checkers.recordings.repeated import RepeatedKey, refuse_repeated
 from core.op import (
     AssignmentKind,
@@ -39,7 +39,6 @@ from core.op import (
 from history import journal as j
 
 FORMAT: Final = 1
-NEVER: Final = 1 << 62
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -369,7 +368,7 @@ def json_schema() -> str:
     schema: dict[str, Any] = msgspec.json.schema(Line)
     for definition in schema["$defs"].values():
         definition["description"] = inspect.cleandoc(definition.get("description", ""))
-    title = "One line of a recording for `inquest import jsonl`"
+    title = "One line of a recording for `inquest recording import jsonl`"
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 

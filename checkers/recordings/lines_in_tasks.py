@@ -16,7 +16,7 @@ import msgspec
 
 from checkers.recordings.files import UNREADABLE, lines, opened, packed, reason
 from checkers.recordings.lines import LinesImport
-from checkers.recordings.recording import REASONS, Recording
+from checkers.recordings.recording import NEVER, REASONS, Recording
 from core.config import RunConfig
 from core.progress import Stage
 from history.run_folder import Run
@@ -63,6 +63,7 @@ class Read:
     reasons: list[tuple[Place, str]] = field(default_factory=list)
     ends: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
     on_record: tuple[str, ...] = ()
+    began_ns: int = NEVER
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -106,6 +107,7 @@ def read_in_tasks(recording: Recording, files: Sequence[Path], workers: Workers)
         processes=sum(read.processes for read in reads),
         refused=sum(read.refused for read in reads) + sum(bool(split.cut) for split in splits),
         reasons=[text for _, text in sorted(reasons)],
+        began_ns=min((read.began_ns for read in reads), default=NEVER),
     )
     ends = {key: each for read in reads for key, each in read.ends.items()}
     recording.close([(*key, *each) for key, each in sorted(ends.items())])
@@ -243,6 +245,7 @@ class ReadBucket:
             reasons=recording.placed,
             ends=found.ends,
             on_record=found.on_record,
+            began_ns=recording.began_ns,
         )
 
     def _lines(self, bucket: int) -> Iterator[tuple[int, int, Iterable[Numbered]]]:

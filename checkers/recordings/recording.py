@@ -28,6 +28,8 @@ BUFFER: Final = 1 << 24
 REASONS: Final = 5
 """Reasons for what could not be read that the recording names; the others are counted."""
 _HASHED: Final = 1 << 62
+NEVER: Final = 1 << 62
+"""A time after all others."""
 
 
 def value_id(value: str | int) -> int:
@@ -58,6 +60,8 @@ class Recording:
         self._size = 0
         self._headed: set[int] = set()
         self._elsewhere = 0
+        self.began_ns = NEVER
+        """When the first op began: the start of the run, as far as it is on record."""
         self._last: dict[int, int] = {}
         self._ended: dict[int, End] = {}
 
@@ -77,8 +81,9 @@ class Recording:
         if len(self._reasons) < REASONS:
             self._reasons.append(f"{where}: {why}")
 
-    def add(self, *, ops: int, processes: int, refused: int, reasons: Iterable[str]) -> None:
+    def add(self, *, ops: int, processes: int, refused: int, reasons: Iterable[str], began_ns: int) -> None:
         """What others wrote into the journals of this run. reasons: the first ones, in order."""
+        self.began_ns = min(self.began_ns, began_ns)
         self.ops += ops
         self._elsewhere += processes
         self.refused += refused
@@ -120,7 +125,9 @@ class Recording:
         """Lines of a process whose settings were given, in order of time."""
         for line in lines:
             self._append(process, line)
-            self.ops += isinstance(line, j.Invoked)
+            if isinstance(line, j.Invoked):
+                self.ops += 1
+                self.began_ns = min(self.began_ns, line.ns)
         self._last[process] = lines[-1].ns
 
     def ended(self, process: int, end: End) -> None:
@@ -134,13 +141,14 @@ class Recording:
         """
         self.write_journals()
         rows = tuple(bounds)
-        events: list[ev.Event] = [ev.RunStarted(ns=0, wall="", run=self.run.name, versions={})]
+        began = self.began_ns if self.ops else 0
+        events: list[ev.Event] = [ev.RunStarted(ns=began, wall="", run=self.run.name, versions={})]
         if rows:
-            events.append(ev.BoundsListed(ns=0, rows=rows, stable=True))
+            events.append(ev.BoundsListed(ns=began, rows=rows, stable=True))
         if self.refused:
             more = f"; {self.refused} places in all" if self.refused > len(self._reasons) else ""
             text = f"the import could not read everything: {'; '.join(self._reasons)}{more}"
-            events.append(ev.Note(ns=0, text=text, incomplete=True))
+            events.append(ev.Note(ns=began, text=text, incomplete=True))
         write_atomically(self.run.events, jsonl.encode(events))
 
     def write_journals(self) -> None:

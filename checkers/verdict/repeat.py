@@ -30,9 +30,9 @@ ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
 def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
     if run.shrunk.exists() or config.nemesis == "schedule":  # the config does not plan its faults
-        return shlex.join(["inquest", "replay", str(run.folder)])
+        return shlex.join(["inquest", "recording", "replay", str(run.folder)])
     if config.imported is not None:
-        return shlex.join(["inquest", "import", config.imported.format, *config.imported.files])
+        return shlex.join(["inquest", "recording", "import", config.imported.format, *config.imported.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
     usual = RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]

@@ -6,11 +6,11 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
            model's mechanisms from its scenarios).
 contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
-explore    `inquest explore`: many seeds of simulated runs.
+explore    `inquest model explore`: many seeds of simulated runs.
 last_lines  What a command that judged a run prints last: result, first witness, commands to paste.
 main       Run, soak, check, report, serve, list, spark-package, doctor, setup; the one handler of
            errors.
-recordings  `inquest import` and `inquest export`: recordings of other programs in, portable
+recordings  `inquest recording import` and `export`: recordings of other programs in, portable
            histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
 settings   Settings on the command line: `--set name=value`.

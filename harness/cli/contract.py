@@ -1,4 +1,4 @@
-"""The command `inquest contract`: compare the model with a broker, by scenarios and random requests."""
+"""The command `inquest model contract`: compare the model with a broker, by scenarios and random requests."""
 
 import random
 from pathlib import Path

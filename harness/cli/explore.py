@@ -1,4 +1,4 @@
-"""`inquest explore`: many seeds of simulated runs, with and without planted bugs."""
+"""`inquest model explore`: many seeds of simulated runs, with and without planted bugs."""
 
 import json
 from typing import Annotated

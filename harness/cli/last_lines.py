@@ -39,7 +39,7 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
         yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
     elif verdict.faults:
         folder = shlex.quote(str(run.folder))
-        yield f"next: {pasted('inquest')} shrink {folder}    # with as few faults as still show it"
+        yield f"next: {pasted('inquest recording shrink')} {folder}    # with as few faults as still show it"
 
 
 def pasted(command: str) -> str:

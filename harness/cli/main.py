@@ -1,5 +1,5 @@
-"""The command `inquest`: run, soak, check, report, serve, list, spark-package, doctor, setup; replay, shrink,
-explore; reproduce, contract; import, export.
+"""The command `inquest`: run, check, report, soak, list, setup, doctor, serve; sql, spark-package; the groups
+recording (import, export, replay, shrink), model (explore, contract) and bugs (reproduce).
 
 Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
@@ -33,8 +33,24 @@ if TYPE_CHECKING:
     from core.config import RunConfig
 
 
+FURTHER = "Further commands"
+"""Heading of what a first hour does not need."""
+MOVED = {
+    **dict.fromkeys(("import", "export", "replay", "shrink"), "recording"),
+    **dict.fromkeys(("explore", "contract"), "model"),
+    "reproduce": "bugs",
+}
+"""Commands that were once outside of a group."""
+
+
 class Commands(TyperGroup):
     """The commands; typer itself would end an interrupted one without a word."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant. Raises: UsageError, where it has moved into a group."""
+        if args and args[0] in MOVED and args[0] not in self.commands:
+            raise UsageError(f"`inquest {args[0]}` is now `inquest {MOVED[args[0]]} {args[0]}`")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the one that was asked for. Raises: InquestError, where it is interrupted."""
@@ -50,6 +66,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Break a Kafka cluster on purpose, record what its clients saw, and judge it.",
+    epilog="Begin with: inquest run · inquest run --preset acks1 · inquest list nemeses",
 )
 
 
@@ -303,19 +320,6 @@ def soak(
     raise typer.Exit(perform(request))
 
 
-@app.command()
-def serve(
-    port: Annotated[int, Option(help="Port on 127.0.0.1; 0 takes any free port.")] = 8765,
-    results: Annotated[Path, Option(help="The results folder.")] = RESULTS,
-) -> None:
-    """Serve the results folder to browsers on this machine until Ctrl-C."""
-    from harness.soak.serve import server
-
-    with server(results, port) as serving:
-        show(f"http://127.0.0.1:{serving.server_port}/")
-        serving.serve_forever()
-
-
 @app.command(name="list")
 def list_(
     what: Annotated[str, typer.Argument(help="A list, or one entry of any (default: all lists).")] = "",
@@ -337,13 +341,14 @@ def list_(
 
 
 @app.command()
-def spark_package(folder: Annotated[Path, typer.Argument(help="A folder to write into.")]) -> None:
-    """Write what spark-submit needs to run `inquest check` on a cluster (docs/cluster.md)."""
-    from checkers.engine.shipped import package
+def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
+    """Prepare the Docker engine and the images. Takes no time where they are ready."""
+    from core.config import KAFKA_VERSION, refused_version
+    from harness.cli.doctor import setup as prepare
 
-    with written_into(folder):
-        code, program = package(folder, f"{__package__}.main")
-    show(f"spark-submit --master … --py-files {code} {program} check URL")
+    if kafka and (why := refused_version(kafka)):
+        raise UsageError(f"--kafka {kafka!r}: {why}")
+    prepare(kafka or KAFKA_VERSION)
 
 
 @app.command()
@@ -355,21 +360,46 @@ def doctor() -> None:
 
 
 @app.command()
-def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
-    """Prepare the Docker engine and the images. Takes no time where they are ready."""
-    from core.config import KAFKA_VERSION, refused_version
-    from harness.cli.doctor import setup as prepare
+def serve(
+    port: Annotated[int, Option(help="Port on 127.0.0.1; 0 takes any free port.")] = 8765,
+    results: Annotated[Path, Option(help="The results folder.")] = RESULTS,
+) -> None:
+    """Serve the results folder to browsers on this machine until Ctrl-C."""
+    from harness.soak.serve import server
 
-    if kafka and (why := refused_version(kafka)):
-        raise UsageError(f"--kafka {kafka!r}: {why}")
-    prepare(kafka or KAFKA_VERSION)
+    with server(results, port) as serving:
+        show(f"http://127.0.0.1:{serving.server_port}/")
+        serving.serve_forever()
 
 
-for command_ in (again.replay, again.shrink, explore.explore, reproduce.reproduce, contract.contract):
-    app.command()(command_)
-app.command(name="import")(recordings.import_)
-app.command()(recordings.export)
-app.command()(tables.sql)
+@app.command(rich_help_panel=FURTHER)
+def spark_package(folder: Annotated[Path, typer.Argument(help="A folder to write into.")]) -> None:
+    """Write what spark-submit needs to run `inquest check` on a cluster (docs/cluster.md)."""
+    from checkers.engine.shipped import package
+
+    with written_into(folder):
+        code, program = package(folder, f"{__package__}.main")
+    show(f"spark-submit --master … --py-files {code} {program} check URL")
+
+
+app.command(rich_help_panel=FURTHER)(tables.sql)
+for group_, help_, members_ in (
+    (
+        "recording",
+        "Recorded runs again, and recordings of other programs.",
+        (recordings.import_, recordings.export, again.replay, again.shrink),
+    ),
+    (
+        "model",
+        "The model of Kafka: many simulated runs; compared with a broker.",
+        (explore.explore, contract.contract),
+    ),
+    ("bugs", "Known bugs of Kafka on real brokers.", (reproduce.reproduce,)),
+):
+    of_group = typer.Typer(cls=Commands, no_args_is_help=True, help=help_)
+    for member in members_:
+        of_group.command(name=member.__name__.rstrip("_"))(member)
+    app.add_typer(of_group, name=group_, rich_help_panel=FURTHER)
 
 
 def main(command: Callable[..., object] = app) -> None:

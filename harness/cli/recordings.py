@@ -1,4 +1,4 @@
-"""`inquest import` and `inquest export`: recordings of other programs in, portable histories out."""
+"""`inquest recording import` and `export`: recordings of other programs in, portable histories out."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""The command `inquest reproduce`: show a known bug of Kafka on real brokers, and that its twin does not."""
+"""`inquest bugs reproduce`: show a known bug of Kafka on real brokers, and that its twin does not."""
 
 from collections import Counter
 from pathlib import Path

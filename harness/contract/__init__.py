@@ -21,5 +21,5 @@ wire_groups            What coordinators of groups are asked.
 wire_transactions      What coordinators of transactions are asked.
 
 A difference is mended in the model. One that stays is listed in differences.toml with its reason and the line
-of Kafka that shows it; any other difference fails `inquest contract`.
+of Kafka that shows it; any other difference fails `inquest model contract`.
 """

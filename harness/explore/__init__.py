@@ -1,6 +1,6 @@
 """Many short simulated runs, with and without planted bugs; shrinking a run.
 
-exploration  `inquest explore`: runs of seeds without planted bugs, and runs for each
+exploration  `inquest model explore`: runs of seeds without planted bugs, and runs for each
              planted bug until one shows it.
 explained    Findings that known weaknesses of Kafka explain, in simulated runs.
 forked       Work in processes of this machine, forked from this one: each takes the next

@@ -1,4 +1,4 @@
-"""`inquest explore`: runs of seeds without planted bugs, and runs for each planted bug until one shows it.
+"""`inquest model explore`: runs of seeds without planted bugs, and runs of each planted bug until one shows.
 
     result = explore(seeds=60, mutants="all", say=print)
 

@@ -1,6 +1,6 @@
 """Which settings of real brokers a run may have: sizes, times and counts.
 
-The configuration of a recorded run may come from another person (`inquest replay`, `inquest shrink`, the
+The configuration of a recorded run may come from another person (`inquest recording replay`, the
 repeats of a soak). So this is a list of what is allowed. Left out is all that names a class (authorizers,
 reporters, providers), a file, a listener or another host, the roles and numbers of nodes, and security.
 """

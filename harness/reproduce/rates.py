@@ -1,7 +1,7 @@
 """Measured rates of the reproductions, by version of Kafka, and the page of known bugs that shows them.
 
-`inquest reproduce NAME --runs 5 --record` puts what it measured in the place of an earlier measurement of
-the same side and version; `make catalogue` prints docs/known-bugs.md.
+`inquest bugs reproduce NAME --runs 5 --record` puts what it measured in the place of an earlier measurement
+of the same side and version; `make catalogue` prints docs/known-bugs.md.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ invalid: the record is still lost, doubled or torn. The label rests on evidence 
 very run. A finding that merely resembles a known bug gets no label, stays open, and deserves a bug
 report.
 
-`inquest reproduce NAME` shows a bug on real brokers by a scripted schedule; `--good` performs its twin,
+`inquest bugs reproduce NAME` shows a bug on real brokers by a scripted schedule; `--good` performs its twin,
 which must not show it. A run that the cluster led another way than the schedule counts as neither. *Found in
 logs*: in how many runs the rules about logs (docs/log-rules.md) find something in what the brokers left on
 disk. They know of nothing else."""
@@ -148,7 +148,7 @@ def _shown(label: str) -> Iterator[str]:
     yield ""
     for name in names:
         one = REPRODUCTIONS[name]
-        yield f"- `inquest reproduce {name}`: {one.bad}. `--good`: {one.good}."
+        yield f"- `inquest bugs reproduce {name}`: {one.bad}. `--good`: {one.good}."
     yield from (
         "",
         "| reproduction | side | Kafka | runs | showed the bug | every record read | not reached "

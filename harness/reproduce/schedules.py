@@ -441,4 +441,4 @@ REPRODUCTIONS = {
         label="uncommitted-state",
     ),
 }
-"""By the name that `inquest reproduce` takes."""
+"""By the name that `inquest bugs reproduce` takes."""

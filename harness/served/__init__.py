@@ -44,8 +44,8 @@ What is not Kafka's protocol closes its connection; an error of the model ends i
 the run, without a verdict. A cut link of processes stands still at its ends, as TCP does while packets are
 dropped; with `--set containers=true` brokers are containers, and all faults are those of Kafka's containers.
 
-`inquest contract --sut model` compares such a broker with the model in the same process, by the scenarios
-that Kafka's brokers play and by random requests: nothing differs.
+`inquest model contract --sut model` compares such a broker with the model in the same process, by the
+scenarios that Kafka's brokers play and by random requests: nothing differs.
 Clients of any library are served: librdkafka and Kafka's Java clients are tested.
 
 Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes of settings,

@@ -1,4 +1,4 @@
-"""The model against a real broker, by scenarios and request by request: a part of `inquest contract`."""
+"""A part of `inquest model contract`: the model against a real broker, by scenarios and requests."""
 
 from pathlib import Path
 

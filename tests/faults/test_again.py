@@ -40,9 +40,9 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     assert run is not None
     names = [fault["name"] for fault in verdict(run)["faults"]]
     assert names == ["partition:isolate@leader", "pause:short@random"]
-    assert verdict(run)["repro"] == f"inquest replay {run.folder}"
+    assert verdict(run)["repro"] == f"inquest recording replay {run.folder}"
 
-    again = inquest("replay", str(run.folder), "--runs", "2", *HERE, str(tmp_path / "again"))
+    again = inquest("recording", "replay", str(run.folder), "--runs", "2", *HERE, str(tmp_path / "again"))
     assert again.code == 1, again
     made = folders(tmp_path / "again")
     assert len(made) == 2
@@ -50,7 +50,15 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     assert "lost-write: the recorded run shows it, and 2 of 2 repeats" in again.out
 
     small = inquest(
-        "shrink", str(run.folder), "--runs", "1", "--budget", "1s", *HERE, str(tmp_path / "small")
+        "recording",
+        "shrink",
+        str(run.folder),
+        "--runs",
+        "1",
+        "--budget",
+        "1s",
+        *HERE,
+        str(tmp_path / "small"),
     )
     assert small.code == 0, small
     (smallest,) = folders(tmp_path / "small")
@@ -58,7 +66,7 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     assert (told.of, told.anomaly, told.whole, told.rate) == (run.name, "lost-write", False, (1, 1))
     assert smallest.report.exists()
     assert "shrunk after 1 tries: lost-write, 2 → 2 faults; 1 of 1 repeats show it (the time" in small.out
-    assert f"inquest replay {smallest.folder}" in small.out
+    assert f"inquest recording replay {smallest.folder}" in small.out
 
 
 @pytest.mark.parametrize(
@@ -67,8 +75,8 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
         (("run", "--nemesis", "kill", "--schedule", "x"), "--nemesis and --schedule"),
         (("run", "--schedule", "there-is-none.jsonl"), "there-is-none.jsonl: No such file"),
         (("run", "--nemesis", "schedule"), "--schedule FILE"),
-        (("replay", "there-is-none"), "there-is-none"),
-        (("shrink", "there-is-none", "--needed", "4"), "no more than 3 repeats"),
+        (("recording", "replay", "there-is-none"), "there-is-none"),
+        (("recording", "shrink", "there-is-none", "--needed", "4"), "no more than 3 repeats"),
     ],
 )
 def test_what_cannot_be_repeated_is_one_sentence(words: tuple[str, ...], why: str) -> None:
@@ -82,7 +90,7 @@ def test_a_run_without_a_finding_is_not_shrunk(tmp_path: Path) -> None:
     assert inquest(*arguments(tmp_path)).code == 0
     run = the_run(tmp_path)
     assert run is not None
-    ended = inquest("shrink", str(run.folder), *HERE, str(tmp_path))
+    ended = inquest("recording", "shrink", str(run.folder), *HERE, str(tmp_path))
     assert ended.code == 64
     assert "no forbidden finding to preserve" in ended.err
     assert len(folders(tmp_path)) == 1

@@ -41,8 +41,8 @@ def decision_acted_upon(s: RawProducerStage) -> Steps:
     the transaction is torn. That takes a follower that cannot fetch for a moment, and two deaths of
     coordinators before it has left the in-sync set. Kafka does so with acks=all, min.insync.replicas=2 and
     clean elections (3.3.2, 3.9.1, 4.0.2 and 4.3.1 were tried); the group coordinator waits since
-    KAFKA-16973. `inquest reproduce uncommitted-abort` shows a worse variant on real brokers, in which the
-    commit is acknowledged (docs/findings/uncommitted-transaction-state.md)."""
+    KAFKA-16973. `inquest bugs reproduce uncommitted-abort` shows a worse variant on real brokers, in which
+    the commit is acknowledged (docs/findings/uncommitted-transaction-state.md)."""
     s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
     s.hold(Fetch, of=2, to=3).wait(600).end("A", commit=True)
     yield """EndTxn: PrepareCommit is in the logs of brokers 3 and 1, not yet in that of broker 2. The
@@ -76,7 +76,7 @@ def _fenced_at_two(s: RawProducerStage) -> None:
 )
 def acknowledged_abort(s: RawProducerStage) -> Steps:
     """The same, where the decision that gets lost is the abort of a second instance of the producer: the
-    first instance commits, and the commit is acknowledged. On real brokers: `inquest reproduce
+    first instance commits, and the commit is acknowledged. On real brokers: `inquest bugs reproduce
     uncommitted-abort`."""
     _fenced_at_two(s)
     yield """A second instance B begins: A's transaction has to be aborted first. PrepareAbort is in
@@ -161,7 +161,7 @@ def _added_at_two(s: RawProducerStage) -> None:
 )
 def acknowledged_hidden(s: RawProducerStage) -> Steps:
     """A coordinator tells a producer what it has read: that the partition belongs to the transaction already.
-    The next coordinator does not know the partition. On real brokers: `inquest reproduce
+    The next coordinator does not know the partition. On real brokers: `inquest bugs reproduce
     uncommitted-partition`."""
     _added_at_two(s)
     yield """A transaction has a record in p0. p1 joins: the record of that is in the logs of brokers
@@ -217,7 +217,7 @@ def _one_pair_down(s: RawProducerStage) -> None:
 )
 def leaderless_partition(s: RawProducerStage) -> Steps:
     """A coordinator that finds no leader of a partition takes the partition for deleted: it leaves the marker
-    out and ends the transaction. On real brokers: `inquest reproduce kafka-20734`."""
+    out and ends the transaction. On real brokers: `inquest bugs reproduce kafka-20734`."""
     _one_pair_down(s)
     yield """A transaction is open in p0 and p1. Brokers 5 and 4 die, which hold p1: it has no leader.
         | ok | Ongoing 2002/0 | a | down | – | –"""

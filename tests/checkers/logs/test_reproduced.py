@@ -1,7 +1,8 @@
 """Known bugs of Kafka, from real brokers' logs alone: each is found at its place, and nothing else is.
 
-`golden/NAME-SIDE.zip` is the evidence of one run of `inquest reproduce NAME`: of its topic, of the partition
-of `__transaction_state` that decided, of the first kill and of the end, with one controller's metadata log.
+`golden/NAME-SIDE.zip` is the evidence of one run of `inquest bugs reproduce NAME`: of its topic, of the
+partition of `__transaction_state` that decided, of the first kill and of the end, with one controller's
+metadata log.
 
 `golden/deleted-records.zip` has no bug: a broker of Kafka 4.3.1 whose clients deleted records (DeleteRecords)
 before it was killed and once more before the end, and read as groups of all three protocols, a share group

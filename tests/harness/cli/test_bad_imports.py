@@ -139,9 +139,9 @@ FILES: dict[str, Callable[[Path], str]] = {
 }
 READERS: dict[str, list[str]] = {
     "check --history": ["check", "--history"],
-    "import jepsen": ["import", "jepsen"],
-    "import jsonl": ["import", "jsonl"],
-    "import verifiable": ["import", "verifiable"],
+    "import jepsen": ["recording", "import", "jepsen"],
+    "import jsonl": ["recording", "import", "jsonl"],
+    "import verifiable": ["recording", "import", "verifiable"],
 }
 
 
@@ -183,7 +183,7 @@ def test_a_recording_with_nothing_in_it(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "recording"
     path.write_bytes(IMPORTS[name]((RECORDINGS / SEEDS[format]).read_bytes()))
-    refused(["import", format, path], said=[str(path)])
+    refused(["recording", "import", format, path], said=[str(path)])
     assert not list(tmp_path.glob("results/*"))
 
 
@@ -211,7 +211,7 @@ def test_arguments_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     places = {format: str(RECORDINGS / file) for format, file in SEEDS.items()}
     words, said = ARGUMENTS[name]
-    refused(["import", *(word.format(**places) for word in words)], said=said)
+    refused(["recording", "import", *(word.format(**places) for word in words)], said=said)
     assert not list(tmp_path.glob("results/*"))
 
 
@@ -253,7 +253,7 @@ def test_a_bad_line_of_a_recording(tmp_path: Path, name: str) -> None:
     bad = LINES[name]
     content = (RECORDINGS / "lines.jsonl").read_text().rstrip() + "\n"
     path.write_text(content + (bad if isinstance(bad, str) else json.dumps(bad)) + "\n")
-    ended = command("import", "jsonl", path, "--results", results, "--engine", "process")
+    ended = command("recording", "import", "jsonl", path, "--results", results, "--engine", "process")
     number = content.count("\n") + 1
     one_line(ended, code=2, said=[f"not read: {path}: line {number}: "])
     assert command("check", results / "latest", "--engine", "process").code == 2

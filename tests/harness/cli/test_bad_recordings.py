@@ -277,10 +277,10 @@ WHERE: dict[str, tuple[list[str], str]] = {
     "a report of a file": (["report", "{tmp}/file"], "file"),
     "a report of a name that is too long": (["report", LONG], "no such run folder"),
     "a report of a link to itself": (["report", "{tmp}/loop"], "no such run folder"),
-    "an export of nothing": (["export", "{tmp}/none"], "not a run folder"),
-    "an export of a name that is too long": (["export", LONG], "not a run folder"),
-    "an export of a link to itself": (["export", "{tmp}/loop"], "not a run folder"),
-    "an export to another format": (["export", "{tmp}", "--to", "csv"], "csv"),
+    "an export of nothing": (["recording", "export", "{tmp}/none"], "not a run folder"),
+    "an export of a name that is too long": (["recording", "export", LONG], "not a run folder"),
+    "an export of a link to itself": (["recording", "export", "{tmp}/loop"], "not a run folder"),
+    "an export to another format": (["recording", "export", "{tmp}", "--to", "csv"], "csv"),
     "a results folder that is not there": (["serve", "--results", "{tmp}/none"], "none"),
     "a results folder that is a file": (["serve", "--results", "{tmp}/file"], "file"),
     "a results folder of a name that is too long": (["serve", "--results", LONG], "results folder"),
@@ -361,7 +361,7 @@ OUTPUTS: dict[str, Callable[[Path], str]] = {
 @pytest.mark.parametrize("to", ["portable", "jepsen"])
 def test_an_export_that_cannot_be_written(run: Run, tmp_path: Path, name: str, to: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    ended = command("export", run.folder, "--to", to, "--output", OUTPUTS[name](tmp_path))
+    ended = command("recording", "export", run.folder, "--to", to, "--output", OUTPUTS[name](tmp_path))
     no_traceback(ended)
     assert (ended.code, ended.out) == (64, "")
 

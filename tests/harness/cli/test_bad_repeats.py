@@ -165,30 +165,34 @@ SCHEDULE: dict[str, tuple[Damage, str]] = {
     "a number twice": (doubled, "number of a fault"),
 }
 OPTIONS: dict[str, tuple[list[str], str]] = {
-    "replay nothing": (["replay"], "run"),
-    "replay what is missing": (["replay", "none"], "none"),
-    "replay a file": (["replay", "run/config.json"], "config.json"),
-    "replay no time": (["replay", "run", "--runs", "0"], "--runs"),
-    "replay on no master": (["replay", "run", "--master", "nope://x"], "nope://x"),
-    "shrink nothing": (["shrink"], "run"),
-    "shrink what is missing": (["shrink", "none"], "none"),
-    "shrink for ever": (["shrink", "run", "--budget", "ever"], "--budget"),
-    "shrink in no time": (["shrink", "run", "--budget", "0s"], "--budget"),
-    "shrink to nothing": (["shrink", "run", "--needed", "0"], "--needed"),
-    "shrink to more than all": (["shrink", "run", "--needed", "5", "--runs", "2"], "--needed 5"),
-    "shrink to an unknown anomaly": (["shrink", "run", "--anomaly", "nope"], "nope"),
-    "shrink on no master": (["shrink", "run", "--master", "local[x]"], "local[x]"),
+    "replay nothing": (["recording", "replay"], "run"),
+    "replay what is missing": (["recording", "replay", "none"], "none"),
+    "replay a file": (["recording", "replay", "run/config.json"], "config.json"),
+    "replay no time": (["recording", "replay", "run", "--runs", "0"], "--runs"),
+    "replay on no master": (["recording", "replay", "run", "--master", "nope://x"], "nope://x"),
+    "shrink nothing": (["recording", "shrink"], "run"),
+    "shrink what is missing": (["recording", "shrink", "none"], "none"),
+    "shrink for ever": (["recording", "shrink", "run", "--budget", "ever"], "--budget"),
+    "shrink in no time": (["recording", "shrink", "run", "--budget", "0s"], "--budget"),
+    "shrink to nothing": (["recording", "shrink", "run", "--needed", "0"], "--needed"),
+    "shrink to more than all": (["recording", "shrink", "run", "--needed", "5", "--runs", "2"], "--needed 5"),
+    "shrink to an unknown anomaly": (["recording", "shrink", "run", "--anomaly", "nope"], "nope"),
+    "shrink on no master": (["recording", "shrink", "run", "--master", "local[x]"], "local[x]"),
 }
 
 
-@pytest.mark.parametrize("words", [["replay"], ["shrink"]], ids=["replay", "shrink"])
+@pytest.mark.parametrize(
+    "words", [["recording", "replay"], ["recording", "shrink"]], ids=["replay", "shrink"]
+)
 @pytest.mark.parametrize(("damage", "said"), CONFIG.values(), ids=CONFIG)
 def test_a_configuration_of_a_stranger(run: Run, words: list[str], damage: Damage, said: str) -> None:
     damage(run)
     refused([*words, "run"], said=[said])
 
 
-@pytest.mark.parametrize("words", [["replay"], ["shrink"]], ids=["replay", "shrink"])
+@pytest.mark.parametrize(
+    "words", [["recording", "replay"], ["recording", "shrink"]], ids=["replay", "shrink"]
+)
 @pytest.mark.parametrize(("damage", "said"), SCHEDULE.values(), ids=SCHEDULE)
 def test_a_schedule_of_a_stranger(run: Run, words: list[str], damage: Damage, said: str) -> None:
     damage(run)
@@ -203,7 +207,7 @@ def test_options(words: list[str], said: str) -> None:
 
 @pytest.mark.usefixtures("run")
 def test_a_folder_that_nobody_damaged_is_repeated() -> None:
-    ended = command("replay", "run")
+    ended = command("recording", "replay", "run")
     no_traceback(ended)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("identical: ")

@@ -23,14 +23,14 @@ WRITES: dict[str, tuple[list[str], str]] = {
     "check, its findings": (["check", "run"], "checkers.api.Result.write"),
     "report": (["report", "run"], "harness.report.write_atomically"),
     "import, its folder": (
-        ["import", "jsonl", "file", "--results", "made"],
+        ["recording", "import", "jsonl", "file", "--results", "made"],
         "harness.compose.write_atomically",
     ),
     "soak, its log": (["soak", "--results", "made", "--matrix", "matrix"], "harness.soak.session.Appender"),
     "spark-package": (["spark-package", "made"], "checkers.engine.shipped.archive"),
-    "replay": (["replay", "run"], "harness.simulation.run_folder.differences"),
-    "contract": (["contract", "--results", "made"], "harness.contract.cluster.compare"),
-    "reproduce": (["reproduce", "acks1", "--results", "made"], "harness.reproduce.attempts.attempts"),
+    "replay": (["recording", "replay", "run"], "harness.simulation.run_folder.differences"),
+    "contract": (["model", "contract", "--results", "made"], "harness.contract.cluster.compare"),
+    "reproduce": (["bugs", "reproduce", "acks1", "--results", "made"], "harness.reproduce.attempts.attempts"),
     "setup": (["setup"], "harness.kafka.containers.engine.ensure"),
 }
 MATRIX = 'presets = ["safe"]\ncanary = "acks1"\nworkloads = ["queue"]\nnemeses = ["none"]\n'
@@ -81,7 +81,7 @@ def test_a_verdict_stands_without_its_report(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("here")
 def test_an_export_to_a_full_device() -> None:
-    ended = command("export", "run", "--output", "/dev/full")
+    ended = command("recording", "export", "run", "--output", "/dev/full")
     assert ended.code == 70
     assert ended.err.splitlines()[-1] == f"inquest: {FULL}"
     assert Path("/dev/full").exists()
@@ -95,14 +95,16 @@ def test_half_an_export_does_not_stay(here: Path, monkeypatch: pytest.MonkeyPatc
     from checkers.recordings import export
 
     monkeypatch.setitem(export.WRITERS, "portable", half)
-    ended = command("export", "run", "--output", "made.json")
+    ended = command("recording", "export", "run", "--output", "made.json")
     assert ended.code == 70
     assert not (here / "made.json").exists()
 
 
 def test_a_file_in_the_way_is_the_users_to_move(here: Path) -> None:
     (here / "blocked").write_text("")
-    refused(["import", "jsonl", "file", "--results", "blocked"], said=["blocked cannot be written"])
-    command("export", "run", "--output", "run")
-    ended = command("export", "run", "--output", "run")
+    refused(
+        ["recording", "import", "jsonl", "file", "--results", "blocked"], said=["blocked cannot be written"]
+    )
+    command("recording", "export", "run", "--output", "run")
+    ended = command("recording", "export", "run", "--output", "run")
     assert (ended.code, ended.err.splitlines()[-1]) == (64, "inquest: run cannot be written: Is a directory")

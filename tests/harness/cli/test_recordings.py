@@ -1,5 +1,6 @@
-"""`inquest import`, `check` and `export` together, and what remains after an error: nothing."""
+"""`inquest recording import`, `check` and `export` together, and what remains after an error: nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from benchmarks.fuzz_importers import RECORDINGS
 from core.errors import HistoryError, UsageError
 from harness.cli.main import app
+from history.reader import load
 from history.run_folder import Run
+from history.seal import sealed
 from tests.history.test_parts import files
 
 
@@ -21,17 +24,17 @@ def test_a_recording_is_imported_judged_and_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = tmp_path / "results"
-    assert inquest("import", "jepsen", RECORDINGS / "jepsen.edn", "--results", results) == 0
+    assert inquest("recording", "import", "jepsen", RECORDINGS / "jepsen.edn", "--results", results) == 0
     latest = results / "latest"
     assert inquest("check", latest, "--engine", "process") == 0
     said = capsys.readouterr().out
     assert "imported: 4 ops of 2 processes" in said
     assert "VALID: no forbidden anomaly in 4 ops" in said
-    assert "repeat: inquest import jepsen jepsen.edn" in said
+    assert "repeat: inquest recording import jepsen jepsen.edn" in said
     for to in ("portable", "jepsen"):
-        assert inquest("export", latest, "--to", to, "--output", tmp_path / to) == 0
+        assert inquest("recording", "export", latest, "--to", to, "--output", tmp_path / to) == 0
     assert inquest("check", "--history", tmp_path / "portable") == 0
-    assert inquest("import", "jepsen", tmp_path / "jepsen", "--results", results) == 0
+    assert inquest("recording", "import", "jepsen", tmp_path / "jepsen", "--results", results) == 0
     assert (latest / "config.json").exists()
 
 
@@ -41,7 +44,12 @@ def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.Capture
     found = []
     for name, options in (("here", ["--engine", "process"]), ("spark", ["--master", "local[2]"])):
         results = tmp_path / name
-        assert inquest("import", "jsonl", RECORDINGS / "lines.jsonl", "--results", results, *options) == 0
+        assert (
+            inquest(
+                "recording", "import", "jsonl", RECORDINGS / "lines.jsonl", "--results", results, *options
+            )
+            == 0
+        )
         said = capsys.readouterr()
         assert said.err == ""
         found.append((said.out.splitlines()[0], files(Run(results / "latest"))))
@@ -54,7 +62,7 @@ def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.Capture
 def test_damage_ends_with_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = tmp_path / "damaged.edn"
     damaged.write_bytes((RECORDINGS / "jepsen.edn").read_bytes() + b"{:index\n")
-    assert inquest("import", "jepsen", damaged, "--results", tmp_path / "results") == 2
+    assert inquest("recording", "import", "jepsen", damaged, "--results", tmp_path / "results") == 2
     assert f"not read: {damaged}: line 10" in capsys.readouterr().err
     assert inquest("check", tmp_path / "results" / "latest", "--engine", "process") == 2
 
@@ -77,5 +85,20 @@ def test_an_error_leaves_no_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.edn").write_text("")
     with pytest.raises(error):
-        inquest("import", *words)
+        inquest("recording", "import", *words)
     assert not list(tmp_path.glob("results/*"))
+
+
+def test_a_run_begins_with_its_first_op_whatever_the_clock_of_the_recording_says(tmp_path: Path) -> None:
+    lines = [
+        {"line": "recording", "format": 1, "on_record": []},
+        {"line": "process", "process": 0, "acks": -1},
+        {"line": "op", "process": 0, "outcome": "ok", "begin_ns": 9_210 * 10**9, "end_ns": 9_211 * 10**9}
+        | {"sends": [{"topic": "t", "partition": 0, "value": "a", "offset": 0}]},
+    ]
+    recording = tmp_path / "recording.jsonl"
+    recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    results = tmp_path / "results"
+    assert inquest("recording", "import", "jsonl", recording, "--results", results) == 0
+    history = load(sealed(next(results.glob("2*"))))
+    assert [history.seconds(int(ns)) for ns in history.tables["ops"]["complete_ns"].to_numpy()] == [1.0]

@@ -73,7 +73,7 @@ def test_a_night_asks_the_model_explores_new_seeds_and_compares_with_a_spark_clu
     said = [" ".join(words) for words in commands(NIGHTLY)]
     (contract,) = [line for line in said if line.startswith("make contract")]
     assert "SEED" not in contract  # it is drawn
-    (explore,) = [line for line in said if "inquest explore" in line]
+    (explore,) = [line for line in said if "inquest model explore" in line]
     assert "--first X --mutants all" in explore  # by the number of the night
     soak, start, compare, stop = [
         next(at for at, line in enumerate(said) if words in line)

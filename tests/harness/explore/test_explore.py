@@ -237,7 +237,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
     result = CliRunner().invoke(
-        app, ["explore", "--seeds", "2", "--processes", "1", "--json", "--mutants", mutants]
+        app, ["model", "explore", "--seeds", "2", "--processes", "1", "--json", "--mutants", mutants]
     )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -256,7 +256,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(exploration, "trial", fails)
     options = ["--seeds", "1", "--first", "7", "--processes", "1", "--json", "--mutants", "keep-tail"]
-    result = CliRunner().invoke(app, ["explore", *options])
+    result = CliRunner().invoke(app, ["model", "explore", *options])
     assert result.exit_code == 1
     told = json.loads(result.stdout)
     why = "unknown: nothing was sent or read"
@@ -275,7 +275,7 @@ def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(exploration, "trial", finds)
     options = ["--seeds", "2", "--processes", "1", "--mutants", "bump-in-flight,keep-tail"]
-    result = CliRunner().invoke(app, ["explore", *options])
+    result = CliRunner().invoke(app, ["model", "explore", *options])
     assert result.exit_code == 1
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["bump-in-flight", "client", "retries", "duplicate", "1", "10", "10.00"] in lines
@@ -294,7 +294,7 @@ def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.Monke
     ],
 )
 def test_wrong_wishes_are_usage_errors(options: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["explore", "--processes", "1", *options])
+    result = CliRunner().invoke(app, ["model", "explore", "--processes", "1", *options])
     assert isinstance(result.exception, ConfigError)  # `harness.cli.main` makes it exit code 64
     assert told in str(result.exception)
 
@@ -312,7 +312,7 @@ def interrupted_at(seed: int) -> Callable[..., Trial]:
 
 def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", interrupted_at(5))
-    options = ["explore", "--seeds", "9", "--processes", "1", "--mutants", "keep-tail"]
+    options = ["model", "explore", "--seeds", "9", "--processes", "1", "--mutants", "keep-tail"]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == ExitCode.INTERRUPTED
     assert "5 seeds without planted bugs (10 simulated seconds): 2 failed" in result.stdout
@@ -344,7 +344,17 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes_and_prints_what_was_found(number: signal.Signals) -> None:
     """Also one that reaches all of them, as Ctrl-C does."""
-    command = [sys.executable, "-m", "harness.cli.main", "explore", "--processes", "2", "--seeds", "100000"]
+    command = [
+        sys.executable,
+        "-m",
+        "harness.cli.main",
+        "model",
+        "explore",
+        "--processes",
+        "2",
+        "--seeds",
+        "100000",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as started:
         children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
         deadline = time.monotonic() + WAIT_S
@@ -400,7 +410,7 @@ def test_a_failure_of_the_harness_is_no_pass_and_no_finding(
     how: Callable[[], None], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exploration, "trial", one_fails(5, how))
-    options = ["explore", "--seeds", "9", "--processes", "2"]
+    options = ["model", "explore", "--seeds", "9", "--processes", "2"]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == ExitCode.HARNESS
     assert "9 seeds without planted bugs (16 simulated seconds): 1 failed" in result.stdout

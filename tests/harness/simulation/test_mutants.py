@@ -1,6 +1,6 @@
 """The checks find every planted bug within a few runs; without it the run that shows it is clean.
 
-The runs are those of `inquest explore`; `pins.json` says within how many runs each bug has to show.
+The runs are those of `inquest model explore`; `pins.json` says within how many runs each bug has to show.
 """
 
 import ast
