@@ -6,7 +6,7 @@ drawing   Drawings over time: of the run, the cluster, and what surrounds a find
 evidence  What stands in logs and transactions around a finding.
 github    A short summary in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY`
           names.
-headlines What broke, in plain words.
+headlines  What broke, in plain words.
 inputs    What a report is made from: the files of one run folder.
 junit     The verdict as JUnit XML, for CI systems.
 messages  Messages and states around a finding of a simulated run; else captured messages.

@@ -342,7 +342,7 @@ def _bug(anomaly: Anomaly) -> Bug:
     met = ", ".join(
         f"{row.shown} of {row.shown + row.clean + row.unreached} runs with Kafka {row.kafka}" for row in rows
     )
-    command = f"inquest reproduce {name.lower()}" if rows else ""
+    command = f"inquest bugs reproduce {name.lower()}" if rows else ""
     return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
 
 
@@ -351,7 +351,7 @@ def _steps(inputs: Inputs, name: str, anomaly: Anomaly) -> Iterator[tuple[str, s
     folder = shlex.quote(str(inputs.run.folder))
     yield "Repeat the run", inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
-        yield "Find the fewest faults that still show it", f"inquest shrink {folder}"
+        yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
     if anomaly.known_bug and (bug := _bug(anomaly)).reproduce:
         yield f"See {bug.name} alone, on real brokers", bug.reproduce
     if NAME.fullmatch(name):  # it goes into a command line

@@ -31,6 +31,10 @@ def problem(words: list[str]) -> str:
             return "" if target in known else f"no target {target}"
         case [".venv/bin/python", "-m", module, *_]:
             return "" if find_spec(module) else f"no module {module}"
+        case [".venv/bin/inquest", "recording" | "model" | "bugs" as group, name, *given]:
+            options = options_of(group, name)
+            wrong = [word for word in given if word.startswith("--") and word not in options]
+            return f"no options {wrong} of {name}" if wrong or not options else ""
         case [".venv/bin/inquest", name, *given]:
             options = options_of(name)
             wrong = [word for word in given if word.startswith("--") and word not in options]
@@ -40,10 +44,11 @@ def problem(words: list[str]) -> str:
     return f"unknown: {words}"
 
 
-def options_of(name: str) -> set[str]:
+def options_of(*names: str) -> set[str]:
     """Of a command of `inquest`; empty where there is none."""
-    group = typer.main.get_command(app)
-    command = group.commands.get(name)  # type: ignore[attr-defined]
+    command = typer.main.get_command(app)
+    for name in names:
+        command = command.commands.get(name)  # type: ignore[attr-defined]
     return {option for param in command.params for option in param.opts} if command else set()
 
 

@@ -76,7 +76,7 @@ def test_what_now_repeats_shrinks_and_asks_this_run(lost: Run) -> None:
     _, found = told(lost)
     commands = dict(found.steps)
     assert commands["Repeat the run"] == inputs.read(lost).verdict.repro
-    assert f"inquest shrink {lost.folder}" in commands.values()
+    assert f"inquest recording shrink {lost.folder}" in commands.values()
     assert commands["List all its findings"].endswith(f"--results {lost.folder}")
     assert "anomaly = 'lost-write'" in commands["List all its findings"]
     assert all(Path(path).exists() for _, path in found.paths)
@@ -86,7 +86,7 @@ def test_a_name_from_outside_goes_into_no_command(tmp_path: Path) -> None:
     _, found = told(FOLDERS["hostile"]().write(tmp_path / "a 'run"))
     assert not [text for _, text in found.steps if "inquest sql" in text]
     shrink = next(text for _, text in found.steps if "shrink" in text)
-    assert shrink == f"inquest shrink '{tmp_path}/a '\"'\"'run'"
+    assert shrink == f"inquest recording shrink '{tmp_path}/a '\"'\"'run'"
 
 
 def test_a_run_without_a_forbidden_finding_has_no_story(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_known_bug_comes_with_its_rate_and_its_reproduction(tmp_path: Path) ->
     _, found = told(folder.write(tmp_path / "run"))
     assert found.bug is not None
     assert re.match(r"\d+ of \d+ runs with Kafka ", found.bug.met)
-    assert "inquest reproduce kafka-15591" in dict(found.steps).values()
+    assert "inquest bugs reproduce kafka-15591" in dict(found.steps).values()
 
 
 def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_the_page_tells_the_story_first(lost: Run) -> None:
     at = page.index(found.headline)
     assert page.index("<h1") < at < page.index('id="tested"') < page.index('id="anomalies"')
     assert page.index('id="anomalies"') < page.index('id="timeline"')
-    assert f"inquest shrink {lost.folder}" in page
+    assert f"inquest recording shrink {lost.folder}" in page
 
 
 def test_topics_keep_their_names_at_the_start_of_a_sentence(lost: Run) -> None:
