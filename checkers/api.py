@@ -193,7 +193,7 @@ def _guarded(sealed: History, workers: Workers) -> Tally:
     """A run of the kernels that crashed as a whole crashed every check."""
     try:
         return check_history(sealed, workers)
-    except HistoryError:
+    except (HistoryError, OSError):
         raise
     except Exception:  # noqa: BLE001 (every check is named as crashed; none passes)
         how = traceback.format_exc(limit=-3)

@@ -190,7 +190,8 @@ def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
     import pyarrow.parquet as pq
 
     if remote(path) is None:
-        pq.write_table(table, path, **options)
+        with _named(path):
+            pq.write_table(table, path, **options)
         return
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, **options)
@@ -199,8 +200,19 @@ def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file; on a store, all of it appears at once. Raises: OSError."""
-    with file_errors():
+    with file_errors(), _named(path):
         path.write_bytes(data)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What fails names the file: a full disk alone would not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
 
 
 def make_folder(path: Path) -> None:

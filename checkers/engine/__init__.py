@@ -12,6 +12,7 @@ evidence         Records that few findings need and no kernel had, looked up for
 first_acks       When each process had its transactional id: its first acknowledged record.
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.
+masters          Masters of Spark: what their names say, and whether they answer.
 memory           Memory that kernels free stays with the process; work that needs no collector of cycles.
 open_transactions  Which transactions without a known outcome committed: a consumer saw one of their
                  records.

@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.engine.spark import is_local
+from checkers.engine.masters import is_local, master_of
 from checkers.engine.spark import spark as a_session
-from checkers.engine.spark_workers import SparkWorkers, master_of
+from checkers.engine.spark_workers import SparkWorkers
 from core.errors import SparkError
 from core.progress import Watch, unwatched
 from history.tasks import Here, Workers, files_in

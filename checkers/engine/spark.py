@@ -19,7 +19,6 @@ import logging
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.engine import shipped
-from checkers.engine.spark_workers import master_of, telling
+from checkers.engine.masters import is_local, master_of, reach
+from checkers.engine.spark_workers import telling
 from core.errors import SparkError
 from core.programs import SAFE, SUBMITTED, environment
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 ARCHIVE_WAIT_S: Final = 300.0
 """How long the JVM may take to write the archive when it ends."""
-ANSWER_S: Final = 10.0
-"""How long the master of a standalone cluster may take to accept a connection."""
 WORKERS_S: Final = 120.0
 """How long a cluster may take to run the first task."""
 NEEDED: Final = tuple(resolve_name(f"..{name}", __package__) for name in ("checks", "logs.registry"))
@@ -89,11 +87,6 @@ def spark(master: str | None) -> Iterator["SparkSession"]:
             sys.path[:] = found
             with contextlib.suppress(Exception):  # a JVM that died cannot be stopped; what is done is done
                 session.stop()
-
-
-def is_local(master: str | None) -> bool:
-    """Whether this master runs tasks on this process's machine, as far as its name says."""
-    return SUBMITTED not in os.environ if master is None else bool(re.match(r"local(\[|$)", master))
 
 
 def warm(session: "SparkSession") -> None:
@@ -247,28 +240,10 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
             archive.unlink(missing_ok=True)  # a damaged archive can keep a JVM from starting
             return _start(master, scratch)
         lines = said.read_text(errors="replace").strip().splitlines() if said.exists() else []
-        lines = [line for line in lines if "java" in line.lower() and "WARNING" not in line] or lines[-1:]
-        why = next(iter(lines or [str(error).strip()]))
+        of_java = (line.strip() for line in lines if "java" in line.lower() and "WARNING" not in line)
+        why = next(of_java, lines[-1] if lines else str(error).strip())
         needs = "(it needs Java 17 or 21)" if is_local(master) else f"on {master}"
         raise SparkError(f"Spark could not be started {needs}: {why}") from error
-
-
-def reach(master: str) -> None:
-    """Raises: SparkError, where no master of a standalone cluster accepts a connection.
-
-    Spark itself tries for a minute, and then ends the JVM.
-    """
-    found = re.fullmatch(r"spark://(?P<hosts>.+)", master)
-    why: Exception | None = None
-    for place in found["hosts"].split(",") if found else ():
-        host, _, port = place.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
-            return
-        except (OSError, ValueError, OverflowError) as error:
-            why = error
-    if found:
-        raise SparkError(f"{master}: no Spark master answers ({why})")
 
 
 def _used(archive: Path | None) -> str:

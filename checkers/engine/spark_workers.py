@@ -7,18 +7,18 @@ through Spark Connect. A task that Spark runs twice answers once: answers are ro
 Not here: how a session starts and ends (`checkers.engine.spark`).
 """
 
-import contextlib
 import functools
 import pickle
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
+from checkers.engine.masters import is_local, master_of, reach
 from checkers.engine.memory import keep_freed
 from core.errors import HistoryError, SparkError
 from core.progress import Progress, Stage, Watch, unwatched
@@ -36,13 +36,8 @@ ANSWER: Final = "number long, answer binary"
 """Columns that tasks yield."""
 LOOK_S: Final = 0.25
 """How often a watch learns how many tasks have ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """Why a task could not read or write what it had to."""
-
-    why: str
+IDLE_S: Final = 5.0
+"""How long no task of a job runs before the cluster is looked at."""
 
 
 class SparkWorkers:
@@ -55,8 +50,8 @@ class SparkWorkers:
         self.done = 0
         self._watch = watch
         self._files = scratch
-        self._master = master_of(session)
-        self.title = f"Spark {session.version}, {self._master}"
+        self.master = master_of(session)
+        self.title = f"Spark {session.version}, {self.master}"
 
     def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
         """See `Workers`: one job."""
@@ -67,20 +62,23 @@ class SparkWorkers:
         if not many:
             return []
         written = self._files.write(f"work-{uuid.uuid4().hex}", work)
+        hands = self._hands(stage)
+        job = _Job(self, stage, hands, self._watch)
         try:
-            hands = self._hands(stage)
-            with _watched(self.session, stage, hands, self._watch):
+            with job:
                 rows = self.session.range(0, hands, 1, hands)
                 run = functools.partial(_run, written, self._files, many, hands)
                 answered = rows.mapInArrow(run, ANSWER).toArrow()
         except (PySparkException, Py4JError, ConnectionError) as error:
-            why = f"{self._master}: {stage.name} {stage.tasks} failed"
-            raise SparkError(f"{why}: {telling(str(error))}") from error
+            if interrupted(error):
+                raise KeyboardInterrupt from None
+            why = f"{self.master}: {stage.name} {stage.tasks} failed"
+            raise SparkError(f"{why}: {job.lost or telling(str(error))}") from error
         columns = (answered.column(name).to_pylist() for name in ("number", "answer"))
         found = {number: pickle.loads(data) for number, data in zip(*columns, strict=True)}
         for answer in found.values():
-            if isinstance(answer, _Refused):
-                raise HistoryError(answer.why)
+            if isinstance(answer, OSError | HistoryError):
+                raise answer
         self.done += many
         return [found[number] for number in range(many)]
 
@@ -96,15 +94,15 @@ class SparkWorkers:
 def _run(
     work: str, scratch: Files, many: int, hands: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In an executor: the answers of every task that is dealt to one of these hands. A damaged file becomes
-    its error's message, not a failed job."""
+    """In an executor: the answers of every task that is dealt to one of these hands. What a task could
+    not read or write is its answer, not a failed job."""
     keep_freed()
     dealt = (hand for batch in batches for hand in batch.column(0).to_pylist())
     for number in (number for hand in dealt for number in range(hand, many, hands)):
         try:
             answer: Any = _work(work, scratch)(number)
         except (OSError, HistoryError) as error:
-            answer = _Refused(str(error))
+            answer = error
         data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
         yield pa.RecordBatch.from_arrays(
             [pa.array([number], pa.int64()), pa.array([data], pa.binary())], names=["number", "answer"]
@@ -118,9 +116,11 @@ def _work(written: str, scratch: Files) -> Callable[[int], Any]:
     return work
 
 
-def master_of(session: "SparkSession") -> str:
-    """Where a session runs its tasks."""
-    return session.conf.get("spark.master", None) or "Spark Connect"
+def interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: PySpark cancels the job then, and raises what that job says."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def telling(said: str) -> str:
@@ -130,32 +130,55 @@ def telling(said: str) -> str:
     return (found or lines or ["unknown"])[-1 if found else 0]
 
 
-@contextlib.contextmanager
-def _watched(session: "SparkSession", stage: Stage, hands: int, watch: Watch) -> Iterator[None]:
-    """Tells the watch, while this block runs a job, how many tasks have ended: the first ones, most often."""
-    if watch is unwatched or not hasattr(session, "sparkContext"):
-        yield
-        return
-    context, group, over = session.sparkContext, uuid.uuid4().hex, threading.Event()
-    context.setJobGroup(group, stage.name)
-    tracker = context.statusTracker()
+class _Job:
+    """While it is entered, a job of Spark runs: it tells the watch how many tasks have ended (the first ones,
+    most often), and ends the job where it waits for a standalone cluster that is gone. lost: why; "" = it is
+    there. Through Spark Connect neither can be known."""
 
-    def look() -> None:
-        ended = -1
-        while not over.wait(LOOK_S):
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    def __init__(self, workers: SparkWorkers, stage: Stage, hands: int, watch: Watch) -> None:
+        self.lost = ""
+        session, self._master = workers.session, workers.master
+        self._stage, self._hands, self._watch = stage, hands, watch
+        self._group, self._over = uuid.uuid4().hex, threading.Event()
+        self._looking: threading.Thread | None = None
+        if not hasattr(session, "sparkContext"):
+            return
+        self._context = session.sparkContext
+        if watch is not unwatched or not is_local(self._master):
+            self._context.setJobGroup(self._group, stage.name)
+            self._looking = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        tracker = self._context.statusTracker()
+        ended, idle_since = -1, time.monotonic()
+        while not self._over.wait(LOOK_S):
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
             stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
             now = sum(each.numCompletedTasks for each in stages if each)
             if now != ended:
-                ended, many = now, len(stage.sizes)
-                done = min(now * many // hands, many)
-                watch(Progress(stage=stage, tasks=done, done=sum(stage.sizes[:done])))
+                ended, many = now, len(self._stage.sizes)
+                done = min(now * many // self._hands, many)
+                self._watch(Progress(stage=self._stage, tasks=done, done=sum(self._stage.sizes[:done])))
+            if any(each.numActiveTasks for each in stages if each):
+                idle_since = time.monotonic()
+            elif time.monotonic() > idle_since + IDLE_S:
+                try:
+                    reach(self._master)
+                except SparkError as error:  # else Spark waits for ever
+                    self.lost = str(error)
+                    self._context.cancelJobGroup(self._group)
+                    return
+                idle_since = time.monotonic()
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    try:
-        yield
-    finally:
-        over.set()
-        looking.join()
-    watch(Progress(stage=stage, tasks=len(stage.sizes), done=sum(stage.sizes)))
+    def __enter__(self) -> "_Job":
+        if self._looking is not None:
+            self._looking.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        if self._looking is not None:
+            self._looking.join()
+            if kind is None:
+                stage = self._stage
+                self._watch(Progress(stage=stage, tasks=len(stage.sizes), done=sum(stage.sizes)))

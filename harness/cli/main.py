@@ -226,7 +226,7 @@ def check(
     from history.seal import recorded
 
     folder = location(run)
-    with reaching(folder), interruptible("the run folder is as it was"):
+    with reaching(folder), interruptible("what the run folder has is whole; check it again"):
         if follow:
             refuse_special(folder)
             _follow(folder)

@@ -35,7 +35,7 @@ def sql(
     from rich.text import Text
 
     from checkers.engine.spark import spark
-    from checkers.engine.spark_workers import telling
+    from checkers.engine.spark_workers import interrupted, telling
     from checkers.run_source import tables
 
     with spark(master) as session:
@@ -43,6 +43,8 @@ def sql(
         try:
             found = session.sql(query).limit(rows + 1).toArrow()
         except PySparkException as error:
+            if interrupted(error):
+                raise KeyboardInterrupt from None
             raise UsageError(telling(str(error))) from None
     shown = Table(*found.column_names)
     for row in found.slice(0, rows).to_pylist():

@@ -84,7 +84,7 @@ class Engine(NamedTuple):
     def reach(self) -> None:
         """Before a run is made whose check needs it. Raises: SparkError, where no master answers."""
         if self.master is not None and self.spark:
-            from checkers.engine.spark import reach
+            from checkers.engine.masters import reach
 
             reach(self.master)
 

@@ -78,7 +78,8 @@ def _judged(run: Run, master: str | None, connection: socket.socket) -> Answer:
     except InquestError as error:
         return Refused(type(error).__name__, str(error))
     except OSError as error:
-        return Refused(OSError.__name__, str(error))
+        why, file = error.strerror or str(error), error.filename
+        return Refused(type(error).__name__, why, error.errno, None if file is None else str(file))
     return Done(result.spark_failed)
 
 

@@ -127,10 +127,11 @@ def judged(run: Run, where: str, tell: Callable[[str], None]) -> str | None:
     Raises: what `checkers.api.check` raises.
     """
     answer = _asked(where, Asked(str(run.folder.absolute())), tell)
-    if isinstance(answer, Refused):
-        kind = getattr(errors, answer.kind, OSError)
-        raise kind(answer.why)
-    return answer
+    if not isinstance(answer, Refused):
+        return answer
+    if answer.errno is not None:
+        raise OSError(answer.errno, answer.why, answer.file)
+    raise getattr(errors, answer.kind, OSError)(answer.why)
 
 
 def indexed(results: Path, where: str) -> bool:

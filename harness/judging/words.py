@@ -31,10 +31,12 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """An error; kind: its class in `core.errors`, or another one's name."""
+    """An error; kind: its class in `core.errors`, or another one's name. errno, file: of an OSError."""
 
     kind: str
     why: str
+    errno: int | None = None
+    file: str | None = None
 
 
 Request = Asked | Index

@@ -502,6 +502,31 @@ def test_a_crashed_check_is_named_and_the_run_unknown(
     assert verdict.checks["durability"].status == "valid"
 
 
+@pytest.mark.parametrize(
+    ("crashes", "read", "code", "expect"),
+    [
+        ("durability", 4, 2, {}),
+        ("uniqueness", 4, 4, {"lost-write": False}),
+        ("uniqueness", 3, 2, {"lost-write": True}),
+    ],
+)
+def test_a_control_whose_check_crashed_is_unknown_not_silent(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    crashes: str,
+    read: int,
+    code: int,
+    expect: dict[str, bool],
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(CHECKS, crashes, replace(CHECKS[crashes], kernel=broken))
+    tables = history(read=read, end=read, acks=1).tables()
+    verdict = judged(tmp_path / "run", tables, {"expect": ["lost-write"], "preset": "acks1"})
+    assert (verdict.exit_code, verdict.expect) == (code, expect)
+
+
 @pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
 def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:
     built, _, _ = random_history(seed)
