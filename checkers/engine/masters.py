@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT: Final = "Spark Connect"
+CONNECT_PORT: Final = 15002
+"""Where a URL names none."""
 ANSWER_S: Final = 10.0
-"""How long the master of a standalone cluster may take to accept a connection."""
+"""How long a master or server may take to accept a connection."""
 
 
 def is_local(master: str | None) -> bool:
@@ -30,18 +32,20 @@ def master_of(session: "SparkSession") -> str:
 
 
 def reach(master: str) -> None:
-    """Raises: SparkError, where no master of a standalone cluster accepts a connection.
+    """Raises: SparkError, where no master of a standalone cluster, or no server of Spark Connect, accepts a
+    connection.
 
-    Spark itself tries for a minute, and then ends the JVM.
+    Spark itself tries for a minute, and then ends the JVM; the client of Spark Connect for ten.
     """
-    found = re.fullmatch(r"spark://(?P<hosts>.+)", master)
+    found = re.fullmatch(r"(?P<kind>spark|sc)://(?P<hosts>[^/]+)(/.*)?", master)
     why: Exception | None = None
     for place in found["hosts"].split(",") if found else ():
-        host, _, port = place.rpartition(":")
+        host, port = re.fullmatch(r"(.*?)(?::([0-9]+))?", place).groups()  # type: ignore[union-attr]
         try:
-            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+            socket.create_connection((host.strip("[]"), int(port or CONNECT_PORT)), ANSWER_S).close()
             return
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, OverflowError) as error:
             why = error
     if found:
-        raise SparkError(f"{master}: no Spark master answers ({why})")
+        what = "server of Spark Connect" if found["kind"] == "sc" else "Spark master"
+        raise SparkError(f"{master}: no {what} answers ({why})")

@@ -118,6 +118,7 @@ def _started(master: str | None, scratch: str) -> "SparkSession":
     if master is None and SUBMITTED in os.environ:
         return SparkSession.builder.getOrCreate()
     if master is not None and master.startswith("sc://"):
+        reach(master)
         try:
             return SparkSession.builder.remote(master).getOrCreate()
         except (PySparkException, ImportError, OSError) as error:
