@@ -98,7 +98,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
     fates = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
     # a log that lost its end has room for the successor's record below, long after the zombie's answer
-    excuses = p.excuses_of_ends(np.zeros(len(hits)), np.full(len(hits), NEVER))
+    excuses = p.excuses_of_ends(tenure.since[p.owner[hits]], np.full(len(hits), NEVER))
     result.report(ZOMBIE, hits, zombie, p.committed[hits], fates, excuses=excuses)
 
 
@@ -131,8 +131,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
             fenced_ns=int(tenure.fenced[own]),
         )
 
-    excuse = run.known.windows.anywhere()
-    tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuse)
+    since = tenure.since[run.known.positions(ops["process"][hits])]
+    excuses = run.known.windows.excuses(run.known.windows.of_tp, since, np.full(len(hits), NEVER))
+    tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuses)
 
 
 NAME = "fencing"

@@ -286,7 +286,8 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> tuple[Array, Array]
             between = between | (changes["op"] == reads["op"][r])
         between &= changes["process"] == reads["process"][r]
         kinds = set(changes["kind"][between].tolist()) - {AssignmentKind.REWIND}
-        reset[at] = p.known.on_record.resets and kinds == {AssignmentKind.RESET}
+        to_start = p.known.on_record.resets and p.begins_known
+        reset[at] = to_start and kinds == {AssignmentKind.RESET}
         explained[at] = bool(kinds) and not reset[at]
     return explained, reset
 

@@ -91,7 +91,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
         elif rc.end < ru.end:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
             own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
-            excuse = run.known.windows.ever(tp)
+            excuse = run.known.windows.ever(tp, since=run.known.transactions)
             tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))], excuse)
             tally.add(HANGING, _hanging(run.tables, tp, own), excuse)
     why = "where the logs of {where} end with all transactions over is not known"

@@ -109,6 +109,7 @@ class KernelInput:
     process, sorted by process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
+    transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
@@ -150,6 +151,7 @@ class KernelInput:
     windows: RunWindows = field(default_factory=RunWindows)
     removed: bool = True
     dense: bool = False
+    transactions: int = 0
     ops: OpsOnRecord | None = None
     cap: int = CAP
 
@@ -164,8 +166,7 @@ class KernelInput:
 
     def begun(self, group: int) -> int:
         """When the first process of a group started, 0 = it has none. No earlier loss concerns it."""
-        own = self.started[self.group == group]
-        return int(own.min()) if len(own) else 0
+        return _earliest(self.started[self.group == group])
 
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""
@@ -176,11 +177,13 @@ class KernelInput:
 class Tenure:
     """Who held a transactional id when; one entry a process, as in `KernelInput.processes`.
 
+    since: when the first holder of the id started; no earlier loss concerns it (0: the id has one holder).
     begun: when it had the id for certain, since a transaction had ended, or a record of one was acknowledged
     (NEVER: none); first: when its first transaction was invoked (-1: none). holders: of each id that several
     processes held, their positions in order of `first`.
     """
 
+    since: Array
     begun: Array
     first: Array
     holders: tuple[Array, ...]
@@ -221,6 +224,10 @@ class Unclosed:
     process: Array
     open_ns: Array
     gone_ns: Array
+
+
+def _earliest(started: Array) -> int:
+    return int(started.min()) if len(started) else 0
 
 
 def kernel_input(
@@ -276,6 +283,7 @@ def kernel_input(
         windows=windows,
         removed=not record.recovery or removes(config),
         dense=not (process["txn_id"] >= 0).any(),
+        transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
         cap=cap,
     )
 
@@ -356,6 +364,7 @@ def tenure(process: Columns, ops: Columns) -> Tenure | None:
         return None
     size = len(process["process"])
     begun, first = np.full(size, NEVER), np.full(size, NEVER)
+    since = np.zeros(size, np.int64)
     txn = ops["txn"] == 1
     owner = positions(ops["process"], process["process"])
     np.minimum.at(first, owner[txn], ops["invoke_ns"][txn])
@@ -366,4 +375,5 @@ def tenure(process: Columns, ops: Columns) -> Tenure | None:
     for one in ids[counts > 1].tolist():
         mine = np.flatnonzero(process["txn_id"] == one)
         holders.append(mine[np.argsort(first[mine], kind="stable")])
-    return Tenure(begun=begun, first=first, holders=tuple(holders))
+        since[mine] = process["start_ns"][mine].min()
+    return Tenure(since=since, begun=begun, first=first, holders=tuple(holders))

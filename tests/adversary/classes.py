@@ -276,8 +276,7 @@ def _began_late(f: Facts, r: Row, q: Row | None, changes: list[Row], inside: boo
     tp, number = r["tp"], r["assignment"]
     rows = [a for a in changes if a["kind"] == AssignmentKind.BEGINNING and a["assignment"] == number]
     goes_on = q is not None and q["assignment"] >= number
-    listed = any(row["start"] >= 0 for (of, _), row in f.bounds.items() if of == tp)
-    if not rows or goes_on or r["phase"] == Phase.FINAL or (f.retention and not listed):
+    if not rows or goes_on or r["phase"] == Phase.FINAL or not f.begins_known(tp):
         return
     if f.between(tp, f.start(tp) - 1, r["offset"], r["isolation"]):
         key = ("int-poll-skip", tp, r["op"], r["pos"]) if inside else ("poll-skip", tp, r["op"])
@@ -297,7 +296,8 @@ def _explained(f: Facts, q: Row, r: Row, changes: list[Row], inside: bool) -> bo
     for row in changes:
         if row["kind"] != AssignmentKind.REWIND:
             to_start = not f.between(r["tp"], f.start(r["tp"]) - 1, r["offset"], r["isolation"])
-            led_there = f.portable or row["kind"] != AssignmentKind.RESET or to_start
+            asked = not f.portable and row["kind"] == AssignmentKind.RESET and f.begins_known(r["tp"])
+            led_there = to_start or not asked
             if led_there and q["assignment"] < row["assignment"] <= r["assignment"]:
                 return True
             if f.portable and inside and row["op"] == r["op"]:
@@ -325,7 +325,7 @@ def settled(events: list[Event]) -> bool:
 def stuck_lso(f: Facts) -> Found:
     for tp in f.tps:
         if not f.portable and f.hiding(tp) and settled(f.recorded.events):
-            f.spans["stuck-lso", tp].append(Span(0, EVER, (tp,), internal=True))
+            f.spans["stuck-lso", tp].append(Span(f.ids_since(), EVER, (tp,), internal=True))
             yield ("stuck-lso", tp), PLAIN
 
 
@@ -335,7 +335,9 @@ def hanging_txn(f: Facts) -> Found:
     for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
         tp = names.get((row.topic, row.partition), -1)
         if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
-            f.spans["hanging-txn", tp, row.producer_id].append(Span(0, EVER, (tp,), internal=True))
+            f.spans["hanging-txn", tp, row.producer_id].append(
+                Span(f.ids_since(), EVER, (tp,), internal=True)
+            )
             yield ("hanging-txn", tp, row.producer_id), PLAIN
 
 

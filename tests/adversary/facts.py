@@ -152,6 +152,11 @@ class Facts:
         """When the first process of a group started."""
         return min((p["start_ns"] for p in self.processes.values() if p["group"] == group), default=0)
 
+    def ids_since(self, *ids: int) -> int:
+        """When the first process with one of these transactional ids started (none given: with any)."""
+        held = [p for p in self.processes.values() if p["txn_id"] in ids or (not ids and p["txn_id"] >= 0)]
+        return min((p["start_ns"] for p in held), default=0)
+
     def acks(self, send: Row) -> int:
         return int(self.processes[send["process"]]["acks"])
 
@@ -218,6 +223,11 @@ class Facts:
     def start(self, tp: int) -> int:
         """Where the log starts, as far as bounds tell."""
         return int(max([0, *(row["start"] for (of, _), row in self.bounds.items() if of == tp)]))
+
+    def begins_known(self, tp: int) -> bool:
+        """Nothing removes records, or bounds tell where the log starts."""
+        starts = [row["start"] for (of, _), row in self.bounds.items() if of == tp]
+        return not self.retention or max(starts, default=-1) >= 0
 
     # Final reads --------------------------------------------------------------------------------
 

@@ -272,7 +272,7 @@ def zombie_write(f: Facts) -> Found:
             if behind:
                 variant = "committed" if f.committed(s) else "uncommitted"
                 key: Key = ("zombie-write", s["tp"], s["value"])
-                f.spans[key].append(Span(0, EVER, (s["tp"],), internal=True))
+                f.spans[key].append(Span(f.ids_since(a["txn_id"]), EVER, (s["tp"],), internal=True))
                 yield key, {variant}
         fenced = min((begun(f, b["process"]) for b in heirs), default=NEVER)
         for number, op in f.ops.items():
@@ -282,7 +282,7 @@ def zombie_write(f: Facts) -> Found:
             wrote += [c["invoke_ns"] for c in f.commits if c["op"] == number and c["kind"] == CommitKind.TXN]
             good = op["outcome"] == OK or (op["outcome"] == INFO and number in f.proven)
             if good and any(ns > fenced for ns in wrote):
-                f.spans["zombie-write", -1, number].append(Span(0, EVER, None))
+                f.spans["zombie-write", -1, number].append(Span(f.ids_since(a["txn_id"]), EVER, None))
                 yield ("zombie-write", -1, number), {"commit"}
 
 

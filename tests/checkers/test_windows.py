@@ -22,10 +22,10 @@ from checkers.windows import (
     run_windows,
     whenever,
 )
-from core.cluster import NodeEnd
+from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
 from core.op import AssignmentKind, CommitKind, Isolation, Phase, value_of
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, TransactionsOpen
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
@@ -519,6 +519,48 @@ def test_a_group_loses_nothing_before_it_begins(at: int, excused: set[str]) -> N
     assert {one.name for one in of_groups} == OF_GROUPS | OF_GROUPS_UNTIL_THE_END
     assert {one.name for one in of_groups if one.excuse == Excuse.POWER} == excused
     assert {one.excuse for one in of_groups} <= {Excuse.POWER, Excuse.NONE}
+
+
+def unfenced() -> Built:
+    """Process 3 has an id of its own from 3 s on. Process 1 has another one from 10 s on, process 2 takes it
+    over at 20 s, and process 1 still writes; a transaction is left open."""
+    ids = {1: 0, 2: 0, 3: 1}
+    built = Built(tps=["x"], processes={n: Process(txn_id=held, slot=n) for n, held in ids.items()})
+    for n, (process, at) in enumerate(((3, 3), (1, 10), (2, 20), (1, 30))):
+        op = Op(process=process, f="txn", invoke=at * S, complete=(at + 2) * S, txn=True)
+        op.mops = [Send(tp=0, value=value_of(process, n), offset=n)]
+        built.ops.append(op)
+    for level, end in ((Isolation.READ_UNCOMMITTED, 6), (Isolation.READ_COMMITTED, 4)):
+        built.bounds.append(Bound(tp=0, isolation=level, end=end, read_to=end))
+    return built
+
+
+ZOMBIES, HELD = {("zombie-write", 0), ("zombie-write", -1)}, {("stuck-lso", 0), ("hanging-txn", 0)}
+
+
+@pytest.mark.parametrize(
+    ("at", "excused"),
+    [
+        (1, set()),  # until 2 s: no process had an id yet
+        (2, HELD),
+        (8, HELD),  # until 9 s: process 1 began at 10
+        (9, HELD | ZOMBIES),
+        (41, HELD | ZOMBIES),
+    ],
+)
+def test_a_transactional_id_loses_nothing_before_it_begins(at: int, excused: set[tuple[str, int]]) -> None:
+    row = OpenTransaction(topic="x", partition=0, producer_id=7, producer_epoch=0, start=4)
+    opened = TransactionsOpen(ns=100 * S, rows=(row,))
+    events = [START, *fault("power:all", at, 1, 2, 3, until=at + 4), opened]
+    found = check_tables(unfenced().tables(), portable=False, events=events).findings
+    mine = {
+        (one.name, one.key[0]): one.excuse
+        for one in found
+        if one.name in ("stuck-lso", "hanging-txn", "zombie-write")
+    }
+    assert mine.keys() == HELD | ZOMBIES
+    assert {key for key, excuse in mine.items() if excuse == Excuse.POWER} == excused
+    assert set(mine.values()) <= {Excuse.POWER, Excuse.NONE}
 
 
 @pytest.mark.parametrize(("txn_id", "known", "forbidden"), [(0, False, 0), (0, True, 1), (-1, False, 1)])

@@ -262,7 +262,7 @@ def _explained(p: Partition, q: Row, r: Row) -> bool:
         if row["kind"] == AssignmentKind.REWIND:
             continue
         if q["assignment"] < row["assignment"] <= r["assignment"]:
-            reset = p.recorded and row["kind"] == AssignmentKind.RESET
+            reset = p.recorded and p.begins_known() and row["kind"] == AssignmentKind.RESET
             if not reset or not any(p.start() <= o < r["offset"] for o in p.order(r["isolation"])):
                 return True
         if not p.recorded and q["op"] == r["op"] == row["op"]:
@@ -287,8 +287,7 @@ def poll_order(history: History) -> Iterator[Key]:
         if any(before < offset < after for offset in p.order(r["isolation"])):
             yield (f"{prefix}poll-skip", *key)
     for p, r, internal in _first_reads(history) if history.recorded else ():
-        known = not history.retention or any(bound.start >= 0 for bound in p.bounds.values())
-        if known and any(p.start() <= offset < r["offset"] for offset in p.order(r["isolation"])):
+        if p.begins_known() and any(p.start() <= offset < r["offset"] for offset in p.order(r["isolation"])):
             yield ("int-poll-skip", p.tp, r["op"], r["pos"]) if internal else ("poll-skip", p.tp, r["op"])
 
 

@@ -354,7 +354,7 @@ def excuses(history: History, key: Key) -> set[str]:
     if name == "eos-loss":
         return {anywhere(history, _begun(history, int(key[2])))}
     if name == "zombie-write" and key[1] == -1:
-        return {anywhere(history)}
+        return {anywhere(history, _of_ids(history, history.ops[int(key[2])]["process"]))}
     if name == "node-died":
         return {_died(history, int(key[2]), int(key[3]))}
     if key[1] == -1 or name not in _RULES:
@@ -390,8 +390,20 @@ def _since_its_group(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp], _begun(p.history, int(key[2])), EVER)
 
 
-def _any_time(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], 0, EVER)
+def _of_ids(history: History, process: int | None = None) -> int:
+    """When the first process with a transactional id started, or with that of a process."""
+    every = [row for row in history.processes.values() if row["txn_id"] >= 0]
+    if process is not None:
+        every = [row for row in every if row["txn_id"] == history.processes[process]["txn_id"]]
+    return min((row["start_ns"] for row in every), default=0)
+
+
+def _zombie(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], _of_ids(p.history, p.send_of[int(key[2])]["process"]), EVER)
+
+
+def _held(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], _of_ids(p.history), EVER)
 
 
 _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
@@ -404,12 +416,12 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "offset-commit-regression": _went_back,
     "group-duplicate": _again,
     "eos-duplicate": _copied_twice,
-    "zombie-write": _any_time,
+    "zombie-write": _zombie,
     "group-skip": _since_its_group,
     "phantom-commit": _since_its_group,
     "double-assignment": _since_its_group,
-    "stuck-lso": _any_time,
-    "hanging-txn": _any_time,
+    "stuck-lso": _held,
+    "hanging-txn": _held,
     "nonmonotonic-poll": _poll,
     "int-nonmonotonic-poll": _poll,
     "poll-skip": _poll,

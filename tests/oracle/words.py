@@ -112,6 +112,10 @@ class Partition:
         """Where the log starts, as far as any listing tells."""
         return max([bounds.start for bounds in self.bounds.values()] + [0])
 
+    def begins_known(self) -> bool:
+        """Nothing removes records, or a listing tells where the log starts."""
+        return not self.history.retention or any(bound.start >= 0 for bound in self.bounds.values())
+
     def stuck(self) -> bool:
         """The last stable offset lay below the high watermark when all was quiet."""
         if RC not in self.bounds or RU not in self.bounds:
