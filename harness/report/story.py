@@ -337,12 +337,15 @@ def _measured() -> list[Measured]:
 
 
 def _bug(anomaly: Anomaly) -> Bug:
+    from harness.reproduce.schedules import REPRODUCTIONS  # what it imports, few reports need
+
     name = anomaly.known_bug
-    rows = [row for row in _measured() if row.name == name.lower() and not row.good]
+    shows = [one for one, reproduction in REPRODUCTIONS.items() if reproduction.label == name]
+    rows = [row for row in _measured() if row.name in shows[:1] and not row.good]
     met = ", ".join(
         f"{row.shown} of {row.shown + row.clean + row.unreached} runs with Kafka {row.kafka}" for row in rows
     )
-    command = f"inquest bugs reproduce {name.lower()}" if rows else ""
+    command = f"inquest bugs reproduce {shows[0]}" if shows else ""
     return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
 
 

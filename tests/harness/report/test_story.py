@@ -120,17 +120,27 @@ def test_the_story_is_of_the_most_severe_class_that_no_known_bug_explains(tmp_pa
     assert story_of("both known", lost_write="KAFKA-1", torn_txn="KAFKA-2") == "lost-write"
 
 
-def test_a_known_bug_comes_with_its_rate_and_its_reproduction(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bug", "reproduction"),
+    [
+        ("KAFKA-15591", "kafka-15591"),
+        ("uncommitted-state", "uncommitted-abort"),  # the first of two
+        ("KAFKA-17754", "kafka-17754-abort"),
+    ],
+)
+def test_a_known_bug_comes_with_its_rate_and_its_reproduction(
+    tmp_path: Path, bug: str, reproduction: str
+) -> None:
     folder = anomalous()
     assert folder.verdict is not None
     one = msgspec.structs.replace(
-        folder.verdict.anomalies["lost-write"], known_bug="KAFKA-15591", known_bug_url="https://x.example/1"
+        folder.verdict.anomalies["lost-write"], known_bug=bug, known_bug_url="https://x.example/1"
     )
     folder.verdict = msgspec.structs.replace(folder.verdict, anomalies={"lost-write": one})
     _, found = told(folder.write(tmp_path / "run"))
     assert found.bug is not None
     assert re.match(r"\d+ of \d+ runs with Kafka ", found.bug.met)
-    assert "inquest bugs reproduce kafka-15591" in dict(found.steps).values()
+    assert f"inquest bugs reproduce {reproduction}" in dict(found.steps).values()
 
 
 def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> None:
