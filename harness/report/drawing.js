@@ -110,7 +110,7 @@ class Drawing {
     slider.tabIndex = 0;
     slider.role = "slider";
     slider.ariaLabel = `Time: ${this.figure.ariaLabel}`;
-    slider.ariaValueMin = this.begin.toFixed(3);
+    slider.ariaValueMin = slider.ariaValueNow = this.begin.toFixed(3);
     slider.ariaValueMax = (this.begin + this.length).toFixed(3);
     slider.addEventListener("keydown", (event) => this.key(event));
     slider.addEventListener("blur", () => this.point(null));

@@ -1,6 +1,7 @@
 /* Of a report: links into folded parts, and everything unfolded on paper. */
 const unfold = () => {
   const target = location.hash.length > 1 && byId(decodeURIComponent(location.hash.slice(1)));
+  if (target && target.tagName === "ARTICLE") for (const part of target.querySelectorAll(":scope > details:not(.fold)")) part.open = true;
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
   if (target) target.scrollIntoView();
 };

@@ -68,14 +68,15 @@ class Bug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What the first screen says. ranges_more, records_more: how many ranges are not listed, and their
-    records. partial: ranges are those of examples, not of all findings. epochs: of the example's reads.
-    steps: (what for, command). paths: (what, path)."""
+    """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
+    listed, and their records. partial: ranges are those of examples, not of all findings. epochs: of the
+    example's reads. steps: (what for, command). paths: (what, path)."""
 
     name: str
     anomaly: Anomaly
     headline: str
     example: Example
+    place: wording.Key
     ranges: list[Records]
     ranges_more: int
     records_more: int
@@ -107,6 +108,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         anomaly=anomaly,
         headline=headline(name, anomaly.title, _many(inputs.verdict, name, anomaly)),
         example=example,
+        place=(name, anomaly.examples.index(example)),
         ranges=listed,
         ranges_more=len(ranges) - len(listed),
         records_more=sum(one.count for one in ranges[RANGES_MAX:]),

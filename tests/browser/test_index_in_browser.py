@@ -192,3 +192,10 @@ def test_it_opens_the_same_from_the_server(browser: Browser, results: Path) -> N
         finally:
             serving.shutdown()
             thread.join()
+
+
+def test_the_trend_has_the_colours_of_what_was_found(page: Page) -> None:
+    colours = page.ask("""Object.fromEntries(['t-bad', 't-known', 't-good', 't-plain'].map((name) =>
+        [name, getComputedStyle(document.querySelector(`.trend rect.${name}`)).fill]))""")
+    assert len(set(colours.values())) == 4
+    assert "rgb(0, 0, 0)" not in colours.values()

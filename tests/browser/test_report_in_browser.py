@@ -93,6 +93,9 @@ def test_a_link_to_a_fault_opens_its_table(browser: Browser, reports: dict[str, 
         assert not visible(page, "#faults table")
         page.ask("document.querySelector('.story a[href^=\"#fault-\"]').click()")
         page.until("document.querySelector('#faults details').open")
+        assert not page.ask("document.querySelector('#anomaly-2 details').open")
+        page.ask("document.querySelector('#found ~ * a[href=\"#anomaly-2\"]').click()")
+        page.until("document.querySelector('#anomaly-2 details').open")
 
 
 def test_a_run_without_data_has_a_page_without_drawings(shelf: Shelf) -> None:

@@ -34,7 +34,7 @@ def panel(label: str, unit: str, curves: list[Curve], x: Floats, scale: Scale, a
             Line(scales.line(x, scale.y(values), axis.digits), style, scales.texts(values))
             for values, style in curve.lines
         ]
-        series.append(Series(curve.name, curve.colour, lines, f"max {wording.plain(_peak([curve]))}"))
+        series.append(Series(curve.name, curve.colour, lines, f"max {scales.text(_peak([curve]))}"))
     return Strip(label=label, unit=unit, series=series, at=scales.texts(x), scale=scale.ticks)
 
 

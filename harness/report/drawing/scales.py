@@ -81,7 +81,16 @@ def columns(left: Floats, right: Floats, low: Floats, high: Floats, digits: int)
 
 def texts(values: Floats) -> str:
     """Values with as many digits as a reader wants, one for each time, empty where there is none."""
-    return ",".join("" if np.isnan(each) else f"{each:.{4 if each < 1e3 else 15}g}" for each in values)
+    return ",".join("" if np.isnan(each) else _plain(float(each)) for each in values)
+
+
+def text(value: float) -> str:
+    """A value for people, with as many digits as in `texts`."""
+    return number(value) if value >= 1e3 else _plain(value)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.{4 if value < 1e3 else 15}g}"
 
 
 def _text(mark: float) -> str:

@@ -81,6 +81,7 @@ def test_a_line_breaks_where_a_value_is_missing_and_a_lone_value_is_a_dot() -> N
     assert scales.line(x, y, 0) == "M0 1.0L1 2.0M3 3.0h0M5 4.0h0"
     assert scales.line(x[:1], np.array([np.nan]), 0) == ""
     assert scales.texts(np.array([0.0, 12.345, np.nan, 1234.5678])) == "0,12.35,,1234.5678"
+    assert [scales.text(value) for value in (10.000000001, 0.125, 1234.4)] == ["10", "0.125", "1\u202f234"]
 
 
 def test_scales_have_round_numbers_and_hold_every_value() -> None:
