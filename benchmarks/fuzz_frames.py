@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.protocol import RequestPayload, ResponsePayload
 
-from harness.wire.frames import FrameError, Splitter, correlation_id, request_header
-from harness.wire.payloads import (
+from harness.protocol.frames import FrameError, Splitter, correlation_id, request_header
+from harness.protocol.payloads import (
     decode_request,
     decode_response,
     encode_request,
@@ -25,7 +25,7 @@ from harness.wire.payloads import (
     request_type,
     response_type,
 )
-from tests.harness.wire.random_payloads import damaged, payload
+from tests.harness.protocol.random_payloads import damaged, payload
 
 Kind = type[RequestPayload] | type[ResponsePayload]
 

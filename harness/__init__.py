@@ -10,6 +10,7 @@ judging     A process that judges recorded runs, with a Spark session that is wa
 kafka       The system `kafka`: real brokers in containers.
 nights      The sessions of a results folder: their logs, and the index, which shows what they come to.
 processes   The harness as processes: child programs, guards, signals, real time.
+protocol    Kafka's bytes: what clients and brokers send, and what brokers write.
 report      The report of a run: files in, `report.html` and `junit.xml` out.
 reproduce   Scripted schedules that show known bugs of Kafka on real brokers.
 run         The program of a run: phases, faults, what is looked at meanwhile.
@@ -18,5 +19,5 @@ served      The system `model`: brokers of the reference model behind Kafka's ow
 simulation  The system `simulated`: the reference model in virtual time, in one process.
 soak        Run after run until a time budget is used up.
 systems     The registry of systems under test.
-wire        Kafka's protocol as it goes over the wire: frames, and what they hold.
+wire        Kafka's protocol on its way: the proxy of single requests, and the capture of messages.
 """

@@ -7,10 +7,10 @@ import numpy as np
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.errors import ClusterError
 from harness.evidence.coordinator_records import group_types, transaction_value, transactional_id
-from harness.evidence.cursor import Cursor, Malformed
-from harness.evidence.messages import UnknownMessage, decode
 from harness.evidence.records import LogRecord, records_of
 from harness.evidence.segments import HEADER, PREFIX
+from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.messages import UnknownMessage, decode
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone

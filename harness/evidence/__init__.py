@@ -6,14 +6,9 @@ control              Control records: transaction markers, and what a KRaft lead
                      writes into the metadata log.
 coordinator_records  The logs of the coordinators: `__transaction_state` and
                      `__consumer_offsets`.
-cursor               Kafka's primitive types read from bytes.
 damage               What is wrong with a file that could not be read as a whole: one
                      clear error a file.
-definitions          Kafka's own definitions of the messages that its logs hold, as
-                     `definitions.jsonl` keeps them.
 directory            A node's data directory → the tables of evidence.
-messages             Messages of Kafka's logs read by their definitions: bytes → the
-                     JSON that Kafka itself would print.
 metadata_records     The metadata log of KRaft (`__cluster_metadata-0`) and its
                      snapshots.
 producer_state       What a broker computed from a log: producer states (`.snapshot`)

@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from harness.evidence.cursor import Cursor, Malformed
 from harness.evidence.damage import Damages
-from harness.evidence.definitions import definitions
-from harness.evidence.messages import Message, UnknownMessage, decode
 from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
+from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.definitions import definitions
+from harness.protocol.messages import Message, UnknownMessage, decode
 from history.evidence import METADATA, Cell, Row, table
 
 TOPIC: Final = "__cluster_metadata"

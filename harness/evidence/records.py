@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harness.evidence.cursor import VARLONG_BITS, Cursor, Malformed
 from harness.evidence.damage import Damages
 from harness.evidence.segments import (
     COMPRESSION,
@@ -22,6 +21,7 @@ from harness.evidence.segments import (
     TRANSACTIONAL,
     Segment,
 )
+from harness.protocol.cursor import VARLONG_BITS, Cursor, Malformed
 
 SHORTEST: Final = 7
 """Bytes of a record with null key and value and without headers."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness.protocol.payloads import API_KEYS
 from harness.served.apis_data import OF_LEADERS
 from harness.served.apis_groups import OF_GROUPS
 from harness.served.apis_transactions import NEWER, OF_TRANSACTIONS
 from harness.served.calls import Api, Call, by_topic, error_of
-from harness.wire.payloads import API_KEYS
 from model.eras import Era
 from model.errors import KafkaError
 from model.kraft.kraft_metadata import KRaftMetadata

@@ -6,7 +6,7 @@ it sent. An assignment is kept as partitions, and its user data are not."""
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.evidence.cursor import Malformed
+from harness.protocol.cursor import Malformed
 from harness.served.apis_transactions import committed, respond_committed
 from harness.served.calls import Api, Call, by_topic, milliseconds
 from harness.served.coordinator_records import CONSUMER

@@ -1,7 +1,7 @@
 """Requests of clients as a broker serves them: what an API is made of, and the responses that it builds.
 
 A response is built from plain values: `respond(topics=[{"name": …, "partitions": […]}])`, for all versions
-of an API: see `harness.wire.encoding`.
+of an API: see `harness.protocol.encoding`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

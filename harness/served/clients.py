@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, Final
 
 from core.cluster import Address, Listener
+from harness.protocol.encoding import response_frame
+from harness.protocol.frames import FrameError, RequestHeader, Splitter, request_header
+from harness.protocol.payloads import API_KEYS, api_name, decode_request, request_type, response_type
 from harness.served.apis_cluster import apis, versions
 from harness.served.calls import Call
 from harness.served.gates import CLIENTS, Gates, Link
 from harness.served.node import Node
-from harness.wire.encoding import response_frame
-from harness.wire.frames import FrameError, RequestHeader, Splitter, request_header
-from harness.wire.payloads import API_KEYS, api_name, decode_request, request_type, response_type
 from model.errors import KafkaError
 
 QUEUED: Final = 16

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from harness.evidence.cursor import Cursor
+from harness.protocol.cursor import Cursor
 from model.protocol.messages import Partition
 
 NO_USER_DATA: Final = struct.pack(">i", -1)

@@ -13,13 +13,13 @@ from typing import Any, Final
 from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
+from harness.protocol.encoding import Values
+from harness.protocol.encoding import request_frame as kafka_request
+from harness.protocol.encoding import response_frame as kafka_response
+from harness.protocol.frames import SIZE, FrameError, frame, request_header
+from harness.protocol.payloads import decode_request, decode_response
 from harness.served.calls import by_topic, places
 from harness.served.packing import pack, unpack
-from harness.wire.encoding import Values
-from harness.wire.encoding import request_frame as kafka_request
-from harness.wire.encoding import response_frame as kafka_response
-from harness.wire.frames import SIZE, FrameError, frame, request_header
-from harness.wire.payloads import decode_request, decode_response
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition

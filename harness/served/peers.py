@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from core.cluster import Listener
+from harness.protocol.frames import Splitter, correlation_id
 from harness.served.gates import Gates, Link
 from harness.served.node import Answered, NodeAddress
 from harness.served.peer_frames import answer_frame, read_answer, read_request, request_frame
-from harness.wire.frames import Splitter, correlation_id
 from model.protocol.requests import AnyRequest, Response
 
 Submit = Callable[[AnyRequest, Answered], None]

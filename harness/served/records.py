@@ -12,9 +12,9 @@ from typing import Final, overload
 
 from crc32c import crc32c
 
-from harness.evidence.cursor import Cursor
 from harness.evidence.records import records_of
 from harness.evidence.segments import CHECKED_FROM, COMPRESSION, CONTROL, HEADER, MAGIC, PREFIX, TRANSACTIONAL
+from harness.protocol.cursor import Cursor
 from harness.served.coordinator_records import KeyAndValue, key_and_value, varint
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch

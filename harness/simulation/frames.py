@@ -11,9 +11,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.cluster import Listener
+from harness.protocol.payloads import API_KEYS
 from harness.simulation.network import CLIENTS, Message
 from harness.simulation.scheduler import BASE_NS
-from harness.wire.payloads import API_KEYS
 from history.evidence import CLIENT, PER_RUN, Row, table
 from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
 from model.protocol.messages import Fetch, Partition, Produce, ProduceResponse

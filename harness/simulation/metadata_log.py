@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID, uuid5
 
-from harness.evidence.messages import NO_UUID, Message, Value
 from harness.evidence.metadata_records import TOPIC as TOPIC
 from harness.evidence.metadata_records import columns, types
+from harness.protocol.messages import NO_UUID, Message, Value
 from history.evidence import Row
 from model.metadata.image import (
     BrokerRegistrationChangeRecord,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.wire import Action, Rule, Seen
-from harness.wire.frames import FrameError, RequestHeader, Splitter, correlation_id, request_header
-from harness.wire.payloads import api_name
+from harness.protocol.frames import FrameError, RequestHeader, Splitter, correlation_id, request_header
+from harness.protocol.payloads import api_name
 from harness.wire.responses import Rewrite, error_of, refusal
 from harness.wire.rules import Named, RuleBook, once, releases
 from harness.wire.subjects import Subjects

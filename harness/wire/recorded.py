@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
+from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
 from harness.wire import packets
-from harness.wire.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
 from harness.wire.packets import Packet, Stream
-from harness.wire.payloads import decode_request, decode_response, request_type, response_type
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
 
 READ: Final = 4 << 20

@@ -15,8 +15,8 @@ from kio.static.primitive import i32, i32Timedelta
 from kio.static.protocol import ResponsePayload
 
 from core.cluster import Address
-from harness.wire.frames import FrameError, RequestHeader
-from harness.wire.payloads import (
+from harness.protocol.frames import FrameError, RequestHeader
+from harness.protocol.payloads import (
     API_KEYS,
     decode_request,
     decode_response,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from core.op import TopicPartition
 from core.wire import Rule, Tally
-from harness.wire.frames import RequestHeader
-from harness.wire.payloads import API_KEYS
+from harness.protocol.frames import RequestHeader
+from harness.protocol.payloads import API_KEYS
 from harness.wire.subjects import Subjects, subjects
 
 Named = Callable[[], Subjects]

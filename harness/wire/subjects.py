@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.op import TopicPartition
-from harness.wire.frames import FrameError, RequestHeader
-from harness.wire.payloads import API_KEYS, decode_request, request_type
+from harness.protocol.frames import FrameError, RequestHeader
+from harness.protocol.payloads import API_KEYS, decode_request, request_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ WRITERS = {
     "harness/run/progress.py": "the display",
     "harness/served/node_main.py": "the log of a node",
     "harness/processes/parent.py": "a pipe",
-    "harness/evidence/definitions.py": "a generator of a file",
+    "harness/protocol/definitions.py": "a generator of a file",
     "checkers/recordings/lines.py": "a generator of a file",
     "checkers/recordings/portable.py": "a generator of a file",
 }

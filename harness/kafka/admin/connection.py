@@ -27,8 +27,8 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
-from harness.wire.frames import FrameError, Splitter
-from harness.wire.payloads import decode_response, encode_request
+from harness.protocol.frames import FrameError, Splitter
+from harness.protocol.payloads import decode_response, encode_request
 
 R = TypeVar("R", bound=ResponsePayload)
 

@@ -32,7 +32,8 @@ PACKAGES: Final = ("crc32c", "kio", "msgspec", "numpy", "pyarrow", "tzdata")
 PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 PLACES: Final = (
     *("core", "history", "model", "harness/__init__.py"),
-    *("harness/evidence", "harness/processes", "harness/served", "harness/simulation", "harness/wire"),
+    *("harness/evidence", "harness/processes", "harness/protocol"),
+    *("harness/served", "harness/simulation", "harness/wire"),
 )
 """The code that its programs import: rooms and parts of them."""
 PACKAGE: Final = __name__.removesuffix("harness.kafka.containers.code_image")

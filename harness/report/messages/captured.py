@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from kio.schema.errors import ErrorCode
 
 from core.op import TopicPartition
+from harness.protocol.payloads import api_name
 from harness.report.inputs import Inputs
 from harness.report.messages.diagram import Missing
 from harness.report.messages.steps import AROUND_NS, Subject
-from harness.wire.payloads import api_name
 from history import trace as tr
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 

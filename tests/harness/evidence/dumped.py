@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import control, coordinator_records, metadata_records, producer_state, segments
-from harness.evidence.cursor import Cursor
 from harness.evidence.damage import Damages
-from harness.evidence.messages import NO_UUID, Value, decode
 from harness.evidence.records import LogRecord, walk
+from harness.protocol.cursor import Cursor
+from harness.protocol.messages import NO_UUID, Value, decode
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: tuple[Value, ...] = (None, False, 0, -1, -2, "", NO_UUID, [])

@@ -6,11 +6,11 @@ import pytest
 
 from harness.evidence import control, coordinator_records, metadata_records, segments
 from harness.evidence.coordinator_records import transaction_value, transactional_id
-from harness.evidence.cursor import Cursor, Malformed
 from harness.evidence.damage import Damages
-from harness.evidence.definitions import definitions, includes
-from harness.evidence.messages import UnknownMessage, decode
 from harness.evidence.records import LogRecord, walk
+from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.definitions import definitions, includes
+from harness.protocol.messages import UnknownMessage, decode
 from tests.harness.evidence.conftest import NODE
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from harness.evidence.coordinator_records import TransactionLogValue, transaction_value, transactional_id
-from harness.evidence.cursor import Malformed
-from harness.evidence.messages import UnknownMessage
+from harness.protocol.cursor import Malformed
+from harness.protocol.messages import UnknownMessage
 
 FIXED = struct.pack(">qhib", 2000, 3, 60_000, 1)
 TIMES = struct.pack(">qq", 1_700_000_000_123, 1_700_000_000_000)

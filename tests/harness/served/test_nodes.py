@@ -18,12 +18,12 @@ from core.cluster import GROUP_TOPIC, Cut, Direction
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from harness.evidence.cursor import Cursor
-from harness.evidence.messages import decode
+from harness.protocol.cursor import Cursor
+from harness.protocol.frames import frame
+from harness.protocol.messages import decode
 from harness.served.cluster import ModelCluster
 from harness.served.disk import load
 from harness.served.node import DISK
-from harness.wire.frames import frame
 from model.settings import Settings
 
 WAIT_S = 30.0

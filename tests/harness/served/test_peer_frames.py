@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.protocol.frames import FrameError, RequestHeader, correlation_id, frame, request_header
+from harness.protocol.payloads import API_KEYS
 from harness.served.peer_frames import OWN, answer_frame, read_answer, read_request, request_frame
-from harness.wire.frames import FrameError, RequestHeader, correlation_id, frame, request_header
-from harness.wire.payloads import API_KEYS
 from harness.wire.responses import error_of
 from harness.wire.subjects import NOTHING, subjects
 from model.errors import KafkaError

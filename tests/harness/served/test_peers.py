@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from core.cluster import Cut, Direction, Listener
+from harness.protocol.frames import frame
 from harness.served import peers
 from harness.served.gates import Gates
 from harness.served.node import Answered, NodeAddress
-from harness.wire.frames import frame
 from model.errors import KafkaError
 from model.protocol.controller_messages import BeginQuorumEpoch
 from model.protocol.requests import AnyRequest, ErrorResponse

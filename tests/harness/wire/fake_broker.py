@@ -13,8 +13,8 @@ from kio.schema.init_producer_id.v2.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16, i32Timedelta
 
-from harness.wire.frames import RequestHeader, Splitter, request_header
-from harness.wire.payloads import encode_response
+from harness.protocol.frames import RequestHeader, Splitter, request_header
+from harness.protocol.payloads import encode_response
 
 
 class FakeBroker:

@@ -13,8 +13,8 @@ from kio.static.primitive import i32Timedelta
 
 from core.errors import ClusterError
 from core.wire import Action, Rule
-from harness.wire.frames import Splitter, correlation_id
-from harness.wire.payloads import decode_response, encode_request
+from harness.protocol.frames import Splitter, correlation_id
+from harness.protocol.payloads import decode_response, encode_request
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import Route
 from tests.harness.wire.fake_broker import FakeBroker, fake_broker

@@ -22,12 +22,12 @@ from core.errors import ClusterError
 from core.programs import program
 from harness.processes.child import start
 from harness.processes.clocks import boot
+from harness.protocol.frames import frame, request_header
+from harness.protocol.payloads import encode_request, encode_response
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Clock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
-from harness.wire.frames import frame, request_header
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
-from harness.wire.payloads import encode_request, encode_response
 from harness.wire.recorded import READ, Recorded, When
 from harness.wire.subjects import subjects
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS

@@ -8,7 +8,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from harness.wire.schemas import SchemaField, schema
+from harness.protocol.schemas import SchemaField, schema
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 

@@ -10,8 +10,8 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.produce.v10.response import ProduceResponse
 
-from harness.wire.encoding import request_frame, response_frame
-from harness.wire.payloads import (
+from harness.protocol.encoding import request_frame, response_frame
+from harness.protocol.payloads import (
     decode_request,
     decode_response,
     encode_request,
@@ -19,8 +19,8 @@ from harness.wire.payloads import (
     request_type,
     response_type,
 )
-from harness.wire.schemas import plain
-from tests.harness.wire.random_payloads import payload
+from harness.protocol.schemas import plain
+from tests.harness.protocol.random_payloads import payload
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 

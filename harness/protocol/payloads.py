@@ -14,8 +14,8 @@ from kio.serial.errors import SerialError
 from kio.static.primitive import i32
 from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
 
-from harness.wire.bounds import check
-from harness.wire.frames import SIZE, FrameError, frame
+from harness.protocol.bounds import check
+from harness.protocol.frames import SIZE, FrameError, frame
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R", bound=ResponsePayload)

@@ -22,8 +22,8 @@ from uuid import UUID
 
 from kio.static.protocol import Entity, RequestPayload, ResponsePayload
 
-from harness.wire.frames import SIZE
-from harness.wire.schemas import EPOCH, SchemaField, schema
+from harness.protocol.frames import SIZE
+from harness.protocol.schemas import EPOCH, SchemaField, schema
 
 Values = Mapping[str, Any]
 Write = Callable[[bytearray, Any], None]

@@ -7,9 +7,9 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.metadata.v12.request import MetadataRequest
 
 from benchmarks.fuzz_frames import made, outcomes
-from harness.wire.bounds import check
-from harness.wire.frames import SIZE, FrameError, Splitter, correlation_id, frame, request_header
-from harness.wire.payloads import decode_request, encode_request, request_type
+from harness.protocol.bounds import check
+from harness.protocol.frames import SIZE, FrameError, Splitter, correlation_id, frame, request_header
+from harness.protocol.payloads import decode_request, encode_request, request_type
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 METADATA = encode_request(

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
 
-from harness.evidence.cursor import Cursor, Malformed
-from harness.evidence.definitions import Definition, Field, definitions, includes
+from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.definitions import Definition, Field, definitions, includes
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 Message: TypeAlias = dict[str, "Value"]

@@ -13,8 +13,8 @@ from typing import Final
 
 from kio.static.protocol import Entity
 
-from harness.wire.frames import FrameError
-from harness.wire.schemas import SchemaField, schema
+from harness.protocol.frames import FrameError
+from harness.protocol.schemas import SchemaField, schema
 
 Data = bytes | memoryview
 Walk = Callable[[Data, int], int]

@@ -1,0 +1,14 @@
+"""Kafka's bytes: what clients and brokers send, and what brokers write.
+
+bounds       Whether a payload can be decoded safely: every length in it fits into the bytes that are there.
+cursor       Kafka's primitive types read from bytes.
+definitions  Kafka's own definitions of the messages that its logs hold, as `definitions.jsonl` keeps them.
+encoding     Requests and responses from plain values, straight to bytes, by Kafka's own schemas.
+frames       Where a frame ends in a stream of bytes, and what its header says.
+messages     Messages of Kafka's logs read by their definitions: bytes → the JSON that Kafka would print.
+payloads     What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
+schemas      Kafka's schemas, field by field, as kio's generated classes have them.
+
+Requests and responses are read by kio's classes, messages of logs by Kafka's own definitions. Damage is one
+clear error: `FrameError` in what is sent, `Malformed` in what is written.
+"""
