@@ -66,6 +66,7 @@ def test_it_opens_without_complaint_and_asks_for_nothing(page: Page) -> None:
     assert page.requests() == []
     assert "open finding" in page.ask("document.querySelector('h1').innerText")
     assert visible(page, "#group-rows tr")
+    assert visible(page, "#fault-rows tr")
     assert visible(page, "#trend svg rect")
     assert page.ask("document.querySelectorAll('#session-rows tr').length") == 6
 

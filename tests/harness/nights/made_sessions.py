@@ -23,7 +23,7 @@ from harness.nights.session_log import (
     read,
 )
 from history.jsonl import Appender
-from history.verdict import Verdict
+from history.verdict import Fault, FaultLiveness, Liveness, Verdict
 
 CODES = {state: code for code, state in STATES.items()} | {"error": 70}
 LOST = AnomalyCount(name="lost-write", count=3, disallowed=3)
@@ -110,7 +110,9 @@ def many(results: Path, sessions: int = 6, runs: int = 24) -> None:
             what = task(chance.choice(WORKLOADS), chance.choice(NEMESES), seed=chance.randrange(2**31))
             came = _came(chance, what, session, number)
             if came.state == "anomaly":
-                folder = by_hand(results, f"{name[:9]}2{number:05}Z-{what.workload}-{what.seed}")
+                folder = by_hand(
+                    results, f"{name[:9]}2{number:05}Z-{what.workload}-{what.seed}", **_lived(chance, what)
+                )
                 came = msgspec.structs.replace(came, folder=folder.name)
             made.append((what, came))
         write(results, name, made, spent_s=1790.0, seed=session * 1000 + 17)
@@ -131,6 +133,19 @@ def _came(chance: random.Random, what: PlannedRun, session: int, number: int) ->
     if number == 7 and session == 5:
         return outcome("unknown", **numbers)
     return outcome("valid", *([SKIPPED] if what.workload == "groups" else []), **numbers)
+
+
+def _lived(chance: random.Random, what: PlannedRun) -> dict[str, Any]:
+    """Of a verdict: a fault that the run lived through, and what it cost."""
+    fault = Fault(
+        fault=0, name=f"{what.nemesis}:one@leader", text="", nodes=[1], begin_s=1, end_s=4, colour=""
+    )
+    cost = FaultLiveness(
+        fault=0, stalled_s=chance.uniform(0, 4), partition="", partition_stalled_s=4.0,
+        recovered_s=chance.uniform(1, 6), served=chance.random(),
+    )  # fmt: skip
+    config = {"sut": "kafka", "kafka": {"version": chance.choice(["4.0.2", "4.3.1"])}}
+    return {"config": config, "faults": [fault], "liveness": Liveness(faults=[cost])}
 
 
 def hostile(results: Path, text: str) -> None:
