@@ -159,7 +159,6 @@ def _markers_sent(run: LabelledRun, finding: LogFinding) -> list[dict[str, Any]]
     mine = parts.filter(
         (pc.field("producer_id") == finding.producer_id)
         & (pc.field("producer_epoch") == finding.producer_epoch)
-        & pc.is_valid(pc.field("coordinator_epoch"))
     )
     sent = frames.filter((pc.field("api") == WRITE_TXN_MARKERS) & pc.invert(pc.field("answer")))
     at = {row["number"]: row for row in sent.select(["number", "ms", "client"]).to_pylist()}

@@ -17,7 +17,7 @@ from checkers.logs.judgement import LogFinding
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.events import Event
-from history.evidence import WRITE_TXN_MARKERS
+from history.evidence import PRODUCE, WRITE_TXN_MARKERS
 from history.reader import load
 from history.tables import TABLES
 from tests.checkers.known_bugs.test_markers_left_out import ID, line
@@ -372,20 +372,24 @@ def test_a_record_behind_a_marker_that_is_younger(
 
 
 @pytest.mark.parametrize(
-    ("rule", "sent", "bug"),
+    ("sent", "bug"),
     [
-        ("markers-committed", (T2 + 30, 2, 5), "uncommitted-state"),
-        ("ends-committed", (T2 + 40, 2, 5), "uncommitted-state"),  # and sent the markers a moment later
-        ("markers-committed", (T2 + 30, 2, 4), ""),  # it had appended the decision itself
-        ("markers-committed", (T2 + 30, 3, 5), ""),  # another node sent them
-        ("markers-committed", (T1 + 30, 2, 5), ""),  # of the transaction before
-        ("markers-committed", (T3 + 30, 2, 5), ""),  # of the next one
+        ({}, "uncommitted-state"),
+        ({"rule": "ends-committed", "ms": T2 + 40}, "uncommitted-state"),  # and sent them a moment later
+        ({"coordinator_epoch": 4}, ""),  # it had appended the decision itself
+        ({"client": 3}, ""),  # another node sent them
+        ({"ms": T1 + 30}, ""),  # of the transaction before
+        ({"ms": T3 + 30}, ""),  # of the next one
+        ({"producer_id": PRODUCER + 1}, ""),
+        ({"producer_epoch": 1}, ""),
+        ({"answer": True}, ""),
+        ({"api": PRODUCE}, ""),
     ],
 )
 def test_a_coordinator_acted_upon_what_a_leader_before_it_had_appended(
-    tmp_path: Path, rule: str, sent: tuple[int, int, int], bug: str
+    tmp_path: Path, sent: dict[str, Any], bug: str
 ) -> None:
-    """sent: when markers were sent, by which node and in which coordinator epoch; of one producer epoch."""
+    """sent: what differs from markers that node 2 sent as coordinator of epoch 5."""
     cluster = Logs()
     for begin in (T1, T2, T3):
         cluster.transaction(begin, P0)
@@ -394,12 +398,12 @@ def test_a_coordinator_acted_upon_what_a_leader_before_it_had_appended(
         for row in cluster.made["transaction_log"]
         if row["state"] == "PrepareCommit" and row["timestamp"] == BEGAN_MS + T2 + 2
     )
-    ms, node, epoch = sent
-    frame = {"number": 0, "ms": BEGAN_MS + ms, "client": node, "server": 1, "api": WRITE_TXN_MARKERS}
-    marker = {"number": 0, "producer_id": PRODUCER, "producer_epoch": 0, "coordinator_epoch": epoch}
-    made: Made = {**cluster.made, "frames": [frame], "frame_parts": [marker]}
+    row = {"rule": "markers-committed", "number": 0, "ms": T2 + 30, "client": 2, "server": 1, "answer": False}
+    row |= {"api": WRITE_TXN_MARKERS, "producer_id": PRODUCER, "producer_epoch": 0, "coordinator_epoch": 5}
+    row |= sent
+    made: Made = {**cluster.made, "frames": [row | {"ms": BEGAN_MS + row["ms"]}], "frame_parts": [row]}
     finding = LogFinding(
-        rule=rule,
+        rule=row["rule"],
         tp=LOG,
         offset=decision["offset"],
         take=-1,
