@@ -108,7 +108,7 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
             records=(s, *map(p.got, np.flatnonzero(p.writer == row)[:3].tolist())),
             at_ns=s.done_ns,
             log_end=log_end,
-            fresh=first_ack >= s.invoke_ns and not p.withheld[row],
+            fresh=first_ack >= s.invoke_ns,
             first=s.value < int(lowest[p.owner[row]]) < NEVER,
             withheld=bool(p.withheld[row]),
         )

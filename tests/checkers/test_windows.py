@@ -177,6 +177,22 @@ def test_unclean_elections_of_decisions_are_never_on() -> None:
     assert not windows.internal.unclean
 
 
+def test_an_excuse_from_anywhere_counts_from_a_moment_on() -> None:
+    looks = [roles(0, 1, 1, 2, 3, consumer_offsets=1)]
+    windows = run_windows(X, looks, run_config({"seed": 1, "unclean_leader_election": True}))
+    assert seconds(windows[0].unclean) == [(0, 0)]
+    assert EXCUSES[windows.anywhere()] == EXCUSES[windows.ever(0)] == "unclean"
+    assert EXCUSES[windows.anywhere(1)] == EXCUSES[windows.ever(0, since=1)] == ""
+
+
+def test_a_loss_of_power_of_one_replica_excuses_what_one_replica_had() -> None:
+    windows = of_x([START, *fault("power:one", 10, 1, until=15)])
+    for weak in ([True], [False], [True, False], [False, True]):
+        at = np.full(len(weak), 10 * S)
+        codes = windows.excuses(at, at, weak=np.array(weak)).tolist()
+        assert [EXCUSES[code] for code in codes] == ["power" if one else "" for one in weak]
+
+
 def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_replicas() -> None:
     assert seconds(of_x([]).leader) == [(0, FOREVER)]
     assert seconds(of_x([START, roles(70, 1, 1)]).leader) == [(0, 0)]

@@ -83,6 +83,14 @@ def test_tasks_take_every_partition_once() -> None:
     assert sorted(tp for some in tasks(Evidence(TABLES)) for tp in some) == [TP, OTHER]
 
 
+@pytest.mark.parametrize(("rows", "many"), [(0, 2), (1, 2), (10**6, 1)])
+def test_partitions_share_a_task_while_it_has_room(
+    monkeypatch: pytest.MonkeyPatch, rows: int, many: int
+) -> None:
+    monkeypatch.setattr("checkers.logs.engine.TASK_ROWS", rows)
+    assert len(tasks(Evidence(TABLES))) == many
+
+
 def test_rows_of_a_partition_that_do_not_stand_together_are_refused() -> None:
     mixed = TABLES | {"batches": TABLES["batches"].take([0, 2, 1])}
     with pytest.raises(HistoryError, match="do not stand together"):

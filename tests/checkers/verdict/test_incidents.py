@@ -160,7 +160,8 @@ def slots_of(*, produces: bool) -> list[int]:
         (True, 49.0, set(CHECKS)),
         (True, 51.0, {"recovery"}),  # less than a fifth of the phase
         (True, 65.0, {"recovery"}),
-        (True, 71.0, set()),  # the load was over
+        (True, 69.9, {"recovery"}),
+        (True, 70.0, set()),  # the load was over
         (False, 15.0, {"recovery", "poll-order"}),
         (False, 51.0, {"recovery"}),
     ],
