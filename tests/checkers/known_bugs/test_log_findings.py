@@ -398,7 +398,14 @@ def test_a_coordinator_acted_upon_what_a_leader_before_it_had_appended(
         for row in cluster.made["transaction_log"]
         if row["state"] == "PrepareCommit" and row["timestamp"] == BEGAN_MS + T2 + 2
     )
-    row = {"rule": "markers-committed", "number": 0, "ms": T2 + 30, "client": 2, "server": 1, "answer": False}
+    row: dict[str, Any] = {
+        "rule": "markers-committed",
+        "number": 0,
+        "ms": T2 + 30,
+        "client": 2,
+        "server": 1,
+        "answer": False,
+    }
     row |= {"api": WRITE_TXN_MARKERS, "producer_id": PRODUCER, "producer_epoch": 0, "coordinator_epoch": 5}
     row |= sent
     made: Made = {**cluster.made, "frames": [row | {"ms": BEGAN_MS + row["ms"]}], "frame_parts": [row]}
