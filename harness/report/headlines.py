@@ -84,9 +84,16 @@ HEADLINES = {
 """Class -> headline of one, headline of more."""
 
 
-def headline(name: str, title: str, many: int) -> str:
-    """What broke. title: of a class without a headline."""
+UNACKNOWLEDGED = (
+    "{} record of a transaction that took effect is gone",
+    "{} records of transactions that took effect are gone",
+)
+"""Of lost-write, where no record was acknowledged."""
+
+
+def headline(name: str, title: str, many: int, *, acknowledged: bool = True) -> str:
+    """What broke. title: of a class without a headline. acknowledged: whether any of the records was."""
     if name not in HEADLINES:
         return f"{title}: {number(many)}"
-    one, more = HEADLINES[name]
+    one, more = HEADLINES[name] if acknowledged or name != "lost-write" else UNACKNOWLEDGED
     return (one if many == 1 else more).format(number(many))

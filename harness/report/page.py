@@ -48,6 +48,8 @@ FEW = 6
 """A table with more rows is folded."""
 PLACES_OPEN = 3
 """Violations in brokers' logs that are listed without unfolding."""
+LOG_ROWS = 24
+"""A log around a finding with more rows is folded."""
 NOTES_MAX = 200
 STALLS_MAX = 40
 TAKES_MAX = 20
@@ -140,6 +142,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "timed": lambda text: clock.timed(text, inputs.start_ms),
         "logs": log_table.build(inputs),
         "logs_most": log_table.TABLES_MAX,
+        "log_rows": LOG_ROWS,
         "transactions": transactions.build(inputs),
         "transactions_drawn": lambda found: around.transactions(found, verdict.faults),
         "scenes": scenes,

@@ -69,8 +69,9 @@ class Bug:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
-    listed, and their records. partial: ranges are those of examples, not of all findings. epochs: of the
-    example's reads. steps: (what for, command). paths: (what, path)."""
+    listed, and their records. partial: ranges are those that examples name, not those of all findings.
+    not_kept: findings that the checker counted, and ranges do not have. epochs: of the example's reads.
+    steps: (what for, command). paths: (what, path)."""
 
     name: str
     anomaly: Anomaly
@@ -81,6 +82,7 @@ class Story:
     ranges_more: int
     records_more: int
     partial: bool
+    not_kept: int
     epochs: list[int]
     faults: list[NearFault]
     bug: Bug | None
@@ -100,19 +102,22 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         return None
     example = shown[0]
     ranges, partial = _ranges(inputs, timeline, name, shown)
-    times = [at for one in ranges for at in (one.begin, one.end) if at is not None] or times_of(example)
+    many = _many(inputs.verdict, name, anomaly)
+    acked = [at for one in ranges for at in (one.begin, one.end) if at is not None]
+    times = acked or times_of(example)
     near_faults = near(inputs.verdict.faults, times)
     listed = ranges[:RANGES_MAX]
     return Story(
         name=name,
         anomaly=anomaly,
-        headline=headline(name, anomaly.title, _many(inputs.verdict, name, anomaly)),
+        headline=headline(name, anomaly.title, many, acknowledged=partial or bool(acked)),
         example=example,
         place=(name, anomaly.examples.index(example)),
         ranges=listed,
         ranges_more=len(ranges) - len(listed),
         records_more=sum(one.count for one in ranges[RANGES_MAX:]),
-        partial=partial and anomaly.disallowed > len(shown),
+        partial=partial,
+        not_kept=0 if partial else max(many - sum(one.count for one in ranges), 0),
         epochs=sorted(set(example.leader_epochs)),
         faults=near_faults,
         bug=_bug(anomaly) if anomaly.known_bug else None,

@@ -1,5 +1,6 @@
 """The first screen of a failing run: its records, leaders, faults and commands are those of the run."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.catalogue import ANOMALIES
+from checkers.engine.findings import CAP
 from harness.report import build, clock, headlines, inputs, story
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
@@ -207,6 +209,32 @@ def test_headlines_are_sentences_with_their_number(name: str) -> None:
     assert one[0].isupper() or one[0].isdigit()
     assert "{" not in one + many
     assert "1\u202f234" in many or name == "not-recovered"
+
+
+def test_what_no_broker_acknowledged_is_not_called_acknowledged() -> None:
+    assert headlines.headline("lost-write", "", 2, acknowledged=False) == (
+        "2 records of transactions that took effect are gone"
+    )
+    assert headlines.headline("duplicate", "", 1, acknowledged=False) == headlines.headline(
+        "duplicate", "", 1
+    )
+
+
+def test_findings_that_were_counted_and_not_kept_are_named(lost: Run) -> None:
+    read, found = told(lost)
+    anomaly, logs = read.verdict.anomalies["lost-write"], read.verdict.logs
+    assert logs is not None
+    in_logs = sum(rule.disallowed for rule in logs.rules.values() if rule.anomaly == "lost-write")
+    of_clients = anomaly.disallowed - in_logs
+    assert of_clients > CAP, "more than the checker keeps of a partition"
+    assert sum(one.count for one in found.ranges) + found.records_more == CAP
+    assert found.not_kept == of_clients - CAP
+    more = msgspec.structs.replace(anomaly, count=anomaly.count + 7, disallowed=anomaly.disallowed + 7)
+    verdict = msgspec.structs.replace(read.verdict, anomalies={"lost-write": more})
+    capped = dataclasses.replace(read, verdict=verdict)
+    again = story.build(capped, numbers.build(capped))
+    assert again is not None
+    assert again.not_kept == found.not_kept + 7
 
 
 def test_headlines_are_of_classes_that_there_are() -> None:
