@@ -141,7 +141,8 @@ def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataF
         recovered_s=("recovered_s", "sum"), recovered=("recovered_s", "count"),
     )  # fmt: skip
     failing_runs = every[every["failing"].astype(bool)].groupby(KIND)["row"].nunique()
-    return sums.assign(failing=failing_runs).fillna({"failing": 0}).reset_index()[LIVED]
+    sums["failing"] = failing_runs.reindex(sums.index, fill_value=0)
+    return sums.reset_index()[LIVED]
 
 
 def records(table: pd.DataFrame) -> list[Row]:

@@ -68,6 +68,8 @@ def test_what_a_fault_did_to_each_version(tmp_path: Path) -> None:
     shown = page.render(tmp_path)
     assert '<a href="#faults">' in shown
     assert shown.count('<th scope="row" class="nowrap">kill:one</th>') == 2
+    assert '<td class="n">1/2</td><td class="n">3</td>' in shown
+    assert '<td class="n">0/1</td><td class="n">1</td>' in shown
 
 
 def test_of_faults_only_fair_runs_of_sessions_count(tmp_path: Path) -> None:
