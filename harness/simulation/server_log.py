@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 from harness.simulation.scheduler import BASE_NS
 from model.protocol.messages import Partition
-from model.replication.node import LeaderStarts, LogLine, MarkersLeftOut, MarkersSentAfterLoading
+from model.replication.node import (
+    LeaderStarts,
+    LogLine,
+    MarkersCancelled,
+    MarkersLeftOut,
+    MarkersSentAfterLoading,
+)
 
 
 def text(line: LogLine) -> str:
@@ -27,6 +33,14 @@ def text(line: LogLine) -> str:
             )
         case MarkersSentAfterLoading():
             return _sent(line)
+        case MarkersCancelled():
+            age = line.ms - line.made
+            return (
+                f"[TransactionCoordinator id={line.node}] Cancelled in-flight WRITE_TXN_MARKERS request with"
+                f" correlation id 0 due to node {line.to} being disconnected (elapsed time since creation:"
+                f" {age}ms, elapsed time since send: {age}ms, throttle time: 0ms, request timeout:"
+                f" {line.timeout}ms)"
+            )
 
 
 def _sent(line: MarkersSentAfterLoading) -> str:

@@ -16,7 +16,7 @@ from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer
-from model.replication.node import MarkersLeftOut, NodeState
+from model.replication.node import MarkersCancelled, MarkersLeftOut, NodeState
 from model.replication.replica_manager import ReplicaManager
 
 UNKNOWN: Final = -1
@@ -120,10 +120,15 @@ class TransactionMarkerChannelManager:
     def _send(self, leader: int, flight: list[tuple[PendingCompleteTxn, list[Partition]]]) -> None:
         self.flights[leader] = flight
         markers = tuple(ending.marker(tps) for ending, tps in flight)
-        self.node.ask(leader, f"markers {leader}", WriteTxnMarkers(markers), partial(self._answered, leader))
+        then = partial(self._answered, leader, self.node.now)
+        self.node.ask(leader, f"markers {leader}", WriteTxnMarkers(markers), then)
 
-    def _answered(self, leader: int, answer: WriteTxnMarkersResponse | None) -> None:
-        """A leader's answer, or none. What failed is sent again with the next tick, to who leads then."""
+    def _answered(self, leader: int, made: int, answer: WriteTxnMarkersResponse | None) -> None:
+        """A leader's answer to a request made then, or none. What failed is sent again with the next tick, to
+        who leads then."""
+        node, timeout = self.node, self.node.settings.request_timeout_ms
+        if answer is None and node.now - made >= timeout:  # else the broker was down: nothing was in flight
+            node.server_log.append(MarkersCancelled(node.now, node.me, leader, made, timeout))
         # After one failure the transaction stays open there.
         lossy = "markers-not-retried" in self.node.settings.bugs
         failed = False

@@ -91,7 +91,18 @@ class MarkersSentAfterLoading(NamedTuple):
     updated: int
 
 
-LogLine = MarkersLeftOut | LeaderStarts | MarkersSentAfterLoading
+class MarkersCancelled(NamedTuple):
+    """A coordinator gave up a request with markers that it had sent to a broker, for no answer came in time.
+    ms: the node's time, also of `made`, when it made the request."""
+
+    ms: int
+    node: int
+    to: int
+    made: int
+    timeout: int
+
+
+LogLine = MarkersLeftOut | LeaderStarts | MarkersSentAfterLoading | MarkersCancelled
 """A line of a node's server log."""
 
 

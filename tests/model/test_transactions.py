@@ -27,7 +27,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkersResponse,
 )
 from model.protocol.messages import PartitionState
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, MarkersLeftOut
+from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, MarkersCancelled, MarkersLeftOut
 from tests.model.one_broker import ME, OneBroker, produce
 
 TV1 = ERAS["4.2-tv1"]
@@ -556,6 +556,25 @@ def test_markers_are_sent_until_all_are_written() -> None:
     assert (world.controls(0), world.controls(1)) == ([("commit", 1)], [("commit", 1)])
     assert world.transaction().state is S.COMPLETE_COMMIT
     assert (world.read(0), world.read(1)) == (["a"], ["b"])
+
+
+@pytest.mark.parametrize("waited_ms", [100, 2000])
+def test_a_request_with_markers_that_is_given_up_is_logged(waited_ms: int) -> None:
+    """One that fails before its time was never in flight: the broker was down."""
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    world.hold = of_markers
+    made = world.now
+    world.end(producer, commit=True)
+    world.hold = lambda request: of_markers(request) and not world.held
+    world.run(waited_ms)
+    world.give_up()
+    told = [one for one in world.broker.node.server_log if isinstance(one, MarkersCancelled)]
+    assert [(one.node, one.to, one.made) for one in told] == ([(ME, ME, made)] if waited_ms == 2000 else [])
+    assert all(one.ms - one.made >= one.timeout for one in told)
+    world.run(100)
+    assert world.transaction().state is S.COMPLETE_COMMIT
 
 
 def test_each_broker_gets_one_request_at_a_time_and_each_marker_goes_to_one_broker() -> None:

@@ -11,6 +11,7 @@ from harness.simulation.server_log import text
 from history.broker_logs import (
     VIRTUAL,
     CoordinatorElected,
+    MarkersCancelled,
     MarkersLeftOut,
     MarkersSent,
     broker_logs,
@@ -30,6 +31,7 @@ def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:
         model.MarkersSentAfterLoading(0, 2, 1, 4, "t", 2000, 3, False, (("a", 0), ("b-c", 1)), 7),
         model.MarkersSentAfterLoading(0, 2, 1, 4, "u", 2001, 0, True, (), 8),
         model.MarkersLeftOut(0, 2, "t", 2000, 3, (("a", 0), ("b-c", 1))),
+        model.MarkersCancelled(5, 2, 3, 1, 4),
     ]
     run = Run(tmp_path)
     write_virtual(run, 2, [(5_000_000, text(line)) for line in lines])
@@ -59,6 +61,7 @@ def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:
         1008,
     )
     assert found.left_out == [MarkersLeftOut(node=2, wall=wall, transactional_id="t", partitions=both)]
+    assert found.cancelled == [MarkersCancelled(node=2, to=3, made_ms=1, cancelled_ms=5)]
 
 
 def test_every_coordinator_is_in_the_log_of_its_node(tmp_path: Path) -> None:
