@@ -105,6 +105,18 @@ def test_a_duplicate_after_an_epoch_bump_is_labelled(
     assert ("match known bug" in verdict.summary) is bool(bug)
 
 
+@pytest.mark.parametrize(("bumped_s", "bug"), [(16, "librdkafka-4953"), (16.5, "")])
+def test_a_record_in_doubt_is_under_way_until_its_op_ends(tmp_path: Path, bumped_s: float, bug: str) -> None:
+    """It ended at 14 s; statistics lag by two seconds at most."""
+    built = twice()
+    (op, *_) = built.ops
+    op.outcome, op.mops = Outcome.INFO, [Send(tp=0, value=value_of(1, 0), outcome=Outcome.INFO)]
+    producers = epochs((1, 2), (2, 16))
+    producers[-1]["ns"] = round(bumped_s * S)
+    verdict = judged(tmp_path / "run", built, producers)
+    assert verdict.anomalies["duplicate"].known_bug == bug
+
+
 @pytest.mark.parametrize(("bumped_s", "bug"), [(17, "librdkafka-4953"), (21, "librdkafka-4953"), (30, "")])
 def test_a_record_without_a_waiting_client_is_under_way_until_its_client_gives_it_up(
     tmp_path: Path, bumped_s: int, bug: str

@@ -183,6 +183,12 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
         (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS, transactional_id="txn-9")], False),
         (torn(OK, {1}), COMMITTED, [sent(False, 11, *ABORTS)], False),
         (torn(OK, {1}), COMMITTED, [B, C, sent(True, 11, *ABORTS)], False),  # no abort was sent
+        (
+            beside(torn(OK, {0, 1})),  # of z only the second record is visible, and no abort was sent
+            log(EARLIER, record(10.5, "Ongoing", *ABORTS)),
+            [B, C, sent(True, 11, *ABORTS)],
+            False,
+        ),
         # near misses: the records
         (torn(OK, {0, 1}, gone={2}), LACKS_Z, [B, C], False),
         (torn(OK, {0, 1}, gone={0}), LACKS_Z, [B, C], False),

@@ -78,6 +78,16 @@ def test_a_real_log_of_a_classic_group_is_accepted(version: str) -> None:
     assert judgement.asked["one-owner"] == judgement.asked["generation-has-leader"] == 1
 
 
+def test_a_metadata_log_without_the_topic_does_not_say_how_many_partitions_it_has(
+    golden: dict[str, pa.Table],
+) -> None:
+    rows = [row for row in golden["metadata"].to_pylist() if row["topic"] != CLASSIC.topic]
+    assert len(rows) == golden["metadata"].num_rows - 1
+    judgement = judged(golden | {"metadata": pa.Table.from_pylist(rows, schema("metadata"))}, CLASSIC, same)
+    assert judgement.findings == []
+    assert {doubt.rule for doubt in judgement.doubts} == {"group-place"}
+
+
 def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
     assert judge(Evidence(golden), TopicPartition("__cluster_metadata", 0)) == Judgement()
 

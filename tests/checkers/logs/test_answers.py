@@ -76,6 +76,7 @@ def test_answers_that_the_log_confirms(tmp_path: Path) -> None:
     whole = judged(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL)))
     assert not whole.findings
     assert not whole.doubts
+    assert whole.asked == {"answers-decided": 2, "identities-logged": 1}
     later = logs()
     later.coordinator("Empty", BEGAN_MS + 2100, epoch=1)
     later.made["transaction_log"][-1]["transactional_id"] = "txn-0"

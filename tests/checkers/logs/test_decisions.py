@@ -92,6 +92,17 @@ def clean() -> Cluster:
     return cluster
 
 
+def test_how_often_each_rule_is_asked() -> None:
+    """Of two transactions over two partitions: by marker, by batch, by transaction, by partition named."""
+    assert clean().judged().asked == {
+        "marker-decided": 4,
+        "marker-coordinator": 4,
+        "partitions-named": 4,
+        "decisions-agree": 2,
+        "partitions-marked": 4,
+    }
+
+
 def places(found: Judgement) -> list[tuple[str, TopicPartition, int]]:
     return [(each.rule, each.tp, each.offset) for each in found.findings]
 
@@ -253,9 +264,11 @@ def test_records_in_a_partition_that_the_decision_does_not_name(made: Callable[[
     cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
     cluster.marker(P0, 303, "COMMIT")
     cluster.coordinator("CompleteCommit", 304, start_ms=300)
+    cluster.transaction(400, P0)
     (finding,) = cluster.judged().findings
     assert (finding.rule, finding.tp, finding.offset) == ("partitions-named", P1, hidden)
     assert finding.transactional_id == "id"
+    assert finding.before.count("Prepare") == (1 if made is Cluster else 2)  # the one before, and its own
     assert "its decision does not name this partition" in finding.sentence
     assert "no marker ends them" in finding.sentence
 

@@ -126,6 +126,38 @@ def test_findings_of_clients_and_of_logs_are_counted_together(
     assert (lost.count, lost.disallowed, len(lost.examples)) == (2, 2, 2)
 
 
+def test_each_rule_and_each_class_has_its_own_findings_and_doubts(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One rule refuses two places, another one a third and doubts something, a last one only doubts."""
+    refuses = LogRule(**{**fields(RULE), "name": "refuses", "anomaly": "damaged-log"})
+    doubts = LogRule(**{**fields(RULE), "name": "doubts", "anomaly": "damaged-log"})
+
+    def judge(found: Evidence, tp: TopicPartition) -> Judgement:
+        judged = alike(found, tp)
+        for rule, offset in ((RULE, 1), (refuses, 3)):
+            place = LogFinding(rule=rule.name, tp=tp, offset=offset, take=0, nodes=(3,), sentence=rule.name)
+            judged.refuse(place)
+        for rule in (refuses, doubts):
+            judged.doubt(rule, tp, f"{rule.name} knows too little")
+            judged.asked[rule.name] += 1
+        return judged
+
+    only(judge)
+    monkeypatch.setitem(LOCAL, "alike", LocalRules(rules=(RULE, refuses, doubts), judge=judge))
+    for rule in (refuses, doubts):
+        monkeypatch.setitem(RULES, rule.name, rule)
+    verdict = judged(tmp_path / "run", evidence(damaged=2))
+    counts = {name: (one.count, one.disallowed, len(one.examples)) for name, one in verdict.anomalies.items()}
+    assert counts == {"replica-divergence": (2, 2, 2), "damaged-log": (1, 1, 1)}
+    assert verdict.logs is not None
+    assert {name: (rule.status, rule.found, rule.doubts) for name, rule in verdict.logs.rules.items()} == {
+        "alike": ("invalid", 2, []),
+        "refuses": ("invalid", 1, ["q-0: refuses knows too little"]),
+        "doubts": ("unknown", 0, ["q-0: doubts knows too little"]),
+    }
+
+
 def fields(rule: LogRule) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in ("name", "ring", "anomaly", "claim", "source")}
 
