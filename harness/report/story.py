@@ -13,9 +13,11 @@ from functools import cache
 from importlib.resources import files
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
+from harness import reproduce
 from harness.report import wording
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
@@ -189,12 +191,13 @@ def _keys(inputs: Inputs, name: str) -> dict[int, set[int]]:
     if name not in OF_VALUES | OF_OFFSETS or not path.is_file():
         return found
     try:
-        table = pq.read_table(regular(path), columns=["anomaly", "allowed", "key"])
-    except (OSError, ValueError, KeyError) as error:
+        with pq.ParquetFile(pa.BufferReader(regular(path).read_bytes())) as file:
+            rows = file.read(["anomaly", "allowed", "key"]).to_pylist()
+        for row in rows:
+            if row["anomaly"] == name and not row["allowed"] and len(row["key"]) > 1 and row["key"][0] >= 0:
+                found[row["key"][0]].add(row["key"][1])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
-    for row in table.to_pylist():
-        if row["anomaly"] == name and not row["allowed"] and len(row["key"]) > 1 and row["key"][0] >= 0:
-            found[row["key"][0]].add(row["key"][1])
     return found
 
 
@@ -339,7 +342,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 @cache
 def _measured() -> list[Measured]:
-    data = files("harness.reproduce").joinpath("measured.json").read_bytes()
+    data = files(reproduce.__name__).joinpath("measured.json").read_bytes()
     return msgspec.json.decode(data, type=list[Measured])
 
 
