@@ -3,8 +3,9 @@
 The states of the partition are those of `model.accepting`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 import pyarrow as pa
@@ -40,14 +41,16 @@ class Elections:
     """The leaders of a partition in the order of their epochs.
 
     unknown: why the metadata log does not tell all of them, "" = it does. powerless: replicas that lost power
-    in the run. minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it. topics:
-    how many topics had the name, one after the other. removed: the last of them was deleted. in_sync: the
-    in-sync replicas at the end. states: the partition's states, each with its time (ms).
+    in the run. together: the most of them that were out at one time. minimum: the topic's
+    min.insync.replicas, 1 where the metadata log does not have it. topics: how many topics had the name, one
+    after the other. removed: the last of them was deleted. in_sync: the in-sync replicas at the end. states:
+    the partition's states, each with its time (ms).
     """
 
     found: Sequence[Election] = field(default=())
     unknown: str = ""
     powerless: frozenset[int] = frozenset()
+    together: frozenset[int] = frozenset()
     minimum: int = 1
     topics: int = 1
     removed: bool = False
@@ -68,8 +71,8 @@ class Elections:
         not."""
         if self.unknown:
             return self.unknown
-        if len(self.powerless) >= self.minimum:
-            return f"nodes {', '.join(map(str, sorted(self.powerless)))} lost power"
+        if len(self.together) >= self.minimum:
+            return f"nodes {', '.join(map(str, sorted(self.together)))} lost power"
         for one in self.found:
             if not one.clean and one.epoch > after_epoch:
                 return f"the election of leader epoch {one.epoch} was unclean"
@@ -115,18 +118,65 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
-    found, states = _replayed(changes, tp)
+    found, states, offsets = _replayed(changes, tp)
+    mine_powerless = powerless.intersection(
+        node for _, one in states for node in (*one.replicas, *one.isr, one.leader)
+    )
+    looks = [(offset, one) for offset, (_, one) in zip(offsets, states, strict=True)]
     return Elections(
         found=found,
-        powerless=powerless.intersection(
-            node for _, one in states for node in (*one.replicas, *one.isr, one.leader)
-        ),
+        powerless=mine_powerless,
+        together=_together(evidence, log, looks, mine_powerless),
         minimum=_minimum(log, tp.topic),
         topics=len(ids),
         removed=removed,
         in_sync=frozenset(states[-1][1].isr if states else ()),
         states=states,
     )
+
+
+def _together(
+    evidence: Evidence,
+    log: pa.Table,
+    states: Sequence[tuple[int, PartitionState]],
+    powerless: Collection[int],
+) -> frozenset[int]:
+    """The most replicas that were out at one time, after losses of power. states: with their offsets.
+
+    One is out from the last metadata record that its disk had when it was looked at, until it stands in
+    sync again after it registered again, and was not in sync meanwhile.
+    """
+    every = evidence.table("metadata")
+    spans: list[tuple[int, float, int]] = []
+    for row in evidence.table("takes").to_pylist():
+        if row["why"] == LOST_POWER and row["node"] in powerless:
+            disk = pc.and_(pc.equal(every["node"], row["node"]), pc.equal(every["take"], row["take"]))
+            had = pc.max(every.filter(disk)["offset"]).as_py()
+            until = inf if had is None else _back(log, states, row["node"], had)
+            spans.append((-1 if had is None else had, until, row["node"]))
+    most: frozenset[int] = frozenset()
+    for at, _, _ in spans:
+        out = frozenset(node for since, until, node in spans if since <= at < until)
+        most = max(most, out, key=len)
+    return most
+
+
+def _back(log: pa.Table, states: Sequence[tuple[int, PartitionState]], node: int, since: int) -> float:
+    """The offset in the metadata log at which a node was in sync again, infinity = never."""
+    registered = log.filter(
+        pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
+    )["offset"].to_pylist()
+    again = min((offset for offset in registered if offset > since), default=None)
+    if again is None:
+        return inf
+    before = [one for offset, one in states if offset <= again]
+    out = bool(before) and node not in before[-1].isr
+    for offset, one in states:
+        if offset > again:
+            if out and node in one.isr:
+                return offset
+            out = out or node not in one.isr
+    return inf
 
 
 def _minimum(metadata: pa.Table, topic: str) -> int:
@@ -192,8 +242,11 @@ def survivor(logs: Sequence[Replica], lineage: Elections) -> Replica | None:
     return newest([log for log in last if log.node in lineage.in_sync] or last)
 
 
-def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], list[tuple[int, PartitionState]]]:
-    """The elections, and all states."""
+def _replayed(
+    table: pa.Table, tp: TopicPartition
+) -> tuple[list[Election], list[tuple[int, PartitionState]], list[int]]:
+    """The elections, all states with their times, and the offsets of these."""
+    offsets: list[int] = []
     found: list[Election] = []
     states: list[tuple[int, PartitionState]] = []
     before: PartitionState | None = None
@@ -214,7 +267,8 @@ def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], list
             )
         before = after
         states.append((row.timestamp, after))
-    return found, states
+        offsets.append(row.offset)
+    return found, states, offsets
 
 
 def _after(row: Row, before: PartitionState | None, tp: TopicPartition) -> PartitionState | None:

@@ -255,6 +255,43 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
 
 
 @pytest.mark.parametrize(
+    ("had", "registers", "isr", "found"),
+    [
+        (4, True, [2], True),  # node 1 was in sync again when node 2 lost power
+        (5, True, [2], True),
+        (3, True, [2], False),  # it was not yet, as far as the disk of node 2 tells
+        (0, True, [2], False),
+        (4, False, [2], False),  # it did not start again: that was before its loss
+        (4, True, [1, 2], False),  # it was never out of sync: nothing says that it has what it lost
+        (None, True, [2], False),  # the disk of node 2 had no metadata
+    ],
+)
+def test_losses_of_power_one_after_the_other_take_nothing_if_the_first_was_back(
+    had: int | None, registers: bool, isr: list[int], found: bool
+) -> None:
+    """Node 1 lost power after record 1 of the metadata log, registered again at 3, was in sync again at 4."""
+    made = clean()
+    made["ends"][0]["value"] = 6
+    made["takes"] += [{"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in (1, 2)]
+    change = made["metadata"][2] | {"isr": isr}
+    made["metadata"][2] = change
+    empty = {**dict.fromkeys(change), **{name: change[name] for name in ("take", "node", "snapshot")}}
+    body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": "2"}
+    made["metadata"] += [
+        empty | {"offset": 3, "name": "RegisterBrokerRecord", "broker": 1 if registers else 7},
+        change | {"offset": 4, "leader": -2, "isr": [1, 2]},
+        empty | {"offset": 5, "name": "ConfigRecord", "body": json.dumps(body)},
+    ]
+    whole_log = list(made["metadata"])
+    for node, last in ((1, 1), (2, had)):
+        disk = [row for row in whole_log if last is not None and row["offset"] <= last]
+        made["metadata"] += [row | {"take": 0, "node": node} for row in disk]
+    judged = judge(Evidence(tables(made)), None)
+    assert bool(judged.findings) is found
+    assert found or "lost power" in judged.doubts[0].why
+
+
+@pytest.mark.parametrize(
     ("settings", "lost"),
     [
         ({}, [("acknowledged-held", 3)]),
