@@ -37,7 +37,8 @@ CLIENTS: Final = ALL - {"recovery", "stability"}
 """Checks that need what clients recorded."""
 LISTED: Final = 4
 """Processes that a line names."""
-NO_PROCESSES: Final = TABLES["processes"].empty_table()
+NO_PROCESSES: Final = pa.Table.from_batches([], schema=TABLES["processes"])
+"""Without rows. (`Schema.empty_table` would import pandas.)"""
 DESERTED_SHARE: Final = 0.2
 """A role that no client had for a greater part of the phase of faults was not under load there."""
 
