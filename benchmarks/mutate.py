@@ -53,6 +53,7 @@ SLACK_S: Final = 60.0
 CHECKED = "tests/checkers"
 LOGS = f"{CHECKED}/logs"
 ADVERSARY = "tests/adversary/test_adversary.py"
+KERNEL = (f"{CHECKED}/test_kernel.py", f"{CHECKED}/test_golden.py")
 COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
 JUDGED = f"{CHECKED}/verdict"
 VERDICT = (f"{JUDGED}/test_judged_run.py", f"{JUDGED}/test_incidents.py", f"{CHECKED}/test_library.py")
@@ -78,9 +79,9 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("checkers/logs/*", (("near",), (LOGS,), (f"{JUDGED}/test_judged_logs.py",))),
     (
         "checkers/engine/*",
-        ((f"{CHECKED}/test_kernel.py", f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
+        ((*KERNEL, f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
     ),
-    ("checkers/checks/*", (("near", f"{CHECKED}/test_kernel.py"), (ADVERSARY,), VERDICT, COMPARED)),
+    ("checkers/checks/*", (("near", *KERNEL), (ADVERSARY,), VERDICT, COMPARED)),
     ("checkers/verdict/judged_run.py", (VERDICT, (ADVERSARY,), (f"{JUDGED}/test_truncation.py", *LABELS))),
     ("checkers/verdict/judged_logs.py", ((f"{JUDGED}/test_judged_logs.py",), VERDICT)),
     ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),

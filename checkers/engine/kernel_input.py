@@ -302,7 +302,7 @@ def vertices(ops: Columns) -> tuple[Array, Array]:
     txn, sends, reads = ops["txn"] == 1, ops["n_sends"], ops["n_reads"]
     alive = ops["outcome"] != FAIL
     vertex[ops["op"]] = alive & (txn | (sends == 0) | ((sends == 1) & (reads == 0)))
-    relay[ops["op"]] = alive & txn & (sends > 0) & (reads > 0)
+    relay[ops["op"]] = vertex[ops["op"]] & (sends > 0) & (reads > 0)
     return vertex, relay
 
 

@@ -193,8 +193,6 @@ class Comparison:
         """Offset of a later batch that has the same leader epoch in both logs, -1 = there is none."""
         sides = [(log.whole["base"][at:], log.whole["leader_epoch"][at:]) for log, at in self._next()]
         (a, a_epochs), (b, b_epochs) = sides
-        if not len(a) or not len(b):
-            return -1
         _, left, right = np.intersect1d(a, b, assume_unique=True, return_indices=True)
         equal = np.flatnonzero(a_epochs[left] == b_epochs[right])
         return int(a[left[equal[0]]]) if equal.size else -1

@@ -216,6 +216,20 @@ def test_a_hole_lies_below_an_end_that_final_reads_reached(
     assert (variant is Acks.HOLE) is hole
 
 
+@pytest.mark.parametrize(("txn_id", "lost"), [(-1, True), (0, False)])
+def test_where_one_end_is_not_known_a_transaction_may_hide_what_lies_above_the_other(
+    txn_id: int, lost: bool
+) -> None:
+    """Record 4 was acknowledged; readers at read_committed ended at 4, the others are not on record."""
+    built = lossy(5)
+    built.ops[1].mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(4)]
+    built.bounds[0].end = built.bounds[0].read_to = 4
+    built.processes[7] = Process(txn_id=txn_id)
+    tally = check_tables(built.tables())
+    assert {kind.name for kind in tally.counts} == ({"lost-write"} if lost else set())
+    assert ("durability" in {doubt.check for doubt in tally.doubts}) is not lost
+
+
 @pytest.mark.parametrize(
     ("acked_before", "shown", "fresh", "first"),
     [
@@ -544,3 +558,15 @@ def test_a_transaction_that_only_reads_adds_nobody_to_a_circle_of_real_time(send
     (circle,) = (key for key in findings(tables, portable=False) if key[0] == "G1c-realtime")
     assert circle == ("G1c-realtime", -1, 0, ops)
     assert circle in anomalies.findings(tables, portable=False)
+
+
+def test_a_finding_shows_some_of_many_records() -> None:
+    """Six values were read at one offset."""
+    built = Built(tps=["x"])
+    for n in range(6):
+        sent = Op(process=1, f="send", invoke=n, complete=n + 1, mops=[Send(tp=0, value=value_of(1, n))])
+        read = Op(process=2, f="poll", invoke=10 + n, complete=20 + n)
+        read.mops = [Read(tp=0, offset=0, value=value_of(1, n))]
+        built.ops += [sent, read]
+    (one,) = (each for each in check_tables(built.tables()).findings if each.name == "inconsistent-offsets")
+    assert [shown.value for shown in one.records] == [value_of(1, n) for n in range(4)]

@@ -35,7 +35,10 @@ def shown_by_views(history: History) -> set[int]:
     return found
 
 
-def test_a_few_rows_show_what_all_rows_show(sealed: list[History], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_few_rows_show_what_all_rows_show(
+    sealed: list[History], monkeypatch: pytest.MonkeyPatch, repeats: bool
+) -> None:
     monkeypatch.setattr("history.unit_files.BLOCK_ROWS", 7)
     expected = [shown_by_views(history) for history in sealed]
     assert sum(map(bool, expected)) > 0
@@ -43,7 +46,7 @@ def test_a_few_rows_show_what_all_rows_show(sealed: list[History], monkeypatch: 
         parts = [
             each
             for unit in history.names.units
-            for each in open_transactions.shown_in_unit(history.run, unit.name, repeats=False)
+            for each in open_transactions.shown_in_unit(history.run, unit.name, repeats=repeats)
         ]
         assert set(np.concatenate([np.zeros(0), *parts]).tolist()) == ops
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from checkers.known_bugs.cancelled_markers import late_markers
 from checkers.known_bugs.registry import labels_of_logs
 from checkers.logs import decisions
 from core.cluster import TRANSACTION_TOPIC as LOG_TOPIC
@@ -24,6 +25,7 @@ from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
 from tests.checkers.known_bugs.test_log_findings import Logs
+from tests.checkers.known_bugs.test_markers_left_out import ID
 from tests.checkers.known_bugs.test_registry import late_end
 from tests.checkers.logs.made import at, tables
 from tests.checkers.logs.test_answers import BEGAN_MS
@@ -270,6 +272,13 @@ def test_what_was_read_too_early_was_read_after_the_marker_came(
                 mop.offset = offset
     found = check_run(recorded(tmp_path / "run", built, logs, [line()])).anomalies
     assert found["precommitted-read"].known_bug == bug
+
+
+def test_an_id_without_a_transaction_has_no_late_markers() -> None:
+    kept = evidence.Evidence(tables(marked_late().made))
+    cancelled = [MarkersCancelled(node=2, to=3, made_ms=BEGAN_MS + 10_600, cancelled_ms=BEGAN_MS + 11_000)]
+    assert len(late_markers(kept, cancelled, ID)) == 1
+    assert late_markers(kept, cancelled, "another") == []
 
 
 def test_the_line_is_read_as_it_is_meant(tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ def test_a_marker_by_the_decision_of_a_late_end(tmp_path: Path, ms: int, name: s
 UNVERIFIED = {"broker_settings": {VERIFICATION: "false"}}
 
 
-def open_records(*, made_ms: int, marked: bool = True) -> Logs:
+def open_records(*, made_ms: int, marked: bool = True, stamped: bool = False) -> Logs:
     """T2 aborts; a record of it stands behind its marker in q-1, and was made at this time."""
     logs = Logs()
     logs.transaction(T1, P1)
@@ -346,7 +346,7 @@ def open_records(*, made_ms: int, marked: bool = True) -> Logs:
     if marked:
         logs.marker(P1, T2 + 30, "ABORT")
     logs.coordinator("CompleteAbort", T2 + 40, start_ms=T2)
-    logs.records(P1, made_ms)
+    logs.records(P1, made_ms, stamped=stamped)
     return logs
 
 
@@ -358,6 +358,7 @@ def open_records(*, made_ms: int, marked: bool = True) -> Logs:
         (open_records(made_ms=T2 + 2), None, ""),
         (open_records(made_ms=T2 + 50), UNVERIFIED, ""),  # it was made after the marker: by no transaction
         (open_records(made_ms=T2 + 2, marked=False), UNVERIFIED, ""),  # the marker was left out
+        (open_records(made_ms=T2 + 2, stamped=True), UNVERIFIED, ""),  # its time is not when it was made
     ],
 )
 def test_a_record_behind_a_marker_that_is_younger(

@@ -348,6 +348,27 @@ def test_a_request_that_came_when_the_transaction_had_ended_did_not_end_it(
     assert labels_of(tmp_path / "run", built, *events) == {"aborted-read": bug}
 
 
+@pytest.mark.parametrize(("sent_s", "bug"), [(21, "KAFKA-17754"), (21.001, "")])
+def test_what_a_late_end_ended_had_been_sent_when_it_was_answered(
+    tmp_path: Path, sent_s: float, bug: str
+) -> None:
+    """It came and was answered at 21 s."""
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (sent_s, 21.5), (21.2, 21.5))
+    assert labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0])) == {
+        "aborted-read": bug
+    }
+
+
+@pytest.mark.parametrize(("outcome", "bug"), [(Outcome.INFO, "KAFKA-17754"), (Outcome.FAIL, "")])
+def test_a_late_end_hands_over_no_record(tmp_path: Path, outcome: Outcome, bug: str) -> None:
+    """The record that is read was never handed over, or nobody knows."""
+    built = late_end(first=Outcome.OK, slow_s=1, visible=(0,))
+    built.ops[1].mops[0] = Send(tp=0, value=value_of(1, 1), outcome=outcome, ns=(20 * S, 22 * S))
+    assert labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0])) == {
+        "aborted-read": bug
+    }
+
+
 def test_a_transaction_in_doubt_may_have_asked_for_an_abort(tmp_path: Path) -> None:
     built = late_end(first=Outcome.INFO, slow_s=1, visible=(1,))
     found = labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0]))

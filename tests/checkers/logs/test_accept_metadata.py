@@ -160,6 +160,23 @@ def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) ->
     assert judged(lacks, without).asked["producer-ids-given"] == 0  # node 1 may know more
 
 
+def test_the_newest_log_is_the_one_with_the_newest_record(golden: dict[str, pa.Table]) -> None:
+    """It is shorter, and its last record alone has a later epoch: it gives producer ids away."""
+
+    def two(rows: Rows) -> Rows:
+        ids = next(row for row in reversed(rows) if row["name"] == "ProducerIdsRecord")
+        without = [row for row in rows if row["name"] != "ProducerIdsRecord"]
+        shorter = [row for row in without if row["offset"] < 150]
+        return [
+            *without,
+            *({**row, "node": 1} for row in (*shorter, {**ids, "offset": 150, "leader_epoch": 2})),
+        ]
+
+    judgement = judged(golden, two)
+    assert judgement.asked["producer-ids-given"]
+    assert "producer-ids-given" not in {rule for rule, _ in places(judgement)}
+
+
 def test_a_broker_that_died_is_not_eligible_when_it_is_back(golden: dict[str, pa.Table]) -> None:
     """Broker 2 is fenced at 145, and registered again."""
 

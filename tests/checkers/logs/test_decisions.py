@@ -168,6 +168,25 @@ def test_the_same_result_as_an_older_decision_is_no_excuse_for_a_marker_that_end
     assert ("marker-decided", P1, 3) in places(cluster.judged())
 
 
+def test_a_marker_of_a_producer_that_the_log_does_not_know() -> None:
+    cluster = clean()
+    wrong = cluster.marker(P0, 300, "COMMIT")
+    cluster.made["batches"][-1]["producer_id"] = cluster.made["control"][-1]["producer_id"] = 3000
+    (finding,) = cluster.judged().findings
+    assert (finding.rule, finding.tp, finding.offset) == ("marker-decided", P0, wrong)
+    assert (finding.producer_id, finding.transactional_id) == (3000, "")
+
+
+def test_another_partition_of_the_coordinators_log_that_lost_its_beginning_excuses_nothing() -> None:
+    cluster = clean()
+    other = TopicPartition(TOPIC, 1)
+    cluster.made["partitions"].append(at(other, 1, take=1, start=4, files=1, bytes=9))
+    cluster.marker(P1, 400, "COMMIT", epoch=1)
+    assert places(cluster.judged()) == [("marker-decided", P1, 4)]
+    cluster.made["partitions"][0]["start"] = 1
+    assert not cluster.judged().findings
+
+
 def test_a_decision_that_was_acted_upon_and_lost_names_the_log_that_had_it() -> None:
     cluster = clean()
     cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
@@ -224,8 +243,14 @@ def deleted(cluster: Cluster) -> None:
 
 def created_again(cluster: Cluster) -> None:
     deleted(cluster)
-    row = {"take": 1, "node": 1, "snapshot": -1, "offset": len(cluster.made["metadata"])}
+    row: dict[str, Any] = {"take": 1, "node": 1, "snapshot": -1, "offset": len(cluster.made["metadata"])}
     cluster.made["metadata"].append(row | {"name": "TopicRecord", "topic": "q", "topic_id": "other"})
+    leads = {"leader": 1, "isr": [1], "partition_leader_epoch": 0}
+    for tp in (P0, P1):
+        row = row | {"offset": row["offset"] + 1, "topic_id": "other", "partition": tp.partition}
+        cluster.made["metadata"].append(row | leads | {"name": "PartitionRecord"})
+    for one in cluster.made["partitions"]:
+        one["topic_id"] = "other" if one["topic"] == "q" else None
 
 
 @pytest.mark.parametrize("gone", [removed_from_the_beginning, compacted, deleted, created_again])

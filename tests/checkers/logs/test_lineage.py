@@ -333,3 +333,16 @@ def test_a_log_in_disorder_is_not_compared(tmp_path: Path) -> None:
     found = judge(Evidence(tables(made)), sent(tmp_path, 6, 20))
     assert not found.findings
     assert set(found.asked) == {"epochs-given"}
+
+
+@pytest.mark.parametrize("in_sync", [False, True])
+def test_what_only_a_replica_out_of_sync_has_is_lost(tmp_path: Path, in_sync: bool) -> None:
+    """Node 1 is back at the end, with three more records of epoch 1 than node 2."""
+    made = clean()
+    made["takes"].append({"take": 1, "node": 1, "at_ns": 2, "why": END})
+    made["partitions"].append(whole(TP, 1) | {"take": 1})
+    own = [row | {"take": 1} for row in (*rows(0, 1, 5), *rows(0, 1, 12, since=5, epoch=1))]
+    made["batches"] = sorted([*made["batches"], *own], key=lambda row: (row["take"], row["node"]))
+    made["metadata"][2]["isr"] = [1, 2] if in_sync else [2]
+    found = judge(Evidence(tables(made)), sent(tmp_path, 10))
+    assert places(found) == ([] if in_sync else [("acknowledged-held", 10)])

@@ -67,6 +67,12 @@ def test_a_node_that_ended_on_its_own_is_a_finding_with_code_and_log(tmp_path: P
     assert first.startswith(f"at 12.0 s node {end.node} ended on its own with exit code {end.exit_code}")
 
 
+def test_the_last_four_lines_of_a_node_are_told(tmp_path: Path) -> None:
+    end = NodeEnd(node=2, exit_code=1, log=tuple(f"line {n}" for n in range(6)))
+    (example,) = judged(tmp_path / "run", ev.NodeEnded(ns=12 * S, end=end)).anomalies["node-died"].examples
+    assert "Its log ends: line 2 / line 3 / line 4 / line 5" in example.sentence
+
+
 @pytest.mark.parametrize(
     ("end", "checks"),
     [

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.catalogue import ANOMALIES
+from checkers.logs import answers, audit, decisions, lineage, messages
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
 from checkers.verdict.judged_logs import configured
@@ -284,3 +285,6 @@ def test_every_rule_has_a_class_of_the_catalogue_and_a_sentence() -> None:
         assert rule.anomaly in ANOMALIES, name
         assert rule.claim.endswith("."), name
         assert rule.source, name
+    modules = {0: [audit], 1: [], 3: [lineage, decisions, answers], 4: [messages]}
+    rings = {rule.name: ring for ring, some in modules.items() for one in some for rule in one.RULES}
+    assert {name: rule.ring for name, rule in RULES.items()} == dict.fromkeys(RULES, 1) | rings

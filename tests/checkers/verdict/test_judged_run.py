@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from checkers.verdict.repeat import repro
 from core.cluster import OpenTransaction
@@ -306,6 +307,31 @@ def test_a_loss_out_of_a_transaction_in_doubt_is_told_with_what_proves_it(tmp_pa
     assert "was proven written (op 0 is indeterminate" in doubted
     sure = sentence(tmp_path / "sure", "lost-write", f"p0 txn x:1@0 y:2@0\np1 poll y[2@0]\n{ends}")
     assert "was committed in the transaction op 0 (acknowledged at offset 0)" in sure
+
+
+def test_which_findings_rest_on_what_a_recording_does_not_show() -> None:
+    """Lines of an incomplete import may have held it: a read, a send, a commit, a rewind."""
+    assert {name for name, one in ANOMALIES.items() if one.absence} == {
+        *("lost-write", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
+        *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "offset-commit-regression"),
+        *("eos-loss", "group-duplicate", "group-skip"),
+    }
+
+
+def test_a_poll_that_went_back_is_told_with_the_one_before(tmp_path: Path) -> None:
+    ends = "p9 final x[1@0,2@1]\nend x rc 2"
+    sends = "p0 send x:1@0 x:2@1"
+    apart = f"{sends}\np1 poll x[1@0,2@1]\np1 poll x[1@0]\n{ends}"
+    assert "in op 2, after op 1," in sentence(tmp_path / "apart", "nonmonotonic-poll", apart)
+    within = f"{sends}\np1 poll x[2@1,1@0]\n{ends}"
+    assert "within op 1" in sentence(tmp_path / "within", "int-nonmonotonic-poll", within)
+
+
+def test_a_circle_is_told_with_the_records_that_make_it(tmp_path: Path) -> None:
+    story = "| p0 txn x:1@0 … y:2@1\n| p1 txn y:3@0 … x:4@1\n"
+    (one,) = stories(f"== case\n{story}")
+    (example,) = judged(tmp_path / "run", one.built.tables()).anomalies["G0"].examples
+    assert (len(example.values), example.offsets) == (4, [0, 1])
 
 
 @pytest.mark.parametrize(("epoch", "told"), [(-1, False), (0, True), (3, True)])
