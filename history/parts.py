@@ -17,11 +17,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from core.errors import HistoryError
 from core.progress import Stage
 from history import storage
 from history.columns import Array, arrow_array, numbers
 from history.reader import Unit
-from history.rows import PLACED_BY, Appended, Numbers, Rows, places, read_journals
+from history.rows import PLACED_BY, Appended, Misfit, Numbers, Rows, places, read_journals
 from history.tables import CLUSTERED, TABLES
 from history.tasks import Scratch, Workers
 from history.units import grouped, largest_first, write_unit
@@ -77,9 +78,12 @@ def read_parts(
     parts = workers.map(stage, ReadJournal([*map(storage.shared, journals)], scratch))
     rows = Rows()
     appended: list[tuple[Appended, Sequence[Piece]]] = []
-    for part in parts:
+    for path, part in zip(journals, parts, strict=True):
         of_journal: Rows = scratch.read(part.rows)
-        appended.append((rows.append(of_journal), part.pieces))
+        try:
+            appended.append((rows.append(of_journal), part.pieces))
+        except Misfit as error:
+            raise HistoryError(f"{path}: {error}") from None
     rows.add_bounds(bounds)
     final = rows.final()
     placed: list[Placed] = []

@@ -60,7 +60,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "no config": (lambda run: run.config.unlink(), "config.json: No such file"),
     "unknown setting": (
         lambda run: run.config.write_text('{"seed": 1, "colour": "red"}'),
-        "config.json: colour",
+        "config.json: unknown setting 'colour'",
     ),
     "config of wrong type": (lambda run: run.config.write_text("[]"), "not an object"),
     "no events": (lambda run: run.events.unlink(), "events.jsonl: No such file"),
