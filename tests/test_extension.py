@@ -56,7 +56,8 @@ def test_a_check_judges_once_it_is_registered(
     built = Built(tps=["x"])
     sent = Op(process=1, f="send", invoke=0, complete=waited_s * 1_000_000_000)
     sent.mops = [built_histories.Send(tp=0, value=7, offset=0)]
-    final = Op(process=2, f="final", invoke=sent.complete or 0, complete=None, phase=Phase.FINAL)
+    ended = sent.complete or 0
+    final = Op(process=2, f="final", invoke=ended, complete=ended + 1, phase=Phase.FINAL)
     final.mops = [Read(tp=0, offset=0, value=7)]
     built.ops = [sent, final]
     built.bounds = [Bound(tp=0, isolation=level, end=1, read_to=1) for level in LEVELS]

@@ -170,7 +170,9 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     before = verdict(run)
     run.verdict.unlink()
     run.report.unlink()
-    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    assert ended.code == 2
+    assert "the recording is not whole: the journal of" in ended.out, ended
     after = verdict(run)
     for found in (before, after):
         for check in found["checks"].values():
@@ -188,7 +190,9 @@ def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path
     shutil.rmtree(run.history)
     journal = run.journal / "0.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
-    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
+    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    assert ended.code == 2
+    assert "the recording is not whole: the journal of" in ended.out, ended
 
 
 @pytest.mark.parametrize(
