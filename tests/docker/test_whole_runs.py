@@ -20,9 +20,9 @@ LINES = ("faults: ", "broker logs: ", "report: ", "repeat: ")
 HEADINGS = (
     "What was tested",
     "What was found",
+    "Anomalies",
     "Timeline",
     "Cluster over time",
-    "Anomalies",
     "Checks",
     "Faults",
 )
