@@ -170,9 +170,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     before = verdict(run)
     run.verdict.unlink()
     run.report.unlink()
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
-    assert ended.code == 2
-    assert "the recording is not whole: the journal of" in ended.out, ended
+    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
     after = verdict(run)
     for found in (before, after):
         for check in found["checks"].values():
