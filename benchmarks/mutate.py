@@ -40,7 +40,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-COPIED: Final = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness", "tests", "docs")
+COPIED: Final = (
+    *("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness"),
+    *("tests", "docs"),
+)
 EQUIVALENT: Final = Path(__file__).with_name("equivalent_mutants.toml")
 HEAVY: Final = ("numpy", "pyarrow", "pyarrow.parquet", "pyarrow.compute", "pydantic", "msgspec", "pytest")
 """What children need and is not of the repository."""
@@ -87,7 +90,7 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
-    ("model/*", (("tests/model",), ("tests/harness/simulation/test_invariants.py",))),
+    ("model/*", (("tests/model", "tests/scenarios"), ("tests/harness/simulation/test_invariants.py",))),
 )  # fmt: skip
 """Pattern of sources -> stages of tests; the first pattern that fits. "near" = named after the module."""
 

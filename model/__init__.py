@@ -13,7 +13,6 @@ mutants      Planted bugs: each makes the model break one rule of Kafka's protoc
              found.
 protocol     Requests and answers, as Kafka names them.
 replication  Replicas of partitions on one broker: leaders, followers, in-sync sets.
-scenarios    The mechanisms of the model as step tables that the tests play and docs/model.md shows.
 server       What ties replicas and coordinators to the metadata of the cluster.
 settings     Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds.
 zookeeper    Metadata in ZooKeeper (Kafka up to 2.x, eras up to 2.4).

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness")
+ROOMS = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness")
 PACKAGES = sorted(
     path.parent.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("__init__.py")
 )

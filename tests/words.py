@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness", "benchmarks")
+ROOMS = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness", "benchmarks")
 GENERATED = ("catalogue.md", "known-bugs.md", "model.md")
 TEXTS = ("html", "j2", "js", "toml")
 FORMS = [

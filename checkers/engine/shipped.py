@@ -11,7 +11,7 @@ from typing import Final
 
 from core.programs import BASE
 
-ROOMS: Final = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness")
+ROOMS: Final = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness")
 LEFT_OUT: Final = ("__pycache__",)
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time that an archive can give a file: the same code makes the same archive."""

@@ -21,9 +21,9 @@ from core.config import PRESETS, RunConfig
 from harness.reproduce import rates
 from history.run_folder import write_atomically
 from history.verdict import Verdict
-from model.scenarios.page import page
 from nemesis.registry import NEMESES
 from nemesis.types import Nemesis
+from scenarios.page import page
 from workloads.registry import WORKLOADS
 
 

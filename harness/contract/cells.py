@@ -23,9 +23,9 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, ListOffsets, Partition
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
-from model.scenarios.drivers import clients, raw_member, raw_producer
-from model.scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
-from model.scenarios.framework import Scenario, cell
+from scenarios.drivers import clients, raw_member, raw_producer
+from scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
+from scenarios.framework import Scenario, cell
 
 Column = Callable[[Any, str], object]
 

@@ -24,8 +24,8 @@ from harness.contract.versions import Version, version_of
 from harness.kafka.cluster import KafkaCluster
 from harness.served.cluster import ModelCluster
 from model.eras import ERAS
-from model.scenarios.drivers.cluster import ClusterStage
 from model.settings import Settings
+from scenarios.drivers.cluster import ClusterStage
 
 READY_S: Final = 300.0
 INTERNAL_PARTITIONS: Final = "3"

@@ -16,10 +16,10 @@ from harness.contract.differences import known_cells, without_known
 from harness.contract.played import NOT_PLAYED
 from harness.contract.stage import PACE
 from harness.contract.versions import Version
-from model.scenarios.drivers.cluster import ClusterStage, lone
-from model.scenarios.framework import Scenario, cell
-from model.scenarios.registry import CHAPTERS
 from model.settings import Settings
+from scenarios.drivers.cluster import ClusterStage, lone
+from scenarios.framework import Scenario, cell
+from scenarios.registry import CHAPTERS
 
 PAUSE_S: Final = 0.1
 LOOKS: Final = 100

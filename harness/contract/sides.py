@@ -30,8 +30,8 @@ from model.protocol.coordinator_messages import (
 from model.protocol.messages import FetchedPartition, Partition
 from model.protocol.requests import AnyRequest, ErrorResponse, R, Request, Response
 from model.replication.node import GROUP_TOPIC
-from model.scenarios.drivers.cluster import ClusterStage, lone
 from model.settings import Settings
+from scenarios.drivers.cluster import ClusterStage, lone
 
 BROKER: Final = 1
 AFTER_MS: Final = 100

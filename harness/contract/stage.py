@@ -46,11 +46,11 @@ from model.protocol.messages import Fetch, ListOffsets, Partition, Produce
 from model.protocol.requests import AnyRequest, Response
 from model.replication.node import TRANSACTION_TOPIC, Reply
 from model.replication.replica import Replica
-from model.scenarios.drivers.clients import ClientStage
-from model.scenarios.drivers.cluster import GROUP, ClusterStage
-from model.scenarios.drivers.raw_member import RawMemberStage
-from model.scenarios.drivers.raw_producer import IN, RawProducerStage
 from model.settings import Settings
+from scenarios.drivers.clients import ClientStage
+from scenarios.drivers.cluster import GROUP, ClusterStage
+from scenarios.drivers.raw_member import RawMemberStage
+from scenarios.drivers.raw_producer import IN, RawProducerStage
 
 CALL_S: Final = 30.0
 READY_S: Final = 60.0

@@ -23,7 +23,7 @@ from model import __path__ as places
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
 TUPLE, LIST, MAP, SET, RECORDS = "", "[", "{", "(", "!"
 """First elements of values that are of no class of the model."""
-LEFT_OUT: Final = tuple(f"{model}.{name}" for name in ("mutants", "scenarios", "accepting", "client"))
+LEFT_OUT: Final = tuple(f"{model}.{name}" for name in ("mutants", "accepting", "client"))
 """What no message and no log holds."""
 
 

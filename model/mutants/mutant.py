@@ -21,7 +21,7 @@ class Mutant:
 
     wrong, right: what it does, and what Kafka does. anomalies: classes that it causes, the principal one
     first; each further one is another face of the same damage. hunt: None where no nemesis of today causes
-    what it takes; scenarios (`model.scenarios`) show it.
+    what it takes; scenarios (`scenarios`) show it.
     """
 
     wrong: str

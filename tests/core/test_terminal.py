@@ -11,7 +11,7 @@ from core.terminal import printable, say, show, show_lines
 from harness.run.progress import Display
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness", "inquest")
+ROOMS = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness", "inquest")
 EVIL = "topic\x1b]0;owned\x07\x1b[2J\rVALID: no\nVALID: no forbidden anomaly\x9b31m\u202e\u2028\udcff\x00"
 WRITERS = {
     "core/terminal.py": "the one place",

@@ -16,7 +16,7 @@ from harness.run.progress import Display
 from hatch_build import inside_package
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness")
+ROOMS = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness")
 BUILD = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
 
 

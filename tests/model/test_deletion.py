@@ -10,8 +10,8 @@ from model.log.unified_log import RecordBatch
 from model.protocol.messages import DeleteRecords, Fetch, FetchPartition, ListOffsets, Partition, Produce
 from model.replication.node import GROUP_TOPIC
 from model.replication.replica import Replica
-from model.scenarios.drivers.cluster import ClusterStage, data
 from model.settings import Settings
+from scenarios.drivers.cluster import ClusterStage, data
 
 TP = data(0)
 LEADER = 1

@@ -24,8 +24,8 @@ from model.replication.alter_partition_manager import AlterPartitionManager
 from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, ignore, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
-from model.scenarios.drivers.partition import TP, PartitionStage
 from model.settings import Settings
+from scenarios.drivers.partition import TP, PartitionStage
 
 LED = PartitionState((1, 2, 3), (1, 2, 3), 1, 0, 0)
 Acked = list[dict[Partition, tuple[KafkaError, int]]]

@@ -9,9 +9,9 @@ from harness.simulation.disk import Disk, copied
 from harness.simulation.evidence import tables
 from history.evidence import END, KILLED, Evidence
 from model.protocol.messages import DeleteRecords
-from model.scenarios.drivers.cluster import CONTROLLER_NODE, data
-from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.settings import Settings
+from scenarios.drivers.cluster import CONTROLLER_NODE, data
+from scenarios.drivers.raw_producer import RawProducerStage
 
 TP = data(0)
 ERA = "4.3"

@@ -23,8 +23,8 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkers,
 )
 from model.protocol.messages import Produce
-from model.scenarios.drivers.cluster import ClusterStage
 from model.settings import Settings
+from scenarios.drivers.cluster import ClusterStage
 
 BUGS = {
     "sequences": "sequence-not-checked",

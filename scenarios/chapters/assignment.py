@@ -1,0 +1,147 @@
+"""Assignment.
+
+Which brokers hold the replicas of a partition is decided when a topic is created, and is
+changed by a reassignment only. The first replica of each list is the preferred leader."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from model.metadata.replica_placer import assign
+from scenarios.drivers.partition import PartitionStage, without
+from scenarios.framework import Steps, look, scenario
+
+SPREAD = "replicas | leaderships of brokers 0 to 4"
+
+RACKS: Mapping[int, str] = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
+
+
+@dataclass(slots=True)
+class Topic:
+    """A new topic on some brokers, looked at partition by partition."""
+
+    brokers: Sequence[int]
+    racks: Mapping[int, str] | None = None
+    replicas: tuple[int, ...] = ()
+    led: dict[int, int] = field(default_factory=dict)
+
+    def show(self, partition: int, *, start: int = 0, shift: int = 0) -> None:
+        """The replicas of one partition, three of each."""
+        made = assign(
+            self.brokers, partitions=partition + 1, replication=3, start=start, shift=shift, racks=self.racks
+        )
+        self.replicas = made[partition]
+        self.led = {n: sum(r[0] == n for r in made) for n in self.brokers}
+
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(TOPIC_COLUMNS, self, column)
+
+
+TOPIC_COLUMNS: Mapping[str, Callable[[Topic, str], object]] = {
+    "replicas": lambda t, _: t.replicas,
+    "leaderships of brokers 0 to 4": lambda t, _: t.led.values(),
+    "racks": lambda t, _: [RACKS[n] for n in t.replicas],
+}
+
+
+@scenario(
+    "Partition i on broker i mod n",
+    source="Kafka: `AdminUtils.assignReplicasToBrokers`, `StripedReplicaPlacer`",
+    stage=lambda: Topic(range(5)),
+    columns=SPREAD,
+)
+def assignment_rule(t: Topic) -> Steps:
+    """Five brokers, three replicas. Leaders go round; so do followers, from the next
+    broker on. With each round the followers move one place further, so that not always the same two brokers
+    share partitions."""
+    steps = (
+        "Partition 0: its leader on broker 0 mod 5, replica j on broker j mod 5. | 0 1 2 | 1 0 0 0 0",
+        "Partition 1: leader on 1 mod 5, replica j on (1 + j) mod 5. | 1 2 3 | 1 1 0 0 0",
+        "Partition 2. | 2 3 4 | 1 1 1 0 0",
+        "Partition 3: (3 + 2) mod 5 = 0. | 3 4 0 | 1 1 1 1 0",
+        "Partition 4. | 4 0 1 | 1 1 1 1 1",
+        """Partition 5: 5 mod 5 = 0. In the second round the followers are moved by one more place.
+        | 0 2 3 | 2 1 1 1 1""",
+        "Partition 6. | 1 3 4 | 2 2 1 1 1",
+    )
+    for number, step in enumerate(steps):
+        t.show(number)
+        yield step
+
+
+@scenario(
+    "Random start and shift",
+    source="Kafka: `AdminUtils.assignReplicasToBrokers`",
+    stage=lambda: Topic(range(5)),
+    columns=SPREAD,
+)
+def assignment_random(t: Topic) -> Steps:
+    """Topics of few partitions would all begin on broker 0: so the begin is drawn at
+    random, and the distance of the followers too."""
+    t.show(0, start=2, shift=2)
+    yield """Start 2, shift 2. Partition 0: leader on 2, the followers begin two places later than on 3.
+        | 2 0 1 | 0 0 1 0 0"""
+    t.show(1, start=2, shift=2)
+    yield "Partition 1. | 3 1 2 | 0 0 1 1 0"
+    t.show(0, start=4, shift=3)
+    yield "Another topic, start 4, shift 3. Partition 0. | 4 3 0 | 0 0 0 0 1"
+
+
+@scenario("Rack awareness", source="KIP-36", stage=lambda: Topic(range(6), RACKS), columns="replicas | racks")
+def assignment_racks(t: Topic) -> Steps:
+    """Brokers 0 and 1 are in rack a, 2 and 3 in b, 4 and 5 in c. No rack gets a second
+    replica of a partition before all racks have one."""
+    steps = (
+        "Partition 0. The brokers are taken rack by rack: 0 2 4 1 3 5. | 0 2 4 | a b c",
+        "Partition 1. | 2 4 1 | b c a",
+        "Partition 2. | 4 1 3 | c a b",
+        "Partition 3. | 1 3 5 | a b c",
+    )
+    for number, step in enumerate(steps):
+        t.show(number)
+        yield step
+    t.show(6)
+    yield """Partition 6, second round: the shift would put its third replica on broker 1, in rack a again; it
+        continues to broker 3.
+        | 0 4 3 | a c b"""
+
+
+@scenario(
+    "Reassignment",
+    source="KIP-455",
+    stage=lambda: PartitionStage((1, 2), without("eligible_replicas"), spare=(3, 4)),
+    columns="AR | adding | removing | ISR | leader | log 1 | log 3 | log 4",
+)
+def reassignment(s: PartitionStage) -> Steps:
+    """A partition moves by growing first: the new replicas are added, and once all of
+    them are in sync the old ones go. It is never on fewer brokers than before."""
+    s.produce("m0", to=1).settle()
+    yield "The partition is on brokers 1 and 2. | 1 2 | – | – | 1 2 | 1 | m0 | – | –"
+    s.reassign(3, 4).tell(1, 2, 3, 4)
+    yield """It is to move to 3 and 4. They become replicas next to the old ones.
+        | 3 4 1 2 | 3 4 | 1 2 | 1 2 | 1 | m0 | – | –"""
+    s.rounds(3).alter(1).altered(1).tell(1, 2, 3, 4)
+    yield "Broker 3 has everything and is let in. | 3 4 1 2 | 3 4 | 1 2 | 1 2 3 | 1 | m0 | m0 | –"
+    s.rounds(4).alter(1)
+    yield """So is broker 4: the move has ended. Broker 3 leads; who holds old replicas does not know yet.
+        | 3 4 | – | – | 3 4 | 3 | m0 | m0 | m0"""
+    s.tell(1, 2, 3, 4)
+    yield "They delete them. | 3 4 | – | – | 3 4 | 3 | – | m0 | m0"
+
+
+@scenario(
+    "A reassignment under the same leader",
+    source="KIP-455; Kafka: `PartitionChangeBuilder`, KAFKA-15021",
+    stage=lambda: PartitionStage((1, 2), spare=(3,)),
+    columns="AR | ISR | leader | leader epoch | partition epoch | fetch = consumer",
+)
+def reassignment_same_leader(s: PartitionStage) -> Steps:
+    """The leader epoch rises when a replica is removed, though the leader stays: fetches of
+    the removed replica are then of an old epoch."""
+    s.produce("m0", to=1).settle().reassign(1, 3).tell(1, 2, 3)
+    yield "Broker 3 is to take the place of broker 2. | 1 3 2 | 1 2 | 1 | 0 | 1 | –"
+    s.rounds(3).consume(1, at=1, epoch=0)
+    yield "Broker 3 has everything and asks for its place. | 1 3 2 | 1 2 | 1 | 0 | 1 | nothing"
+    s.alter(1).altered(1).consume(1, at=1, epoch=0)
+    yield """It is in sync, and broker 2 goes in the same change. Who fetches with epoch 0 is refused.
+        | 1 3 | 1 3 | 1 | 1 | 2 | FENCED_LEADER_EPOCH"""

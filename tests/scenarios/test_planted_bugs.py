@@ -1,0 +1,97 @@
+"""Planted bugs break the tables of the scenarios that explain what they break."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from model.client.consumer import Consumer
+from model.client.producer import ProducerSettings
+from model.mutants.registry import MUTANTS
+from model.settings import Settings
+from scenarios.framework import Scenario, play
+from scenarios.registry import CHAPTERS
+
+ALL = {one.name: one for chapter in CHAPTERS.values() for one in chapter.scenarios}
+TAKE_BUGS: tuple[Callable[..., Any], ...] = (Settings.__init__, ProducerSettings.__init__, Consumer.__init__)
+BROKEN = (
+    ("fetch-after-produce", "hw-is-leader-end"),
+    ("fetch-after-produce", "ack-before-replication"),
+    ("remote-leo", "hw-by-majority"),
+    ("isr-shrink-failure", "hw-ignores-proposed"),
+    ("isr-expansion", "isr-expands-early"),
+    ("partition-epoch", "alter-unversioned"),
+    ("deposed-leader", "alter-unfenced"),
+    ("min-isr", "hw-below-min-isr"),
+    ("min-isr", "min-isr-ignored"),
+    ("clean-election", "elects-any-replica"),
+    ("last-offset", "epoch-not-bumped"),
+    ("eligible-replicas", "unclean-stays-eligible"),
+    ("no-loss-by-epoch", "truncate-to-hw"),
+    ("returning-leader-lost", "keep-tail"),
+    ("epoch-walk", "no-epoch-walk"),
+    ("broker-failure", "elects-any-replica"),
+    ("control-epochs", "controller-epoch-ignored"),
+    ("split-brain", "controller-epoch-ignored"),
+    ("leader-writes-isr", "hw-ignores-proposed"),
+    ("without-producer-id", "repeats-not-recognised"),
+    ("pipelining", "sequence-not-checked"),
+    ("producer-state-failover", "producers-lost-on-election"),
+    ("producer-state-restart", "producers-lost-on-restart"),
+    ("unknown-producer-taken", "producers-deleted-with-records"),
+    ("bump-keeps-numbers", "bump-in-flight"),
+    ("metadata-refresh", "retry-gets-new-sequence"),
+    ("send-modes", "silence-is-an-ack"),
+    ("delivery-timeout", "expiry-is-an-ack"),
+    ("acks-of-producers", "asks-the-leader-only"),
+    ("commit-waits", "commits-without-acks"),
+    ("end-retried", "silent-end-is-done"),
+    ("abort-in-doubt", "abort-keeps-epoch"),
+    ("decision-replicated", "commit-before-prepare-logged"),
+    ("coordinator-before-decision", "partitions-not-logged"),
+    ("coordinator-after-decision", "coordinator-forgets-on-load"),
+    ("coordinator-after-decision", "prepared-becomes-ongoing-on-load"),
+    ("verification", "verification-skipped"),
+    ("transaction-commit", "marker-skips-a-partition"),
+    ("late-marker-refused", "markers-not-retried"),
+    ("isolation", "commit-writes-abort"),
+    ("isolation", "abort-answers-commit"),
+    ("old-coordinator", "marker-by-old-coordinator-accepted"),
+    ("late-marker-refused", "late-marker-appended"),
+    ("zombie-producer", "zombie-not-fenced"),
+    ("unfinished-predecessor", "init-leaves-open"),
+    ("late-end-refused", "end-txn-ignores-epoch"),
+    ("producer-epochs", "old-epoch-appended"),
+    ("late-after-timeout", "timeout-does-not-bump-epoch"),
+    ("transaction-timeout", "late-commit-answered"),
+    ("group-coordinator", "offset-commit-not-replicated"),
+    ("offsets-compaction", "groups-forget-on-load"),
+    ("consume-transform-produce", "offsets-visible-before-commit"),
+    ("consume-transform-produce", "offsets-of-aborted-txn"),
+    ("consumer-only", "offsets-of-committed-txn-dropped"),
+    ("consume-transform-produce", "unstable-offsets-answered"),
+    ("fenced-member", "generation-not-checked"),
+    ("join-group", "generation-not-bumped"),
+    ("join-group", "partitions-given-twice"),
+    ("last-stable-offset", "lso-ignores-open"),
+    ("last-stable-offset", "reads-above-hw"),
+    ("isolation", "aborted-index-by-first-offset"),
+    ("isolation", "aborted-not-filtered"),
+    ("isolation", "abort-marker-not-seen"),
+    ("consumer-leader-change", "starts-over-on-error"),
+)
+"""Scenario, a planted bug that breaks what it explains."""
+
+
+def true(scenario: Scenario[Any]) -> bool:
+    return all(row.stated == row.actual for row in play(scenario))
+
+
+@pytest.mark.parametrize(("name", "bug"), BROKEN)
+def test_a_planted_bug_breaks_the_table(name: str, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bug in MUTANTS
+    assert true(ALL[name])
+    for defaults in (function.__kwdefaults__ for function in TAKE_BUGS):
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "bugs", frozenset({bug}))
+    assert not true(ALL[name])
