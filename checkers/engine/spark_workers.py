@@ -11,7 +11,6 @@ import functools
 import pickle
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -36,8 +35,9 @@ ANSWER: Final = "number long, answer binary"
 """Columns that tasks yield."""
 LOOK_S: Final = 0.25
 """How often a watch learns how many tasks have ended."""
-IDLE_S: Final = 5.0
-"""How long no task of a job runs before the cluster is looked at."""
+IDLE_LOOKS: Final = 20
+"""Looks in a row that see a stage wait without a running task, before the master is asked whether it answers.
+Not a time: on a busy machine the driver takes seconds to plan a job, and to hear of its tasks."""
 
 
 class SparkWorkers:
@@ -150,7 +150,7 @@ class _Job:
 
     def _look(self) -> None:
         tracker = self._context.statusTracker()
-        ended, idle_since = -1, time.monotonic()
+        ended, idle = -1, 0
         while not self._over.wait(LOOK_S):
             jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
             stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
@@ -159,16 +159,17 @@ class _Job:
                 ended, many = now, len(self._stage.sizes)
                 done = min(now * many // self._hands, many)
                 self._watch(Progress(stage=self._stage, tasks=done, done=sum(self._stage.sizes[:done])))
-            if any(each.numActiveTasks for each in stages if each):
-                idle_since = time.monotonic()
-            elif time.monotonic() > idle_since + IDLE_S:
+            running = any(each.numActiveTasks for each in stages if each)
+            waiting = any(each.numCompletedTasks < each.numTasks for each in stages if each)
+            idle = idle + 1 if waiting and not running else 0
+            if idle >= IDLE_LOOKS:
+                idle = 0
                 try:
                     reach(self._master)
                 except SparkError as error:  # else Spark waits for ever
                     self.lost = str(error)
                     self._context.cancelJobGroup(self._group)
                     return
-                idle_since = time.monotonic()
 
     def __enter__(self) -> "_Job":
         if self._looking is not None:
