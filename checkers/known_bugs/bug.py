@@ -23,8 +23,9 @@ def no_records(run: LabelledRun, finding: Finding) -> Wanted | None:
 class KnownBug:
     """One bug; its id is its key in `registry`.
 
-    link: what to call its url. versions: where it is. doc: its story, in Markdown. evidence: what a finding
-    must show. All four are words of docs/known-bugs.md.
+    url: of its page; relative to docs/, where it is one of this repository. link: what to call it. versions:
+    where the bug is. doc: its story, in Markdown. evidence: what a finding must show. All are words of
+    docs/known-bugs.md.
     wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
     in_logs: class of a finding in brokers' logs -> whether it bears the signature.
     """
@@ -39,3 +40,8 @@ class KnownBug:
     match: Match = field(repr=False)
     wanted: Callable[[LabelledRun, Finding], Wanted | None] = field(default=no_records, repr=False)
     in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)
+
+    @property
+    def address(self) -> str:
+        """Where to read about it: a URL, or the path of a page of this repository."""
+        return self.url if "://" in self.url else f"docs/{self.url}"

@@ -12,13 +12,13 @@ from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
-from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
+from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import NEVER, OK, Finding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import completed_ms, logged_transactions
-from checkers.known_bugs.transaction_fates import Suspicion, Way, all_explained, behind, uniform
+from checkers.known_bugs.transaction_fates import Suspicion, Way, behind, open_or_astray, uniform
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
@@ -41,11 +41,7 @@ def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
 def left_out(suspicion: Suspicion) -> bool:
     """A coordinator's log says that it left out markers of each transaction behind the finding. All
     partitions that got their markers show one end of the transaction: only those left out differ."""
-    history, finding = suspicion.history, suspicion.finding
-    if isinstance(finding, StuckLso | HangingTransaction):
-        found = behind(suspicion.run, finding)
-        return bool(found) and all(finding.tp in _without_marker(suspicion, history.op(op)) for op in found)
-    return all_explained(suspicion, _without_marker)
+    return open_or_astray(suspicion, _without_marker)
 
 
 def _without_marker(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:

@@ -140,6 +140,15 @@ def all_explained(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], 
     return bool(ops) and all(astray_only(suspicion, op, astray(suspicion, op)) for op in ops)
 
 
+def open_or_astray(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], Mapping[int, Way]]) -> bool:
+    """As `all_explained`; and of a transaction that stays open: the mechanism led its partition astray."""
+    finding = suspicion.finding
+    if isinstance(finding, StuckLso | HangingTransaction):
+        ops = [suspicion.history.op(number) for number in behind(suspicion.run, finding)]
+        return bool(ops) and all(finding.tp in astray(suspicion, op) for op in ops)
+    return all_explained(suspicion, astray)
+
+
 def _committed(suspicion: Suspicion, op: OpRecord) -> bool:
     """The client got its acknowledgement, or a record of the transaction is visible."""
     rows = suspicion.fates(op.op).values()

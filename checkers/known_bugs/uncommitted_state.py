@@ -14,7 +14,7 @@ from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
-from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
+from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import OK, Finding
 from checkers.known_bugs.bug import KnownBug
@@ -24,9 +24,9 @@ from checkers.known_bugs.transaction_fates import (
     Suspicion,
     Way,
     Written,
-    all_explained,
     behind,
     decided_early,
+    open_or_astray,
     uniform,
 )
 from checkers.logs.answers import ANSWERED
@@ -54,11 +54,7 @@ def uncommitted(suspicion: Suspicion) -> bool:
     """While each transaction behind the finding was open, a coordinator loaded the end of a log that its
     successor, in sync then, did not have. What the log lacks now is what the finding shows: a partition with
     acknowledged records that it does not name, or a decision whose markers were sent."""
-    history, finding = suspicion.history, suspicion.finding
-    if isinstance(finding, StuckLso | HangingTransaction):
-        found = behind(suspicion.run, finding)
-        return bool(found) and all(finding.tp in _not_in_log(suspicion, history.op(op)) for op in found)
-    return all_explained(suspicion, _not_in_log)
+    return open_or_astray(suspicion, _not_in_log)
 
 
 def _not_in_log(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:

@@ -262,7 +262,7 @@ def _added(name: str, before: Anomaly | None, logs: Logs) -> Anomaly:
         allowed=not disallowed and (before is None or before.allowed),
         why="; ".join(dict.fromkeys(whys)),
         known_bug=bug,
-        known_bug_url=KNOWN_BUGS[bug].url if bug else "",
+        known_bug_url=KNOWN_BUGS[bug].address if bug else "",
         examples=(before.examples if before else []) + [_example(place) for place in places[:EXAMPLES]],
     )
 

@@ -239,7 +239,7 @@ def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[Judge
         allowed=disallowed == 0,
         why="; ".join(reasons),
         known_bug=bug,
-        known_bug_url=KNOWN_BUGS[bug].url if bug else "",
+        known_bug_url=KNOWN_BUGS[bug].address if bug else "",
         examples=[
             example(run.faults, each.finding, allowed=each.allowed, why=each.why, bug=each.bug)
             for each in judged[:EXAMPLES]
