@@ -22,10 +22,9 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     """The lines, the result first. page: where the report is, "none"."""
     yield f"{verdict.result.upper()}: {verdict.summary}"
     worst = wording.worst(verdict)
-    if worst is not None and worst[1].examples:
-        name, anomaly = worst
-        example = next((one for one in anomaly.examples if not one.allowed), anomaly.examples[0])
-        yield f"first {name}: {_cut(example.sentence)}"
+    if worst is not None:
+        for example in wording.shown_examples(worst[1])[:1]:
+            yield f"first {worst[0]}: {_cut(example.sentence)}"
     for line in incident_lines(verdict):
         yield f"incident: {line}"
     yield f"faults: {faults_line(verdict)}"

@@ -9,15 +9,11 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
-from harness import reproduce
 from harness.report import wording
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
@@ -99,7 +95,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     if worst is None:
         return None
     name, anomaly = worst
-    shown = [one for one in anomaly.examples if not one.allowed] or anomaly.examples
+    shown = wording.shown_examples(anomaly)
     if not shown:
         return None
     example = shown[0]
@@ -109,6 +105,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     times = acked or times_of(example)
     near_faults = near(inputs.verdict.faults, times)
     listed = ranges[:RANGES_MAX]
+    bug = _bug(anomaly)
     return Story(
         name=name,
         anomaly=anomaly,
@@ -122,9 +119,9 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         not_kept=0 if partial else max(many - sum(one.count for one in ranges), 0),
         epochs=sorted(set(example.leader_epochs)),
         faults=near_faults,
-        bug=_bug(anomaly) if anomaly.known_bug else None,
+        bug=bug,
         drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline),
-        steps=list(_steps(inputs, name, anomaly)),
+        steps=list(_steps(inputs, name, bug)),
         paths=_paths(inputs),
     )
 
@@ -329,43 +326,27 @@ def _span(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """How often a side of a reproduction showed its bug (harness/reproduce/measured.json)."""
-
-    name: str
-    kafka: str
-    good: bool
-    shown: int
-    clean: int
-    unreached: int
-
-
-@cache
-def _measured() -> list[Measured]:
-    data = files(reproduce.__name__).joinpath("measured.json").read_bytes()
-    return msgspec.json.decode(data, type=list[Measured])
-
-
-def _bug(anomaly: Anomaly) -> Bug:
-    from harness.reproduce.schedules import REPRODUCTIONS  # what it imports, few reports need
+def _bug(anomaly: Anomaly) -> Bug | None:
+    """The known bug that the class is labelled with."""
+    if not anomaly.known_bug:
+        return None
+    from harness.reproduce import rates, schedules  # few reports need what they import
 
     name = anomaly.known_bug
-    shows = [one for one, reproduction in REPRODUCTIONS.items() if reproduction.label == name]
-    rows = [row for row in _measured() if row.name in shows[:1] and not row.good]
-    met = ", ".join(
-        f"{row.shown} of {row.shown + row.clean + row.unreached} runs with Kafka {row.kafka}" for row in rows
-    )
+    shows = [one for one, reproduction in schedules.REPRODUCTIONS.items() if reproduction.label == name]
+    rows = [row for row in rates.measured() if row.name in shows[:1] and not row.good]
+    met = ", ".join(f"{row.shown} of {row.runs} runs with Kafka {row.kafka}" for row in rows)
     command = f"inquest bugs reproduce {shows[0]}" if shows else ""
     return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
 
 
-def _steps(inputs: Inputs, name: str, anomaly: Anomaly) -> Iterator[tuple[str, str]]:
+def _steps(inputs: Inputs, name: str, bug: Bug | None) -> Iterator[tuple[str, str]]:
     """What to do next, as commands."""
     folder = shlex.quote(str(inputs.run.folder))
     yield "Repeat the run", inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
         yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
-    if anomaly.known_bug and (bug := _bug(anomaly)).reproduce:
+    if bug and bug.reproduce:
         yield f"See {bug.name} alone, on real brokers", bug.reproduce
     if NAME.fullmatch(name):  # it goes into a command line
         query = f"SELECT * FROM findings WHERE anomaly = '{name}'"

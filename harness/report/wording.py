@@ -4,7 +4,7 @@ The verdict itself explains its anomalies; this module names states, settings an
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -138,6 +138,11 @@ def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
 def worst(verdict: Verdict) -> tuple[str, Anomaly] | None:
     """The most severe class with a forbidden finding; those that a known bug explains come last."""
     return next(((name, one) for name, one in ranked(verdict) if one.disallowed), None)
+
+
+def shown_examples(anomaly: Anomaly) -> Sequence[Example]:
+    """The forbidden examples of a class; where none of them was kept, all."""
+    return [one for one in anomaly.examples if not one.allowed] or anomaly.examples
 
 
 Key = tuple[str, int]

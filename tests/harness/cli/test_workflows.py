@@ -31,14 +31,11 @@ def problem(words: list[str]) -> str:
             return "" if target in known else f"no target {target}"
         case [".venv/bin/python", "-m", module, *_]:
             return "" if find_spec(module) else f"no module {module}"
-        case [".venv/bin/inquest", "recording" | "model" | "bugs" as group, name, *given]:
-            options = options_of(group, name)
+        case [".venv/bin/inquest", *given]:
+            names = given[:2] if given[0] in ("recording", "model", "bugs") else given[:1]
+            options = options_of(*names)
             wrong = [word for word in given if word.startswith("--") and word not in options]
-            return f"no options {wrong} of {name}" if wrong or not options else ""
-        case [".venv/bin/inquest", name, *given]:
-            options = options_of(name)
-            wrong = [word for word in given if word.startswith("--") and word not in options]
-            return f"no options {wrong} of {name}" if wrong or not options else ""
+            return f"no options {wrong} of {' '.join(names)}" if wrong or not options else ""
         case [script]:
             return "" if (ROOT / script).is_file() else f"no file {script}"
     return f"unknown: {words}"
