@@ -10,6 +10,7 @@ from typing import Any, Self
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.protocol.controller_messages import BeginQuorumEpoch, BrokerHeartbeat, QuorumFetch, Vote
 from model.settings import Settings
+from scenarios.drivers.cluster import CONTROLLER_NODE
 from scenarios.drivers.partition import PartitionStage, without
 from scenarios.framework import Steps, look, scenario
 
@@ -228,6 +229,6 @@ def broker_fencing(s: PartitionStage) -> Steps:
         | 1 | no | 2 3 | 2 | –"""
     s.crash(1).fence(1).restart(1)
     yield "It dies, restarts and registers: a new broker epoch. | 12 | no | 2 3 | 2 | –"
-    s.decision = s.controller.decide(BrokerHeartbeat(1, 1, 0), s.now).answer.error
+    s.decision = s.ask(BrokerHeartbeat(1, 1, 0), to=CONTROLLER_NODE).error
     yield """A heartbeat of its former life arrives late. It says nothing of the present one.
         | 12 | no | 2 3 | 2 | STALE_BROKER_EPOCH"""

@@ -27,7 +27,14 @@ from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import OffsetFetch
-from model.protocol.messages import CreateTopics, DeleteRecords, ListOffsets, Partition
+from model.protocol.messages import (
+    CreateTopics,
+    DeleteRecords,
+    ListOffsets,
+    Partition,
+    Produce,
+    ProduceResponse,
+)
 from model.protocol.requests import AnyRequest, Response
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
@@ -110,6 +117,10 @@ class ClusterStage:
         self.sent: list[tuple[str, int, AnyRequest]] = []
         """Requests of clients: who, to which broker, what."""
         self.told: dict[str, str] = {}
+        self.acked: list[str] = []
+        """Acknowledged records, of `produce`."""
+        self.last = ""
+        """Name of the newest record of `produce`."""
         self.paused: set[int] = set()
         self._asleep: list[MessageInFlight] = []
         self._rules: list[Rule] = []
@@ -166,6 +177,21 @@ class ClusterStage:
             return str(answer.error.name)
         return str(answer.offsets[tp]) if answer.offsets[tp] >= 0 else "none"
 
+    def produce(self, *records: str, to: int, acks: int = -1, number: int = 0) -> Self:
+        """A producer without an id sends one batch; the first record's name stands for all. `told`."""
+        tp, name = data(number), records[0]
+        self.last, self.told[name] = name, "waits" if acks else "sent"
+
+        def told(answer: ProduceResponse | None) -> None:
+            error = answer.results[tp][0] if answer is not None else None
+            if error is KafkaError.NONE:
+                self.acked.append(name)
+                self.told[name] = "acknowledged"
+            elif error is not None:
+                self.told[name] = error.name
+
+        return self.deliver("", Produce(acks, {tp: RecordBatch(-1, -1, records)}), to, told)
+
     def delete_before(self, offset: int, number: int = 0) -> Self:
         """DeleteRecords: what stands before the offset goes."""
         tp = data(number)
@@ -217,6 +243,12 @@ class ClusterStage:
             self._arrive(message)
         return self.flow()
 
+    def arrive(self, message: MessageInFlight) -> Self:
+        """A message that is held arrives."""
+        self.held.remove(message)
+        self._arrive(message)
+        return self.flow()
+
     def give_up(self) -> Self:
         """See the module."""
         for message in self.held:
@@ -231,8 +263,23 @@ class ClusterStage:
                 self._hear(message, None)
         return self.flow()
 
-    def _of_kind(self, kind: type) -> list[MessageInFlight]:
-        return [message for message in self.held if isinstance(message.ask.request, kind)]
+    def _of_kind(
+        self,
+        kind: type | tuple[type, ...],
+        *,
+        of: int | None = None,
+        to: int | None = None,
+        answering: bool | None = None,
+    ) -> list[MessageInFlight]:
+        """Messages that are held. None: any."""
+        return [
+            message
+            for message in self.held
+            if isinstance(message.ask.request, kind)
+            and of in (None, message.sender)
+            and to in (None, message.ask.node)
+            and answering in (None, message.answering)
+        ]
 
     def ask(self, request: AnyRequest, *, to: int) -> Any:
         """A request from outside; its answer, None if none came at once."""
@@ -297,7 +344,13 @@ class ClusterStage:
     def _travel(self, message: MessageInFlight) -> None:
         if (message.sender if message.answering else message.ask.node) in self.paused:
             self._asleep.append(message)
-            return
+        elif self._is_held(message):
+            self.held.append(message)
+        else:
+            self._arrive(message)
+
+    def _is_held(self, message: MessageInFlight) -> bool:
+        """Whether a step has asked for that; it is done for one message."""
         for rule in self._rules:
             if (
                 isinstance(message.ask.request, rule.kind)
@@ -306,9 +359,8 @@ class ClusterStage:
                 and rule.answer is message.answering
             ):
                 self._rules.remove(rule)
-                self.held.append(message)
-                return
-        self._arrive(message)
+                return True
+        return False
 
     def _arrive(self, message: MessageInFlight) -> None:
         if message.answering:

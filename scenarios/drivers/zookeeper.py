@@ -17,9 +17,7 @@ from typing import Final, Self, cast
 
 from model.broker import Broker
 from model.eras import ERAS
-from model.errors import KafkaError
-from model.log.unified_log import RecordBatch
-from model.protocol.messages import Partition, PartitionState, Produce, ProduceResponse
+from model.protocol.messages import Partition, PartitionState
 from model.protocol.requests import AnyRequest, ErrorResponse
 from model.protocol.zookeeper_messages import (
     LeaderAndIsr,
@@ -73,8 +71,6 @@ class ZookeeperStage(ClusterStage):
         self.writes: dict[int, str] = {}
         self.answer = ""
         """Answer to the newest request of `say`."""
-        self.last = ""
-        """Name of the newest record that was sent."""
         self.since = 0
         """From when on a scenario counts its time."""
         self._starting = brokers
@@ -123,18 +119,6 @@ class ZookeeperStage(ClusterStage):
         return self.written(tp).leader
 
     # ---- requests
-
-    def produce(self, record: str, *, to: int, number: int = 0) -> Self:
-        """A producer's record with acks=all; `told`."""
-        self.last = record
-        self.told[record] = "waits"
-
-        def told(answer: ProduceResponse | None) -> None:
-            error = None if answer is None else answer.results[data(number)][0]
-            said = "nothing" if error is None else error.name
-            self.told[record] = "acknowledged" if error is KafkaError.NONE else said
-
-        return self.deliver("", Produce(-1, {data(number): RecordBatch(-1, -1, (record,))}), to, told)
 
     def say(self, n: int, request: AnyRequest) -> Self:
         """A controller's request reaches a broker; `answer`."""

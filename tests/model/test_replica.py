@@ -49,7 +49,7 @@ def test_who_comes_back_joins_by_a_fetch_and_not_by_what_it_had_before() -> None
     s.produce("a", to=1).rounds(2, 3).rounds(2, 3)
     s.crash(3).fence(3).tell(1, 2)
     s.restart(3).tell(1).wait(1000)
-    one = s.replica(1)
+    one = s.replica(TP, 1)
     assert one is not None
     assert one.remotes[3].end == one.high_watermark == 1  # of the process before
     assert one.grown_isr(2) is None is one.proposed
@@ -452,10 +452,10 @@ def test_decisions_have_a_minimum_of_their_own_and_no_unclean_elections() -> Non
 def test_an_unclean_election_is_not_held_for_decisions() -> None:
     s = PartitionStage(settings=Settings(min_isr=1, unclean=True))
     log = (TRANSACTION_TOPIC, 0)
-    s.controller.image.partitions[log] = s.state
+    s.quorum_controller.image.partitions[log] = s.state
     s.crash(2, 3).fence(2, 3)
     s.crash(1).fence(1)
     s.restart(2)
     assert s.state.leader == 2
-    assert s.controller.image.partitions[log].leader == -1
+    assert s.quorum_controller.image.partitions[log].leader == -1
     assert s.nodes[2].node.replicas[log].settings.min_isr == 2
