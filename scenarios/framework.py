@@ -25,6 +25,8 @@ A stage is any object that holds the state machines and on which every message l
 delivers it; time passes only where a step says so. `drivers.partition` has one partition on a few
 brokers. `look` of the stage says what a column shows (`cell`: how that is written). Where a table calls
 a column otherwise than the stage does, its heading and the stage's name are both given: "commit = end".
+Where a story goes otherwise in another era, one generator of steps takes the rows that differ, and the stage
+of each scenario has its era.
 """
 
 import inspect

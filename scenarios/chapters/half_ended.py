@@ -62,10 +62,21 @@ def decision_acted_upon(s: RawProducerStage) -> Steps:
         | unknown | 2 | – | CompleteAbort 2002/1 | a [commit] [abort] | b [abort] | a | –"""
 
 
-def _fenced_at_two(s: RawProducerStage) -> None:
-    """B fences A; of the three coordinators only 3 and 1 have PrepareAbort. Then 3 dies."""
-    s.init("A", timeout=LONG_MS).add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
-    s.hold(Fetch, of=2, to=3).wait(600).init("B", again=False)
+def _abort_forgotten(s: RawProducerStage, sent: str, forgotten: str, ended: str) -> Steps:
+    """B fences A; of the three coordinators only 3 and 1 have PrepareAbort. 3 dies, then 1; A commits."""
+    s.init("A", timeout=LONG_MS)
+    if s.settings.era.client_transaction_version == 1:
+        s.add("A", 0, 1)
+    s.write("A", 0, "a").write("A", 1, "b").wait(600).hold(Fetch, of=2, to=3).wait(600).init("B", again=False)
+    yield """A second instance B begins: A's transaction has to be aborted first. PrepareAbort is in
+        the logs of brokers 3 and 1, not yet in that of broker 2, which is in sync. B waits.
+        | ok | waits | 3 | Ongoing 2002/0 | a | b | – | –"""
+    s.hold(Fetch, of=2, to=1, times=2).hold(WriteTxnMarkers, to=5).crash(3).lose(Fetch).wait(4000)
+    yield sent
+    s.crash(1).let().lose().wait(4000)
+    yield forgotten
+    s.restart(3).wait(2000).end("A", commit=True).wait(1000)
+    yield ended
 
 
 @scenario(
@@ -78,22 +89,18 @@ def acknowledged_abort(s: RawProducerStage) -> Steps:
     """The same, where the decision that gets lost is the abort of a second instance of the producer: the
     first instance commits, and the commit is acknowledged. On real brokers: `inquest bugs reproduce
     uncommitted-abort`."""
-    _fenced_at_two(s)
-    yield """A second instance B begins: A's transaction has to be aborted first. PrepareAbort is in
-        the logs of brokers 3 and 1, not yet in that of broker 2, which is in sync. B waits.
-        | ok | waits | 3 | Ongoing 2002/0 | a | b | – | –"""
-    s.hold(Fetch, of=2, to=1, times=2).hold(WriteTxnMarkers, to=5).crash(3).lose(Fetch).wait(4000)
-    yield """Broker 3 dies. Broker 1 reads PrepareAbort in its log and sends abort markers at once;
+    return _abort_forgotten(
+        s,
+        """Broker 3 dies. Broker 1 reads PrepareAbort in its log and sends abort markers at once;
         the one for p1 is delayed.
-        | ok | unknown | 1 | PrepareAbort 2002/1 | a [abort] | b | – | –"""
-    s.crash(1).let().lose().wait(4000)
-    yield """Broker 1 dies before broker 2 has fetched the record. For broker 2 the transaction is
+        | ok | unknown | 1 | PrepareAbort 2002/1 | a [abort] | b | – | –""",
+        """Broker 1 dies before broker 2 has fetched the record. For broker 2 the transaction is
         open, in the epoch of A.
-        | ok | unknown | 2 | Ongoing 2002/0 | a [abort] | b | – | –"""
-    s.restart(3).wait(2000).end("A", commit=True).wait(1000)
-    yield """Broker 3 comes back, and A commits: it gets the answer that this is done. The leader of p0
+        | ok | unknown | 2 | Ongoing 2002/0 | a [abort] | b | – | –""",
+        """Broker 3 comes back, and A commits: it gets the answer that this is done. The leader of p0
         refuses the marker, whose epoch is an old one; so the end never completes either.
-        | ok | unknown | 2 | PrepareCommit 2002/0 | a [abort] | b [commit] | – | b"""
+        | ok | unknown | 2 | PrepareCommit 2002/0 | a [abort] | b [commit] | – | b""",
+    )
 
 
 @scenario(
@@ -104,21 +111,16 @@ def acknowledged_abort(s: RawProducerStage) -> Steps:
 )
 def acknowledged_abort_v2(s: RawProducerStage) -> Steps:
     """No error appears anywhere."""
-    s.init("A", timeout=LONG_MS).write("A", 0, "a").write("A", 1, "b").wait(600)
-    s.hold(Fetch, of=2, to=3).wait(600).init("B", again=False)
-    yield """A second instance B begins: A's transaction has to be aborted first. PrepareAbort is in
-        the logs of brokers 3 and 1, not yet in that of broker 2, which is in sync. B waits.
-        | ok | waits | 3 | Ongoing 2002/0 | a | b | – | –"""
-    s.hold(Fetch, of=2, to=1, times=2).hold(WriteTxnMarkers, to=5).crash(3).lose(Fetch).wait(4000)
-    yield """Broker 3 dies. Broker 1 sends abort markers at once; the one for p1 is delayed.
-        | ok | unknown | 1 | PrepareAbort 2002/1 | a [abort] | b | – | –"""
-    s.crash(1).let().lose().wait(4000).restart(3).wait(2000)
-    yield """Broker 1 dies. For broker 2 the transaction is open.
-        | ok | unknown | 2 | Ongoing 2002/0 | a [abort] | b | – | –"""
-    s.end("A", commit=True).wait(1000)
-    yield """A commits: it gets the answer that this is done. Its marker has the epoch of the abort marker, so
+    return _abort_forgotten(
+        s,
+        """Broker 3 dies. Broker 1 sends abort markers at once; the one for p1 is delayed.
+        | ok | unknown | 1 | PrepareAbort 2002/1 | a [abort] | b | – | –""",
+        """Broker 1 dies. For broker 2 the transaction is open.
+        | ok | unknown | 2 | Ongoing 2002/0 | a [abort] | b | – | –""",
+        """A commits: it gets the answer that this is done. Its marker has the epoch of the abort marker, so
         the leader of p0 takes it for one that is written already.
-        | ok | unknown | 2 | CompleteCommit 2002/1 | a [abort] [commit] | b [commit] | – | b"""
+        | ok | unknown | 2 | CompleteCommit 2002/1 | a [abort] [commit] | b [commit] | – | b""",
+    )
 
 
 @scenario(
@@ -131,20 +133,16 @@ def acknowledged_abort_mended(s: RawProducerStage) -> Steps:
     """A coordinator that loads does nothing before all that it has read is committed. No release of Kafka
     has this rule. Its price: where the log has fewer replicas in sync than its minimum, and an end that is
     not committed, the coordinator stays unavailable."""
-    _fenced_at_two(s)
-    yield """A second instance B begins: A's transaction has to be aborted first. PrepareAbort is in
-        the logs of brokers 3 and 1, not yet in that of broker 2, which is in sync. B waits.
-        | ok | waits | 3 | Ongoing 2002/0 | a | b | – | –"""
-    s.hold(Fetch, of=2, to=1, times=2).hold(WriteTxnMarkers, to=5).crash(3).lose(Fetch).wait(4000)
-    yield """Broker 3 dies. Broker 1 has read PrepareAbort, and waits until broker 2 has it too: no
+    return _abort_forgotten(
+        s,
+        """Broker 3 dies. Broker 1 has read PrepareAbort, and waits until broker 2 has it too: no
         marker goes out.
-        | ok | unknown | 1 | – | a | b | – | –"""
-    s.crash(1).let().lose().wait(4000)
-    yield """Broker 1 dies. For broker 2 the transaction is open, and so it is everywhere.
-        | ok | unknown | 2 | Ongoing 2002/0 | a | b | – | –"""
-    s.restart(3).wait(2000).end("A", commit=True).wait(1000)
-    yield """A commits, all of it. B has not been answered, and will have to ask again.
-        | ok | unknown | 2 | CompleteCommit 2002/0 | a [commit] | b [commit] | a | b"""
+        | ok | unknown | 1 | – | a | b | – | –""",
+        """Broker 1 dies. For broker 2 the transaction is open, and so it is everywhere.
+        | ok | unknown | 2 | Ongoing 2002/0 | a | b | – | –""",
+        """A commits, all of it. B has not been answered, and will have to ask again.
+        | ok | unknown | 2 | CompleteCommit 2002/0 | a [commit] | b [commit] | a | b""",
+    )
 
 
 def _added_at_two(s: RawProducerStage) -> None:
@@ -205,47 +203,55 @@ def acknowledged_hidden_mended(s: RawProducerStage) -> Steps:
         | ok | 2 | CompleteCommit 2002/0 | – | a [commit] | b [commit] | a | 2"""
 
 
-def _one_pair_down(s: RawProducerStage) -> None:
+def _one_pair_down(s: RawProducerStage, down: str, ended: str, back: str) -> Steps:
+    """Brokers 4 and 5, which have p1, are down while the transaction ends."""
     s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600).crash(5).crash(4).wait(4000)
+    yield down
+    s.end("A", commit=True).wait(1000)
+    yield ended
+    s.restart(4).restart(5).wait(6000)
+    yield back
+
+
+def _two_pairs(era: Era = TV1) -> RawProducerStage:
+    """Brokers 1, 2, 3 coordinate; 1 and 2 have p0, 4 and 5 have p1."""
+    return RawProducerStage(Settings(era=era), ((1, 2), (4, 5)), (1, 2, 3))
 
 
 @scenario(
     "A partition without a leader counts as deleted",
     source="KAFKA-20734 (since 4.3)",
-    stage=lambda: RawProducerStage(Settings(era=TV1), ((1, 2), (4, 5)), (1, 2, 3)),
+    stage=_two_pairs,
     columns=LEADERLESS,
 )
 def leaderless_partition(s: RawProducerStage) -> Steps:
     """A coordinator that finds no leader of a partition takes the partition for deleted: it leaves the marker
     out and ends the transaction. On real brokers: `inquest bugs reproduce kafka-20734`."""
-    _one_pair_down(s)
-    yield """A transaction is open in p0 and p1. Brokers 5 and 4 die, which hold p1: it has no leader.
-        | ok | Ongoing 2002/0 | a | down | – | –"""
-    s.end("A", commit=True).wait(1000)
-    yield """The producer commits, and gets the answer that this is done. The coordinator leaves out the
+    return _one_pair_down(
+        s,
+        """A transaction is open in p0 and p1. Brokers 5 and 4 die, which hold p1: it has no leader.
+        | ok | Ongoing 2002/0 | a | down | – | –""",
+        """The producer commits, and gets the answer that this is done. The coordinator leaves out the
         marker of p1: the transaction is complete.
-        | ok | CompleteCommit 2002/0 | a [commit] | down | a | –"""
-    s.restart(4).restart(5).wait(6000)
-    yield """Both brokers come back, with the record. No marker is ever written to it: the last stable
+        | ok | CompleteCommit 2002/0 | a [commit] | down | a | –""",
+        """Both brokers come back, with the record. No marker is ever written to it: the last stable
         offset stays.
-        | ok | CompleteCommit 2002/0 | a [commit] | b | a | 0"""
+        | ok | CompleteCommit 2002/0 | a [commit] | b | a | 0""",
+    )
 
 
 @scenario(
-    "The same up to 4.2",
-    source="KAFKA-20734",
-    stage=lambda: RawProducerStage(Settings(era=ERAS["4.2-tv1"]), ((1, 2), (4, 5)), (1, 2, 3)),
-    columns=LEADERLESS,
+    "The same up to 4.2", source="KAFKA-20734", stage=lambda: _two_pairs(ERAS["4.2-tv1"]), columns=LEADERLESS
 )
 def leaderless_partition_before(s: RawProducerStage) -> Steps:
     """The coordinator waits for a leader."""
-    _one_pair_down(s)
-    yield """As before: p1 has no leader.
-        | ok | Ongoing 2002/0 | a | down | – | –"""
-    s.end("A", commit=True).wait(1000)
-    yield """The producer commits, and gets the answer that this is done. The marker of p1 waits: the
+    return _one_pair_down(
+        s,
+        """As before: p1 has no leader.
+        | ok | Ongoing 2002/0 | a | down | – | –""",
+        """The producer commits, and gets the answer that this is done. The marker of p1 waits: the
         transaction is not complete.
-        | ok | PrepareCommit 2002/0 | a [commit] | down | a | –"""
-    s.restart(4).restart(5).wait(6000)
-    yield """Both brokers come back, and p1 gets its marker.
-        | ok | CompleteCommit 2002/0 | a [commit] | b [commit] | a | 2"""
+        | ok | PrepareCommit 2002/0 | a [commit] | down | a | –""",
+        """Both brokers come back, and p1 gets its marker.
+        | ok | CompleteCommit 2002/0 | a [commit] | b [commit] | a | 2""",
+    )

@@ -134,10 +134,13 @@ def caught_up_outside_isr(s: PartitionStage) -> Steps:
 LATEST = "leader | LEO 2 | HW 1 | HW 2 | end = consumer"
 
 
-def _until_the_leader_died(s: PartitionStage) -> Steps:
+def _leader_dies(s: PartitionStage, leads: str, fetched: str) -> Steps:
     s.produce("m0", to=1).settle().produce("m1", to=1).rounds(2, 3).ask_latest(at=1)
     yield "m1 is committed, and a consumer asks broker 1 where the log ends. | 1 | 2 | 2 | 1 | 2"
     s.crash(1).fence(1).tell(2, 3).ask_latest(at=2)
+    yield leads
+    s.rounds(3).ask_latest(at=2)
+    yield fetched
 
 
 @scenario(
@@ -149,10 +152,11 @@ def _until_the_leader_died(s: PartitionStage) -> Steps:
 def end_goes_back(s: PartitionStage) -> Steps:
     """A new leader has everything that is committed, but does not know that it is: the end that it tells
     may be before one that a consumer has heard already."""
-    yield from _until_the_leader_died(s)
-    yield "Broker 1 dies. Broker 2 leads, and tells its own HW as the end. | 2 | 2 | down | 1 | 1"
-    s.rounds(3).ask_latest(at=2)
-    yield "Broker 3 fetches from 2: the HW moves. | 2 | 2 | down | 2 | 2"
+    return _leader_dies(
+        s,
+        "Broker 1 dies. Broker 2 leads, and tells its own HW as the end. | 2 | 2 | down | 1 | 1",
+        "Broker 3 fetches from 2: the HW moves. | 2 | 2 | down | 2 | 2",
+    )
 
 
 @scenario(
@@ -164,8 +168,9 @@ def end_goes_back(s: PartitionStage) -> Steps:
 def offset_not_available(s: PartitionStage) -> Steps:
     """Since 2.2 a leader refuses to tell the end until its high watermark has reached the begin of its
     epoch: what was committed before lies below that."""
-    yield from _until_the_leader_died(s)
-    yield """Broker 1 dies. Broker 2 leads from offset 2 on, and its HW is 1: the consumer has to ask again.
-        | 2 | 2 | down | 1 | OFFSET_NOT_AVAILABLE"""
-    s.rounds(3).ask_latest(at=2)
-    yield "Broker 3 fetches from 2: the HW has reached the begin of the epoch. | 2 | 2 | down | 2 | 2"
+    return _leader_dies(
+        s,
+        """Broker 1 dies. Broker 2 leads from offset 2 on, and its HW is 1: the consumer has to ask again.
+        | 2 | 2 | down | 1 | OFFSET_NOT_AVAILABLE""",
+        "Broker 3 fetches from 2: the HW has reached the begin of the epoch. | 2 | 2 | down | 2 | 2",
+    )

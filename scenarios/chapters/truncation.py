@@ -16,10 +16,16 @@ BEFORE_KIP_279 = ("epoch_walk", "fenced_fetch", "committed_by_minimum", "eligibl
 BEFORE_KIP_101 = ("truncate_by_epoch", *BEFORE_KIP_279)
 
 
-def _acknowledged(s: PartitionStage) -> Steps:
+def _follower_restarts_and_leads(s: PartitionStage, restarted: str, leads: str, followed: str) -> Steps:
     s.produce("m0", to=1).settle().produce("m1", to=1).answer(2).fetch(2)
     yield """m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1.
         | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0"""
+    s.crash(2).restart(2, noticed=False)
+    yield restarted
+    s.crash(1).fence(1).tell(2)
+    yield leads
+    s.restart(1).tell(2).rounds(1).wait(500).rounds(1)
+    yield followed
 
 
 @scenario(
@@ -32,17 +38,16 @@ def loss_by_high_watermark(s: PartitionStage) -> Steps:
     """Between the two fetch rounds a follower has a committed record and does not know
     that it is committed. If it restarts then and has to lead before it could fetch again, the record is
     gone."""
-    yield from _acknowledged(s)
-    s.crash(2).restart(2, noticed=False)
-    yield """Broker 2 crashes and is back before any broker notices. As a follower it cuts its log back to its
+    return _follower_restarts_and_leads(
+        s,
+        """Broker 2 crashes and is back before any broker notices. As a follower it cuts its log back to its
         HW.
-        | m0 m1 | m0 m1 | 2 | m0 | 1 | 1, epoch 0"""
-    s.crash(1).fence(1).tell(2)
-    yield """Before it can fetch m1 again broker 1 dies. Broker 2 is in the ISR: it leads.
-        | m0 m1 | down | down | m0 | 1 | 2, epoch 1"""
-    s.restart(1).tell(2).rounds(1)
-    yield """Broker 1 comes back and cuts its log back in turn. m1 is lost, by a clean election.
-        | m0 m1 | m0 | 1 | m0 | 1 | 2, epoch 1"""
+        | m0 m1 | m0 m1 | 2 | m0 | 1 | 1, epoch 0""",
+        """Before it can fetch m1 again broker 1 dies. Broker 2 is in the ISR: it leads.
+        | m0 m1 | down | down | m0 | 1 | 2, epoch 1""",
+        """Broker 1 comes back and cuts its log back in turn. m1 is lost, by a clean election.
+        | m0 m1 | m0 | 1 | m0 | 1 | 2, epoch 1""",
+    )
 
 
 @scenario(
@@ -53,17 +58,16 @@ def loss_by_high_watermark(s: PartitionStage) -> Steps:
 )
 def no_loss_by_epoch(s: PartitionStage) -> Steps:
     """The follower cuts nothing off before its leader has answered."""
-    yield from _acknowledged(s)
-    s.crash(2).restart(2, noticed=False)
-    yield """Broker 2 crashes and is back before any broker notices. It keeps its log and wants to ask the
+    return _follower_restarts_and_leads(
+        s,
+        """Broker 2 crashes and is back before any broker notices. It keeps its log and wants to ask the
         leader where epoch 0 ends.
-        | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0"""
-    s.crash(1).fence(1).tell(2)
-    yield """Before it can ask broker 1 dies. Broker 2 leads, with m1.
-        | m0 m1 | down | down | m0 m1 | 2 | 2, epoch 1"""
-    s.restart(1).tell(2).rounds(1).wait(500).rounds(1)
-    yield """Broker 1 asks where epoch 0 ends: at 2. Nothing is cut off, nothing is lost.
-        | m0 m1 | m0 m1 | 2 | m0 m1 | 2 | 2, epoch 1"""
+        | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0""",
+        """Before it can ask broker 1 dies. Broker 2 leads, with m1.
+        | m0 m1 | down | down | m0 m1 | 2 | 2, epoch 1""",
+        """Broker 1 asks where epoch 0 ends: at 2. Nothing is cut off, nothing is lost.
+        | m0 m1 | m0 m1 | 2 | m0 m1 | 2 | 2, epoch 1""",
+    )
 
 
 def _both_fail(s: PartitionStage) -> PartitionStage:
@@ -167,13 +171,17 @@ def last_offset(s: PartitionStage) -> Steps:
         | 3, epoch 3 | 130 | (0, 0) (1, 20) (2, 80) (3, 120) | 130 | (0, 0) (1, 20) (2, 80) (3, 120)"""
 
 
-def _two_leaders(s: PartitionStage) -> Steps:
+def _two_leaders(s: PartitionStage, asked: str, fetched: str) -> Steps:
     yield "Nothing was written. | – | (0, 0) | – | –"
     s.produce("m0", to=1).settle().produce("x", to=1, acks=1).crash(1).fence(1).tell(2)
     s.produce("y", to=2, acks=1).crash(2).fence(2).restart(1).restart(2).tell(1)
     yield """Broker 1 takes x and dies; broker 2 leads (epoch 1), takes y and dies; broker 1 is back first,
         leads by an unclean election (epoch 3), and broker 2 comes back.
         | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"""
+    s.fetch(2).answer(2)
+    yield asked
+    s.produce("z", to=1).rounds(2)
+    yield fetched
 
 
 @scenario(
@@ -185,14 +193,14 @@ def _two_leaders(s: PartitionStage) -> Steps:
 def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
     """After two leader changes that the new leader did not see, the follower's newest
     epoch is unknown to it, and the end that KIP-101 gives is one of other records."""
-    yield from _two_leaders(s)
-    s.fetch(2).answer(2)
-    yield """Broker 2 asks where epoch 1 ends. Broker 1 never heard of it; the next larger one begins at 2.
+    return _two_leaders(
+        s,
+        """Broker 2 asks where epoch 1 ends. Broker 1 never heard of it; the next larger one begins at 2.
         Nothing is cut off.
-        | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"""
-    s.produce("z", to=1).rounds(2)
-    yield """It fetches z. The replicas differ at offset 1.
-        | m0 x z | (0, 0) (3, 2) | m0 y z | (0, 0) (1, 1) (3, 2)"""
+        | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)""",
+        """It fetches z. The replicas differ at offset 1.
+        | m0 x z | (0, 0) (3, 2) | m0 y z | (0, 0) (1, 1) (3, 2)""",
+    )
 
 
 @scenario(
@@ -207,11 +215,11 @@ def epoch_walk(s: PartitionStage) -> Steps:
     """The leader answers with the epoch that it speaks of, its largest one up to the
     asked one. The follower goes back to its own largest epoch up to that, and asks again until both speak
     of the same one."""
-    yield from _two_leaders(s)
-    s.fetch(2).answer(2)
-    yield """Broker 2 asks where epoch 1 ends. The largest that broker 1 has up to there is 0, which ends at
+    return _two_leaders(
+        s,
+        """Broker 2 asks where epoch 1 ends. The largest that broker 1 has up to there is 0, which ends at
         2. For broker 2 epoch 0 ends at 1: so far they agree at most. It cuts y off.
-        | m0 x | (0, 0) (3, 2) | m0 | (0, 0)"""
-    s.produce("z", to=1).rounds(2)
-    yield """It fetches x and z. The logs agree; y is lost, as the election was unclean.
-        | m0 x z | (0, 0) (3, 2) | m0 x z | (0, 0) (3, 2)"""
+        | m0 x | (0, 0) (3, 2) | m0 | (0, 0)""",
+        """It fetches x and z. The logs agree; y is lost, as the election was unclean.
+        | m0 x z | (0, 0) (3, 2) | m0 x z | (0, 0) (3, 2)""",
+    )
