@@ -35,11 +35,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar, get_type_hints
+
+BETWEEN_BROKERS: Final = "it holds messages between brokers"
+SEVERAL_BROKERS: Final = "it needs several brokers, and the cluster of the comparison has one"
+OTHER_BROKERS: Final = "its brokers are older than all that are compared, or have a feature off"
 
 
 class Stage(Protocol):
     """See the module."""
+
+    not_played: ClassVar[str]
+    """Why real brokers cannot take the place of the model's in its scenarios; "" = they can."""
 
     def look(self, column: str) -> object:
         """What a column shows now."""
@@ -67,7 +74,8 @@ def look(columns: Mapping[str, Callable[[S, str], object]], stage: S, name: str)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario(Generic[StageT]):
     """See the module. `name` is unique. `about`: what is explained, paragraphs apart by an empty line.
-    `source`: KIP, JIRA issue, paper or Kafka's own class. `columns`: heading -> the stage's name of it."""
+    `source`: KIP, JIRA issue, paper or Kafka's own class. `columns`: heading -> the stage's name of it.
+    `not_played`: why `inquest model contract` does not compare it with real brokers, "" = it does."""
 
     name: str
     title: str
@@ -76,16 +84,19 @@ class Scenario(Generic[StageT]):
     stage: Callable[[], StageT]
     columns: Mapping[str, str]
     steps: Callable[[StageT], Steps]
+    not_played: str
 
 
 def scenario(
-    title: str, *, source: str, stage: Callable[[], StageT], columns: str
+    title: str, *, source: str, stage: Callable[[], StageT], columns: str, not_played: str = ""
 ) -> Callable[[Callable[[StageT], Steps]], Scenario[StageT]]:
-    """Makes a scenario of its steps, see the module."""
+    """Makes a scenario of its steps, see the module. not_played: see `Scenario`; of a kind of stage that no
+    real broker plays it is the stage's."""
     pairs = (heading.partition(" = ") for heading in _cells(columns))
     names = {heading: name or heading for heading, _, name in pairs}
 
     def made(steps: Callable[[StageT], Steps]) -> Scenario[StageT]:
+        (kind,) = (hint for name, hint in get_type_hints(steps).items() if name != "return")
         return Scenario(
             name=steps.__name__.replace("_", "-"),
             title=title,
@@ -94,6 +105,7 @@ def scenario(
             stage=stage,
             columns=names,
             steps=steps,
+            not_played=kind.not_played or not_played,
         )
 
     return made

@@ -27,7 +27,7 @@ def contract(
     random requests; exit code 1 for a difference not listed."""
     from core.config import KAFKA_VERSION
     from harness.contract.cluster import BROKERS, compare
-    from harness.contract.played import NOT_PLAYED, PLAYED
+    from harness.contract.scenarios import PLAYED, SCENARIOS
     from harness.contract.versions import version_of
 
     if sut not in BROKERS:
@@ -60,7 +60,7 @@ def contract(
     tables = [
         *(f"played: {name}" for name in played.played),
         *(f"not played: {name}: of brokers of another time" for name in played.skipped),
-        *(f"not played: {name}: {reason}" for name, reason in NOT_PLAYED.items()),
+        *(f"not played: {name}: {one.not_played}" for name, one in SCENARIOS.items() if one.not_played),
     ]
     lines = [compared.text, *compared.differences, *explained, *answers, *tables]
     (folder / "contract.txt").write_text("\n".join(lines) + "\n")

@@ -17,8 +17,15 @@ from core.runtime import run_blocking
 from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinators
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
-from harness.contract.played import PLAYED
-from harness.contract.scenarios import SCENARIOS, Comparison, Real, broker_settings, play_all, settings_of
+from harness.contract.scenarios import (
+    PLAYED,
+    SCENARIOS,
+    Comparison,
+    Real,
+    broker_settings,
+    play_all,
+    settings_of,
+)
 from harness.contract.stage import REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
 from harness.kafka.cluster import KafkaCluster

@@ -5,6 +5,7 @@ changed by a reassignment only. The first replica of each list is the preferred 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from model.metadata.replica_placer import assign
 from scenarios.drivers.partition import PartitionStage, without
@@ -18,6 +19,8 @@ RACKS: Mapping[int, str] = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
 @dataclass(slots=True)
 class Topic:
     """A new topic on some brokers, looked at partition by partition."""
+
+    not_played: ClassVar[str] = "it is about the assignment of replicas to brokers"
 
     brokers: Sequence[int]
     racks: Mapping[int, str] | None = None

@@ -6,7 +6,7 @@ metadata and sends again. What the report says, and what it leaves open, comes f
 from model.protocol.messages import Fetch, Produce
 from model.settings import Settings
 from scenarios.drivers.clients import ClientStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 
 @scenario(
@@ -35,6 +35,7 @@ def batches_in_flight(s: ClientStage) -> Steps:
     source="Kafka: `Sender`, `Metadata.requestUpdate`",
     stage=lambda: ClientStage(Settings(), ((1, 2, 3),), (3, 2, 1)),
     columns="leader | A knows | requests | log | m0 | m1",
+    not_played=SEVERAL_BROKERS,
 )
 def metadata_refresh(s: ClientStage) -> Steps:
     """A client learns of a new leader by being refused."""
@@ -88,6 +89,7 @@ def delivery_timeout(s: ClientStage) -> Steps:
     source="Kafka: producer setting `acks`",
     stage=lambda: ClientStage(Settings(), ((1, 2),), (3, 4)),
     columns="log | HW | a | b",
+    not_played=BETWEEN_BROKERS,
 )
 def acks_of_producers(s: ClientStage) -> Steps:
     """What a report is worth: a copy, or all that are in sync."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from scenarios.drivers.clients import ClientStage
 from scenarios.drivers.cluster import TV1, lone
 from scenarios.drivers.raw_member import RawMemberStage, two
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 READING = "A has | position | commit | committed | processed"
 COPYING = "group | X learns | Y learns | offset of in | log | read_committed"
@@ -160,6 +160,7 @@ def exactly_once(s: RawMemberStage) -> Steps:
     source="KIP-447; Kafka 2.4: `GroupCoordinator.doCommitOffsets`",
     stage=lambda: RawMemberStage(lone(era=BEFORE_KIP_447)),
     columns=COPYING,
+    not_played=OTHER_BROKERS,
 )
 def exactly_once_before_kip_447(s: RawMemberStage) -> Steps:
     """Offsets in a transaction named no member and no generation, and an offset was answered while a

@@ -9,7 +9,7 @@ end after 3 s here; Kafka's default is 18 s, before KIP-537 6 s. As of 2.4, wher
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Self
+from typing import ClassVar, Self
 
 from model.protocol.messages import Fetch
 from model.protocol.zookeeper_messages import LeaderAndIsr, UpdateMetadata, ZkOps
@@ -155,6 +155,8 @@ def state_decided_anew(s: ZookeeperStage) -> Steps:
 
 class Designs:
     """The same failure in both designs. `each`: every replica watches. `one`: a controller does."""
+
+    not_played: ClassVar[str] = ZookeeperStage.not_played
 
     def __init__(self) -> None:
         self.partitions = self.replicas = 0

@@ -8,7 +8,7 @@ from model.protocol.messages import Fetch
 from model.settings import Settings
 from scenarios.drivers.cluster import TV1
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 FAILOVER = "producer | led by | coordinator | log p0 | log p1 | read_committed p0"
 
@@ -22,6 +22,7 @@ def _three() -> RawProducerStage:
     source="Kafka: `TransactionStateManager.partitionFor`",
     stage=_three,
     columns="t = coordinator of t | u = coordinator of u | f = coordinator of f | log of t | log of u",
+    not_played=SEVERAL_BROKERS,
 )
 def find_coordinator(s: RawProducerStage) -> Steps:
     """FindCoordinator: the leader of the partition `hash(id) mod n` of `__transaction_state`,
@@ -39,7 +40,13 @@ def find_coordinator(s: RawProducerStage) -> Steps:
         | 116 → 2 → broker 1 | 117 → 0 → broker 1 | 102 → 0 → broker 1 | Empty Empty | Empty"""
 
 
-@scenario("The coordinator dies before the decision", source="KIP-98", stage=_three, columns=FAILOVER)
+@scenario(
+    "The coordinator dies before the decision",
+    source="KIP-98",
+    stage=_three,
+    columns=FAILOVER,
+    not_played=SEVERAL_BROKERS,
+)
 def coordinator_before_decision(s: RawProducerStage) -> Steps:
     """An open transaction survives its coordinator."""
     s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b")
@@ -51,7 +58,13 @@ def coordinator_before_decision(s: RawProducerStage) -> Steps:
     yield "It does. | ok | 1 | CompleteCommit 2002/0 | a a2 [commit] | b [commit] | a a2"
 
 
-@scenario("The coordinator dies between the two phases", source="KIP-98", stage=_three, columns=FAILOVER)
+@scenario(
+    "The coordinator dies between the two phases",
+    source="KIP-98",
+    stage=_three,
+    columns=FAILOVER,
+    not_played=BETWEEN_BROKERS,
+)
 def coordinator_after_decision(s: RawProducerStage) -> Steps:
     """The next coordinator finishes what is prepared."""
     s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b")
@@ -63,7 +76,13 @@ def coordinator_after_decision(s: RawProducerStage) -> Steps:
         | ok | 1 | CompleteCommit 2002/0 | a [commit] | b [commit] | a"""
 
 
-@scenario("A decision counts once it is replicated", source="KIP-98", stage=_three, columns=FAILOVER)
+@scenario(
+    "A decision counts once it is replicated",
+    source="KIP-98",
+    stage=_three,
+    columns=FAILOVER,
+    not_played=BETWEEN_BROKERS,
+)
 def decision_replicated(s: RawProducerStage) -> Steps:
     """The answer to a producer survives any coordinator."""
     s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
@@ -85,6 +104,7 @@ def decision_replicated(s: RawProducerStage) -> Steps:
     source="KIP-98; Kafka: `ProducerAppendInfo.checkCoordinatorEpoch`",
     stage=_three,
     columns=FAILOVER,
+    not_played=BETWEEN_BROKERS,
 )
 def old_coordinator(s: RawProducerStage) -> Steps:
     """Markers carry the epoch of their coordinator, which is the leader epoch of its partition.

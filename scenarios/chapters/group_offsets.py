@@ -10,7 +10,7 @@ from model.replication.node import GROUP_TOPIC
 from model.settings import Settings
 from scenarios.drivers.cluster import GROUP, TV1, lone
 from scenarios.drivers.raw_member import RawMemberStage, two
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, Steps, scenario
 
 
 @scenario(
@@ -18,6 +18,7 @@ from scenarios.framework import Steps, scenario
     source="Kafka: `GroupMetadataManager`",
     stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
     columns="coordinator = coordinator of the group | group | members | A learns | offset p0",
+    not_played=BETWEEN_BROKERS,
 )
 def group_coordinator(s: RawMemberStage) -> Steps:
     """The leader of partition `hash(group) mod n` of `__consumer_offsets`. An offset counts
@@ -57,6 +58,7 @@ def _third_coordinator(s: RawMemberStage, second: str) -> Steps:
     source="Kafka up to 3.9: `GroupMetadataManager.doLoadGroupsAndOffsets`",
     stage=lambda: RawMemberStage(Settings(era=ERAS["3.9"]), ((1,), (1,)), (1, 2, 3)),
     columns=ANSWERED,
+    not_played=BETWEEN_BROKERS,
 )
 def offset_answered_early(s: RawMemberStage) -> Steps:
     """The old group coordinator answers what it has read in its log, whether that is committed or not."""
@@ -72,6 +74,7 @@ def offset_answered_early(s: RawMemberStage) -> Steps:
     source="KIP-848; KAFKA-16973; Kafka: `CoordinatorLoaderImpl`",
     stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
     columns=ANSWERED,
+    not_played=BETWEEN_BROKERS,
 )
 def offset_answered_when_committed(s: RawMemberStage) -> Steps:
     """The group coordinator of 4.0 reads its log to the end as well, and waits before it answers."""
@@ -104,6 +107,7 @@ def _leads_no_more(s: RawMemberStage, answer: str) -> Steps:
     source="KAFKA-20634",
     stage=lambda: RawMemberStage(Settings(era=ERAS["4.2-tv1"]), ((1,), (1,)), (1, 2, 3)),
     columns=LATE,
+    not_played=BETWEEN_BROKERS,
 )
 def cut_off_commit_acknowledged(s: RawMemberStage) -> Steps:
     """A group coordinator waits until the high watermark has passed what it wrote. In 4.0.0 to 4.3.0 it also
@@ -121,6 +125,7 @@ def cut_off_commit_acknowledged(s: RawMemberStage) -> Steps:
     source="KAFKA-20634 (4.3.1)",
     stage=lambda: RawMemberStage(Settings(era=ERAS["4.3-tv1"]), ((1,), (1,)), (1, 2, 3)),
     columns=LATE,
+    not_played=BETWEEN_BROKERS,
 )
 def cut_off_commit_refused(s: RawMemberStage) -> Steps:
     """The client asks the next coordinator."""
@@ -134,6 +139,7 @@ def cut_off_commit_refused(s: RawMemberStage) -> Steps:
     source="Kafka: `LogCleaner`, `offsets.topic` with cleanup.policy=compact",
     stage=lambda: RawMemberStage(lone(compaction_ms=1000, era=TV1)),
     columns="log = offsets log | offset p0 | group | members",
+    not_played="Kafka compacts only closed segments, at times of its own",
 )
 def offsets_compaction(s: RawMemberStage) -> Steps:
     """`__consumer_offsets` is compacted: coordinators read only the newest

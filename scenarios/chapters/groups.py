@@ -112,6 +112,7 @@ def fenced_member(s: RawMemberStage) -> Steps:
     source="KIP-62",
     stage=RawMemberStage,
     columns="group | members | A learns | B learns | C learns",
+    not_played="a new leader of its group is the first one in a hash table, so any member",
 )
 def rebalance_timeout(s: RawMemberStage) -> Steps:
     """Heartbeats say that the process lives, not that its application gets on."""

@@ -12,7 +12,7 @@ from model.protocol.messages import Fetch
 from model.settings import Settings
 from scenarios.drivers.cluster import TV1
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 MENDED = replace(TV1, acts_when_committed=True)
 LONG_MS = 900_000
@@ -33,6 +33,7 @@ def _apart(era: Era = TV1) -> RawProducerStage:
     stage=_apart,
     columns="""producer | led by | PrepareCommit at | coordinator | log p0 | log p1 | read_committed p0
         | p1 = read_committed p1""",
+    not_played=BETWEEN_BROKERS,
 )
 def decision_acted_upon(s: RawProducerStage) -> Steps:
     """A new coordinator reads its log to the end, and must: a committed decision may lie beyond its high
@@ -84,6 +85,7 @@ def _abort_forgotten(s: RawProducerStage, sent: str, forgotten: str, ended: str)
     source="KIP-98; docs/findings/uncommitted-transaction-state.md",
     stage=_apart,
     columns=ABORTED,
+    not_played=BETWEEN_BROKERS,
 )
 def acknowledged_abort(s: RawProducerStage) -> Steps:
     """The same, where the decision that gets lost is the abort of a second instance of the producer: the
@@ -108,6 +110,7 @@ def acknowledged_abort(s: RawProducerStage) -> Steps:
     source="KAFKA-19999; docs/findings/uncommitted-transaction-state.md",
     stage=lambda: _apart(ERAS["4.3"]),
     columns=ABORTED,
+    not_played=BETWEEN_BROKERS,
 )
 def acknowledged_abort_v2(s: RawProducerStage) -> Steps:
     """No error appears anywhere."""
@@ -128,6 +131,7 @@ def acknowledged_abort_v2(s: RawProducerStage) -> Steps:
     source="KAFKA-16973 (the group coordinator does so)",
     stage=lambda: _apart(MENDED),
     columns=ABORTED,
+    not_played=BETWEEN_BROKERS,
 )
 def acknowledged_abort_mended(s: RawProducerStage) -> Steps:
     """A coordinator that loads does nothing before all that it has read is committed. No release of Kafka
@@ -156,6 +160,7 @@ def _added_at_two(s: RawProducerStage) -> None:
     source="KIP-98; docs/findings/uncommitted-transaction-state.md",
     stage=_apart,
     columns=HIDDEN,
+    not_played=BETWEEN_BROKERS,
 )
 def acknowledged_hidden(s: RawProducerStage) -> Steps:
     """A coordinator tells a producer what it has read: that the partition belongs to the transaction already.
@@ -184,6 +189,7 @@ def acknowledged_hidden(s: RawProducerStage) -> Steps:
     source="KAFKA-16973 (the group coordinator does so)",
     stage=lambda: _apart(MENDED),
     columns=HIDDEN,
+    not_played=BETWEEN_BROKERS,
 )
 def acknowledged_hidden_mended(s: RawProducerStage) -> Steps:
     """The producer is sent away until what the coordinator has read is committed."""
@@ -223,6 +229,7 @@ def _two_pairs(era: Era = TV1) -> RawProducerStage:
     source="KAFKA-20734 (since 4.3)",
     stage=_two_pairs,
     columns=LEADERLESS,
+    not_played=SEVERAL_BROKERS,
 )
 def leaderless_partition(s: RawProducerStage) -> Steps:
     """A coordinator that finds no leader of a partition takes the partition for deleted: it leaves the marker
@@ -241,7 +248,11 @@ def leaderless_partition(s: RawProducerStage) -> Steps:
 
 
 @scenario(
-    "The same up to 4.2", source="KAFKA-20734", stage=lambda: _two_pairs(ERAS["4.2-tv1"]), columns=LEADERLESS
+    "The same up to 4.2",
+    source="KAFKA-20734",
+    stage=lambda: _two_pairs(ERAS["4.2-tv1"]),
+    columns=LEADERLESS,
+    not_played=SEVERAL_BROKERS,
 )
 def leaderless_partition_before(s: RawProducerStage) -> Steps:
     """The coordinator waits for a leader."""

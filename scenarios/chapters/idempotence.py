@@ -11,7 +11,7 @@ from model.protocol.messages import Produce
 from model.settings import Settings
 from scenarios.drivers.cluster import lone
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 ORDER = "log | m0 | m1 | m2"
 REMEMBERED = "log | epoch: sequences known | a | b"
@@ -133,6 +133,7 @@ def five_batches(s: RawProducerStage) -> Steps:
     source="KIP-98; KAFKA-5494",
     stage=lambda: RawProducerStage(_era(remembered_batches=1)),
     columns=REMEMBERED,
+    not_played=OTHER_BROKERS,
 )
 def one_batch(s: RawProducerStage) -> Steps:
     """Then `max.in.flight.requests.per.connection` has to be 1."""

@@ -11,7 +11,7 @@ from model.protocol.coordinator_messages import AddPartitionsToTxn, WriteTxnMark
 from model.protocol.messages import Produce
 from scenarios.drivers.cluster import TV1, lone
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, OTHER_BROKERS, Steps, scenario
 
 RECORDS = "a2 | coordinator | log | LSO | read_committed"
 NEXT = "coordinator | log | read_committed"
@@ -32,6 +32,7 @@ def _until_late_produce(s: RawProducerStage) -> None:
     source="KAFKA-14402, KAFKA-12671; `transaction.partition.verification.enable=false`; up to 3.5",
     stage=lambda: _one(verification=False),
     columns=RECORDS,
+    not_played=OTHER_BROKERS,
 )
 def hanging_transaction(s: RawProducerStage) -> Steps:
     """The last stable offset stands still for ever."""
@@ -61,7 +62,11 @@ def verification(s: RawProducerStage) -> Steps:
 
 
 @scenario(
-    "A marker between question and append", source="KAFKA-14884", stage=_one, columns="a1 | coordinator | log"
+    "A marker between question and append",
+    source="KAFKA-14884",
+    stage=_one,
+    columns="a1 | coordinator | log",
+    not_played=BETWEEN_BROKERS,
 )
 def verification_guard(s: RawProducerStage) -> Steps:
     """The answer is only as good as nothing has happened since."""
@@ -133,6 +138,7 @@ def _marker(s: RawProducerStage) -> None:
     source="KAFKA-19446",
     stage=lambda: RawProducerStage(lone(era=ERAS["4.1"])),
     columns=MARKED,
+    not_played=BETWEEN_BROKERS,
 )
 def late_marker(s: RawProducerStage) -> Steps:
     """With protocol 2 the marker of a transaction has the epoch that the next one begins with.
@@ -154,6 +160,7 @@ def late_marker(s: RawProducerStage) -> Steps:
     source="KIP-1228 (4.2)",
     stage=RawProducerStage,
     columns=MARKED,
+    not_played=BETWEEN_BROKERS,
 )
 def late_marker_refused(s: RawProducerStage) -> Steps:
     """While a transaction is open."""

@@ -8,7 +8,7 @@ from model.protocol.controller_messages import QuorumFetch
 from model.protocol.messages import Produce
 from scenarios.drivers.clients import ClientStage
 from scenarios.drivers.cluster import lone
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 FRESH = "log = log of new | m0 | m1"
 BUMPED = "A | requests | log p0 | log p1 | x | y"
@@ -36,6 +36,7 @@ def _refused_once(s: ClientStage, **settings: int) -> Steps:
     source="KAFKA-15591, KAFKA-14312, KAFKA-19880 (2.5 to 4.4)",
     stage=_two,
     columns=FRESH,
+    not_played=BETWEEN_BROKERS,
 )
 def fresh_partition(s: ClientStage) -> Steps:
     """Since KIP-360 a log takes any sequence of a producer that it does not know. With more
@@ -56,6 +57,7 @@ def fresh_partition(s: ClientStage) -> Steps:
     source="KAFKA-15591; librdkafka (up to 2.16)",
     stage=_two,
     columns=FRESH,
+    not_played=BETWEEN_BROKERS,
 )
 def fresh_partition_implied(s: ClientStage) -> Steps:
     """Without any fault: it is enough to write right after a topic was created."""
@@ -68,7 +70,13 @@ def fresh_partition_implied(s: ClientStage) -> Steps:
     yield "Its producer does not send it again. | m1 | acknowledged | offset 0"
 
 
-@scenario("The same with one request in flight", source="KAFKA-15591", stage=_two, columns=FRESH)
+@scenario(
+    "The same with one request in flight",
+    source="KAFKA-15591",
+    stage=_two,
+    columns=FRESH,
+    not_played=BETWEEN_BROKERS,
+)
 def fresh_partition_one(s: ClientStage) -> Steps:
     """Nothing can overtake m0."""
     yield from _refused_once(s, in_flight=1)
@@ -78,7 +86,13 @@ def fresh_partition_one(s: ClientStage) -> Steps:
     yield "m0 is sent again, then m1. | m0 m1 | offset 0 | offset 1"
 
 
-@scenario("The same before KIP-360", source="KAFKA-15591, KIP-360", stage=lambda: _two("2.4"), columns=FRESH)
+@scenario(
+    "The same before KIP-360",
+    source="KAFKA-15591, KIP-360",
+    stage=lambda: _two("2.4"),
+    columns=FRESH,
+    not_played=BETWEEN_BROKERS,
+)
 def fresh_partition_before(s: ClientStage) -> Steps:
     """Up to 2.4 no producer could begin in the middle."""
     yield from _refused_once(s)
@@ -89,7 +103,11 @@ def fresh_partition_before(s: ClientStage) -> Steps:
 
 
 @scenario(
-    "A partition that the producer has written to", source="KAFKA-15591", stage=_two, columns="log | m0 | m1"
+    "A partition that the producer has written to",
+    source="KAFKA-15591",
+    stage=_two,
+    columns="log | m0 | m1",
+    not_played=SEVERAL_BROKERS,
 )
 def written_partition(s: ClientStage) -> Steps:
     """This is why the workloads write one record to each partition and wait for it before they
@@ -109,7 +127,11 @@ def _until_bump(s: ClientStage) -> None:
 
 
 @scenario(
-    "A raised epoch repeats a record", source="librdkafka #4953 (up to 2.16)", stage=_two, columns=BUMPED
+    "A raised epoch repeats a record",
+    source="librdkafka #4953 (up to 2.16)",
+    stage=_two,
+    columns=BUMPED,
+    not_played=SEVERAL_BROKERS,
 )
 def bump_renumbers(s: ClientStage) -> Steps:
     """An error in one partition makes a duplicate in another."""
@@ -132,6 +154,7 @@ def bump_renumbers(s: ClientStage) -> Steps:
     source="KIP-360; Kafka: `TxnPartitionMap`, Java clients since 2.5",
     stage=_two,
     columns=BUMPED,
+    not_played=SEVERAL_BROKERS,
 )
 def bump_keeps_numbers(s: ClientStage) -> Steps:
     """Each partition takes the new epoch over when nothing of the old one is in doubt there."""

@@ -4,7 +4,7 @@ The position of a consumer is the offset of the record that it hands out next.""
 
 from model.settings import Settings
 from scenarios.drivers.clients import ClientStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import SEVERAL_BROKERS, Steps, scenario
 
 
 @scenario(
@@ -12,6 +12,7 @@ from scenarios.framework import Steps, scenario
     source="Kafka: `Fetcher`",
     stage=lambda: ClientStage(Settings(), ((1, 2, 3),), (3, 2, 1)),
     columns="leader | log | position | processed",
+    not_played=SEVERAL_BROKERS,
 )
 def consumer_leader_change(s: ClientStage) -> Steps:
     """Offsets mean the same on every replica."""

@@ -10,7 +10,7 @@ from model.protocol.messages import Fetch, Produce
 from model.settings import Settings
 from scenarios.drivers.cluster import lone
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, OTHER_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 DELETED = "log | epoch: sequences known | c"
 
@@ -46,6 +46,7 @@ def producer_epochs(s: RawProducerStage) -> Steps:
     source="KIP-98",
     stage=lambda: RawProducerStage(Settings(), ((1, 2, 3),), (3, 2, 1)),
     columns="log 1 | log 2 | HW | epoch: sequences known | a | b",
+    not_played=SEVERAL_BROKERS,
 )
 def producer_state_failover(s: RawProducerStage) -> Steps:
     """What is known of producers is part of what is replicated."""
@@ -80,6 +81,7 @@ def producer_state_restart(s: RawProducerStage) -> Steps:
     source="Kafka: `UnifiedLog.truncateTo`",
     stage=lambda: RawProducerStage(Settings(), ((1, 2, 3),), (3, 2, 1)),
     columns="log 1 | log 2 | epoch: sequences known | b",
+    not_played=BETWEEN_BROKERS,
 )
 def producer_state_truncation(s: RawProducerStage) -> Steps:
     """Else a record would be taken for one that is there."""
@@ -103,6 +105,7 @@ def _delete(s: RawProducerStage) -> None:
     source="KAFKA-7190, KAFKA-8710; the era 2.0",
     stage=lambda: RawProducerStage(lone(era=ERAS["2.0"])),
     columns=DELETED,
+    not_played=OTHER_BROKERS,
 )
 def unknown_producer(s: RawProducerStage) -> Steps:
     """A producer without any record in the log must begin at 0."""

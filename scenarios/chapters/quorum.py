@@ -5,7 +5,7 @@ leader is the controller. Brokers follow the same log. (Records in brackets: wha
 with its epoch.)"""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.protocol.controller_messages import BeginQuorumEpoch, BrokerHeartbeat, QuorumFetch, Vote
@@ -17,6 +17,8 @@ from scenarios.framework import Steps, look, scenario
 
 class QuorumStage:
     """Three voters, driven by hand. What they send lies in their `out` until a step delivers it."""
+
+    not_played: ClassVar[str] = "it is about the controllers' quorum, and here is one controller"
 
     def __init__(self) -> None:
         self.now = 0
@@ -157,6 +159,8 @@ def quorum_succession(s: QuorumStage) -> Steps:
 
 class SideBySide:
     """A quorum of three, and a partition with two replicas: each bears one failure."""
+
+    not_played: ClassVar[str] = QuorumStage.not_played
 
     def __init__(self) -> None:
         self.quorum = _elected(QuorumStage())

@@ -11,7 +11,7 @@ from model.protocol.messages import Fetch
 from model.settings import Settings
 from scenarios.drivers.cluster import TV1, lone
 from scenarios.drivers.raw_producer import RawProducerStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, Steps, scenario
 
 
 def _one() -> RawProducerStage:
@@ -24,6 +24,7 @@ def _one() -> RawProducerStage:
     stage=_one,
     columns="""producer | coordinator | transaction log | partitions | log p0 | log p1
         | uncommitted p0 = read_uncommitted | committed p0 = read_committed""",
+    not_played=BETWEEN_BROKERS,
 )
 def transaction_commit(s: RawProducerStage) -> Steps:
     """Two-phase commit over the transaction log."""
@@ -78,6 +79,7 @@ def isolation(s: RawProducerStage) -> Steps:
     source="KIP-98; Kafka: `ProducerStateManager.firstUnstableOffset`",
     stage=lambda: RawProducerStage(Settings(era=TV1), ((1, 2), (1, 2)), (3, 4)),
     columns="log | HW | LSO | read_committed",
+    not_played=BETWEEN_BROKERS,
 )
 def last_stable_offset(s: RawProducerStage) -> Steps:
     """The LSO is the first offset of a transaction that is open, or whose marker is not

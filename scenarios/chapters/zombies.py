@@ -113,6 +113,7 @@ def own_epoch(s: RawProducerStage) -> Steps:
     source="KIP-98; Kafka: `TransactionMetadata.isProducerEpochExhausted`",
     stage=lambda: _one(producer_epoch_max=3),
     columns="A learns | coordinator | transaction log",
+    not_played="a producer id has 32767 epochs, and no setting makes it fewer",
 )
 def epochs_used_up(s: RawProducerStage) -> Steps:
     """An epoch is a short: 32767 are enough for long, not for ever. (Here: 3.)"""

@@ -18,7 +18,7 @@ step says so (`wait`, and `until` where a client or broker has to try again).
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from core.java_hash import java_hash
 from model.broker import TICK_MS, Broker, Durable
@@ -100,6 +100,7 @@ class ClusterStage:
     `told` has the answer to the newest request of a client, or of a record's producer, "waits" before that.
     """
 
+    not_played: ClassVar[str] = ""
     voters: tuple[int, ...] = (CONTROLLER_NODE,)
     ensemble = -1
 

@@ -61,6 +61,8 @@ def without(*switches: str, **settings: Any) -> Settings:
 class PartitionStage(ClusterStage):
     """See the module. replicas: of the partition, the first one leads. spare: brokers without a replica."""
 
+    not_played = "its steps are messages between replicas of one partition, which no client delivers"
+
     def __init__(
         self,
         replicas: Sequence[int] = (1, 2, 3),

@@ -60,6 +60,7 @@ class ZookeeperStage(ClusterStage):
     write of a partition's state.
     """
 
+    not_played = "it is about ZooKeeper"
     voters = ()
     ensemble = ENSEMBLE
 

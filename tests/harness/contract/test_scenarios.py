@@ -3,13 +3,13 @@ differ, without one they are the same."""
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
 from harness.contract import cells, scenarios, stage
 from harness.contract.cells import Aliases
-from harness.contract.played import NOT_PLAYED, PLAYED, REASONS
-from harness.contract.scenarios import SCENARIOS, Comparison, applies, play, play_all, settings_of
+from harness.contract.scenarios import PLAYED, SCENARIOS, Comparison, applies, play, play_all, settings_of
 from harness.contract.stage import NotOnKafka, renamed
 from harness.contract.versions import version_of
 from harness.served.embedded import assigned, assignment, subscribed, subscription
@@ -25,6 +25,7 @@ from model.protocol.coordinator_messages import (
 from model.protocol.messages import Produce
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS
 
 BUGS = {
     "sequences": "sequence-not-checked",
@@ -71,9 +72,40 @@ def those_of(kafka: str) -> tuple[str, ...]:
     return tuple(name for name in PLAYED if applies(SCENARIOS[name], version_of(kafka)))
 
 
-def test_each_scenario_is_played_or_has_a_reason_why_not() -> None:
-    assert sorted([*PLAYED, *NOT_PLAYED]) == sorted(SCENARIOS)
-    assert len(NOT_PLAYED) == sum(len(names.split()) for names in REASONS.values())
+def of_brokers(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, bool]:
+    """How many brokers a scenario has, and whether it holds what they send each other."""
+    held: list[bool] = []
+    hold = ClusterStage.hold
+
+    def noted(s: ClusterStage, kind: type, **which: Any) -> ClusterStage:
+        held.append(kind is WriteTxnMarkers or isinstance(which.get("of"), int))
+        return hold(s, kind, **which)
+
+    monkeypatch.setattr(ClusterStage, "hold", noted)
+    stage = SCENARIOS[name].stage()
+    brokers = sum(node.is_broker for node in stage.nodes.values())
+    for _ in SCENARIOS[name].steps(stage):
+        pass
+    return brokers, any(held)
+
+
+OF_BROKERS = {BETWEEN_BROKERS, SEVERAL_BROKERS}
+
+
+@pytest.mark.parametrize(
+    "name", [*PLAYED, *(n for n, one in SCENARIOS.items() if one.not_played in OF_BROKERS)]
+)
+def test_what_is_not_played_for_its_brokers_could_not_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers, held = of_brokers(name, monkeypatch)
+    reason = SCENARIOS[name].not_played
+    assert held is (reason == BETWEEN_BROKERS)
+    assert (brokers > 1) >= (reason == SEVERAL_BROKERS)
+    assert reason or brokers == 1
+
+
+def test_a_stage_that_no_real_broker_can_play_says_why() -> None:
+    assert {type(one.stage()) for one in SCENARIOS.values() if not one.not_played} == set(stage.REAL)
+    assert not any(kind.not_played for kind in stage.REAL)
 
 
 @pytest.mark.parametrize(("kafka", "least"), [("4.3.1", 49), ("3.9.1", 46)])
