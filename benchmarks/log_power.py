@@ -14,7 +14,7 @@ from collections import Counter
 
 from harness.explore.logs import SILENT, Verdict, first_found, judged
 from harness.explore.profile import MODERN, clean, hunted
-from tests.harness.simulation.stored import pins
+from tests.harness.modelled.virtual.stored import pins
 
 
 def mutants(names: list[str], most: int) -> None:

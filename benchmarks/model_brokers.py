@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.served.cluster import ModelCluster
+from harness.modelled.real.cluster import ModelCluster
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 PARTITIONS: Final = 3

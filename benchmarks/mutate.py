@@ -90,7 +90,7 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
     ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
-    ("model/*", (("tests/model", "tests/scenarios"), ("tests/harness/simulation/test_invariants.py",))),
+    ("model/*", (("tests/model", "tests/scenarios"), ("tests/harness/modelled/virtual/test_invariants.py",))),
 )  # fmt: skip
 """Pattern of sources -> stages of tests; the first pattern that fits. "near" = named after the module."""
 

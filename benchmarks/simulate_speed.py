@@ -22,7 +22,7 @@ from typing import Final
 
 from core.config import RunConfig, run_config
 from harness.explore.profile import BASE, clean
-from harness.simulation.run import seldom_collecting, simulate
+from harness.modelled.virtual.run import seldom_collecting, simulate
 from workloads.registry import WORKLOADS
 
 EXPLORE: Final = "explore"

@@ -38,8 +38,8 @@ from core.config import RunConfig
 from core.generator import Slot, source
 from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
+from harness.clients.librdkafka.settings import LIBRDKAFKA
 from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
-from harness.kafka.client.settings import LIBRDKAFKA
 from harness.kafka.cluster import KafkaCluster
 from history.run_folder import Run
 from workloads.registry import WORKLOADS
@@ -230,7 +230,7 @@ def row(shape: str, samples: tuple[list[Sample], list[Sample]]) -> tuple[float, 
 def cluster(bootstrap: str | None, shapes: list[RunConfig]) -> Iterator[Endpoint]:
     """A cluster with the topics of all shapes; one that exists must have them already."""
     if bootstrap is not None:
-        factory = "harness.kafka.client.session:connect"
+        factory = "harness.clients.librdkafka.session:connect"
         yield Endpoint(factory=factory, args={"bootstrap.servers": bootstrap})
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Python programs of this code as child processes: they import what this process does, and nothing that lies
 in the current folder.
 
-    subprocess.run(program("harness.kafka.containers.reaper", run, copies), env=environment())
+    subprocess.run(program("harness.containers.reaper", run, copies), env=environment())
 
 `python -m` puts the current folder first on the path of imports: a `json.py` there would run, with the rights
 of this process. So every such command has the option `-P`.

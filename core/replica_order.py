@@ -1,6 +1,6 @@
 """The order of a partition's replicas, the preferred leader first: what nodes tell of it, what may be asked.
 
-Not here: asking for another one (`elections`, `harness.simulation.admin`).
+Not here: asking for another one (`elections`, `harness.modelled.virtual.admin`).
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Time and tasks of a run. The run program is written once, as coroutines over a `Runtime`.
 
 A *real* runtime (`harness.processes.real_time`) has the wall clock and threads; a *virtual* one
-(`harness.simulation.scheduler`) has the simulator's scheduler. Every part of the harness that waits is
+(`harness.modelled.virtual.scheduler`) has the simulator's scheduler. Every part of the harness that waits is
 `async` and waits through a runtime or a clock, so the same code runs in both.
 
 In a real run nothing suspends: `sleep`, `until`, the verbs of sessions and clusters block the calling thread

@@ -59,7 +59,7 @@ class System:
     contained: str = ""
     refuses: str = ""
     leftovers: str = ""
-    clients: str = ".kafka.client.settings:LIBRDKAFKA"
+    clients: str = ".clients.librdkafka.settings:LIBRDKAFKA"
     repeatable: bool = False
 
     def cluster_type(self, config: RunConfig | None = None) -> type:
@@ -132,7 +132,7 @@ class System:
 
 
 def _simulate(plan: RunPlan, run: Run, display: Display) -> bool:
-    from harness.simulation.run_folder import record
+    from harness.modelled.virtual.run_folder import record
 
     display.status("simulating")
     try:
@@ -167,22 +167,22 @@ SYSTEMS: dict[str, System] = {
         title=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
         cluster=".kafka.cluster:KafkaCluster",
         refuses=".kafka.broker_settings:refusal",
-        leftovers=".kafka.containers.reaper:reap",
+        leftovers=".containers.reaper:reap",
     ),
     "model": System(
         doc="Kafka's reference model behind Kafka's own protocol, as processes, or as containers",
         title=_served,
-        cluster=".served.cluster:ModelCluster",
-        contained=".served.containers:ModelContainers",
-        refuses=".served.cluster:refusal",
-        leftovers=".kafka.containers.reaper:reap",
+        cluster=".modelled.real.cluster:ModelCluster",
+        contained=".modelled.real.containers:ModelContainers",
+        refuses=".modelled.real.cluster:refusal",
+        leftovers=".containers.reaper:reap",
     ),
     "simulated": System(
         doc="Kafka's reference model in virtual time, in one process; no Docker",
         title=_model,
-        cluster=".simulation.cluster:SimulatedCluster",
-        refuses=".simulation.run_folder:refusal",
-        clients=".simulation.client_runtime:MODELLED",
+        cluster=".modelled.virtual.cluster:SimulatedCluster",
+        refuses=".modelled.virtual.run_folder:refusal",
+        clients=".modelled.virtual.client_runtime:MODELLED",
         repeatable=True,
     ),
 }

@@ -1,8 +1,8 @@
 """The trace of a simulated run: messages and states of its nodes (`trace.jsonl`, one JSON array a line).
 
-The simulation writes it (`harness.simulation.tracer`), the report shows it. First line: `TraceHeader`. Then
-messages in the order in which they were sent, and states when they changed, both by their times. Times are
-ns of the run's clock, as everywhere.
+The simulation writes it (`harness.modelled.virtual.tracer`), the report shows it. First line: `TraceHeader`.
+Then messages in the order in which they were sent, and states when they changed, both by their times. Times
+are ns of the run's clock, as everywhere.
 
 A lane is where a message begins or ends: `n2` node 2, `c4` the client of process 4, `h` the harness itself,
 `x` any client, where messages were captured and do not say which.

@@ -11,7 +11,7 @@ from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from core.config import run_config
 from core.op import Isolation, Phase, Send
-from harness.simulation.run import simulate
+from harness.modelled.virtual.run import simulate
 from history import events as ev
 from history import journal as j
 from nemesis.registry import NEMESES

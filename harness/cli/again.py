@@ -66,7 +66,7 @@ def replay(
     recorded = _recorded(run)
     if not recorded.repeatable:
         raise typer.Exit(_made_again(recorded, runs, results, Engine.of(engine_name, master)))
-    from harness.simulation.run_folder import differences
+    from harness.modelled.virtual.run_folder import differences
 
     with interruptible("the run folder is as it was"):
         found, lines = differences(recorded.run, recorded.config, recorded.steps)

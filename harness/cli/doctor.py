@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from core.config import KAFKA_VERSION
 from core.errors import ClusterError, ExitCode
 from core.terminal import say
-from harness.kafka.containers import engine
-from harness.kafka.containers.cache import cache_folder
+from harness.containers import engine
+from harness.processes.cache import cache_folder
 from history.run_folder import RESULTS
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
     Raises: ClusterError, SparkError: what is missing and what to do.
     """
     from checkers.engine.spark import prepare
-    from harness.kafka.containers.claims import remove_left
-    from harness.kafka.containers.images import ensure_image
-    from harness.kafka.containers.jars import java
+    from harness.containers.claims import remove_left
+    from harness.kafka.images import ensure_image
+    from harness.kafka.jars import java
 
     can_install = os.geteuid() == 0 and Path("/etc/debian_version").exists()
     try:
@@ -134,7 +134,7 @@ def _judged(
 
 
 def _java() -> Prerequisite:
-    from harness.kafka.containers.jars import java
+    from harness.kafka.jars import java
 
     try:
         done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False)
@@ -164,8 +164,9 @@ def _cache() -> Prerequisite:
 
 
 def _docker() -> Iterator[Prerequisite]:
-    from harness.kafka.containers.images import base_tag, exists, image_tag
-    from harness.kafka.containers.jars import cached_versions
+    from harness.containers.images import base_tag, exists
+    from harness.kafka.images import image_tag
+    from harness.kafka.jars import cached_versions
 
     try:
         client = engine.connect()
@@ -197,7 +198,7 @@ def _docker() -> Iterator[Prerequisite]:
 
 def _runs(client: "DockerClient") -> Iterator[Prerequisite]:
     """What runs have in the engine that no process of this machine makes."""
-    from harness.kafka.containers.claims import State, runs
+    from harness.containers.claims import State, runs
 
     for run, state in runs(client).items():
         if state is State.LEFT:
@@ -208,7 +209,7 @@ def _runs(client: "DockerClient") -> Iterator[Prerequisite]:
 
 
 def _ports() -> Prerequisite:
-    from harness.kafka.addresses import candidates, given_to_clients, ports_of
+    from harness.brokers.addresses import candidates, given_to_clients, ports_of
 
     best = ports_of(candidates()[0])
     found = f"from {best.start} on"
@@ -230,7 +231,7 @@ def _links() -> Prerequisite:
 
 
 def _proxies() -> Prerequisite:
-    from harness.kafka.containers import toxiproxy
+    from harness.brokers import toxiproxy
 
     try:
         program = toxiproxy.found()

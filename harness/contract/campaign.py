@@ -15,6 +15,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from core.op import Isolation, TopicPartition
+from harness.brokers.admin import broker_views, protocol
+from harness.brokers.admin.connection import Brokers
 from harness.contract import examples
 from harness.contract.commands import Situation
 from harness.contract.dialect import Dialect
@@ -23,9 +25,7 @@ from harness.contract.examples import Difference, Example, Played
 from harness.contract.shrink import shrunk
 from harness.contract.sides import BROKER, ModelSide, RealSide, settings_of
 from harness.contract.versions import Version
-from harness.kafka.admin import broker_views, protocol
-from harness.kafka.admin.connection import Brokers
-from harness.kafka.waiting import NotYet, until
+from harness.processes.waiting import NotYet, until
 from model.protocol.coordinator_messages import FindCoordinator, InitProducerId
 from model.protocol.requests import ErrorResponse
 

@@ -29,7 +29,7 @@ from harness.contract.scenarios import (
 from harness.contract.stage import REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
 from harness.kafka.cluster import KafkaCluster
-from harness.served.cluster import ModelCluster
+from harness.modelled.real.cluster import ModelCluster
 from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage

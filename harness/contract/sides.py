@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
+from harness.brokers.admin.connection import BrokerConnection
 from harness.contract.dialect import Dialect, Names
 from harness.contract.wire import decode, encode
-from harness.kafka.admin.connection import BrokerConnection
 from model.coordinator.classic_group import STABLE
 from model.eras import Era
 from model.errors import KafkaError

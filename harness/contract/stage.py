@@ -21,14 +21,14 @@ import msgspec
 
 from core.java_hash import java_hash
 from core.runtime import run_blocking
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.connection import AdminError
 from harness.contract.dialect import Dialect, Names
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
-from harness.kafka.admin import broker_views
-from harness.kafka.admin.connection import AdminError
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.waiting import NotYet, until
-from harness.served.cluster import ModelCluster
+from harness.modelled.real.cluster import ModelCluster
+from harness.processes.waiting import NotYet, until
 from model.broker import TICK_MS, Broker
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (

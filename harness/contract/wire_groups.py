@@ -23,7 +23,7 @@ from harness.contract.dialect import (
     milliseconds,
     partitions_of,
 )
-from harness.served.embedded import assigned, assignment, subscribed, subscription
+from harness.modelled.real.embedded import assigned, assignment, subscribed, subscription
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,

@@ -1,6 +1,6 @@
 """Findings that known weaknesses of Kafka explain, in simulated runs.
 
-A weakness is recognised by its mechanism (`harness.simulation.invariants.weaknesses`) and names a
+A weakness is recognised by its mechanism (`harness.modelled.virtual.invariants.weaknesses`) and names a
 transactional id and partitions. A finding comes from it only if it is of a class as which half a transaction
 shows, about a transaction of this id that wrote to one of these partitions and began before the harm. It may
 be about another partition: records without a marker of their own decide what the transaction seems to be.
@@ -18,8 +18,8 @@ from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.findings import FAIL, OK, RC, Finding, What
-from harness.simulation.invariants.weaknesses import Weakness
-from harness.simulation.scheduler import BASE_NS
+from harness.modelled.shared.base_time import BASE_NS
+from harness.modelled.virtual.invariants.weaknesses import Weakness
 from history.columns import numbers
 from history.journal import Line
 from history.rows import rows_of

@@ -21,9 +21,9 @@ from checkers.logs.judgement import Judgement
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from harness.explore.profile import BASE, hunting, without_mutant
+from harness.modelled.virtual.evidence import evidence
+from harness.modelled.virtual.run import simulate
 from harness.run.planning import planned
-from harness.simulation.evidence import evidence
-from harness.simulation.run import simulate
 from model.mutants.log_damage import LOG_DAMAGE
 
 EARLY: Final = "an answer comes too early, or to the wrong question; the log does not tell answers"

@@ -12,8 +12,8 @@ from typing import Any, Final
 from core.config import RunConfig, SimulatedSection, run_config
 from core.errors import ConfigError
 from core.generator import source
+from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.run.planning import planned
-from harness.simulation.cluster import SimulatedCluster
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
 from nemesis import execute

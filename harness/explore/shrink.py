@@ -17,7 +17,7 @@ from checkers.catalogue import ANOMALIES
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from harness.explore.trial import checked, forbidden
-from harness.simulation.run import simulate
+from harness.modelled.virtual.run import simulate
 from nemesis.types import PlannedFault
 
 LEAST_HOLD_S: Final = 0.5

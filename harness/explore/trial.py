@@ -15,8 +15,8 @@ from checkers.logs.judgement import Judgement
 from core.config import RunConfig
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
-from harness.simulation.evidence import evidence
-from harness.simulation.run import Simulated, seldom_collecting, simulate
+from harness.modelled.virtual.evidence import evidence
+from harness.modelled.virtual.run import Simulated, seldom_collecting, simulate
 from history import events as ev
 from history.rows import rows_of
 

@@ -4,25 +4,12 @@ Settings come in three layers, later ones win: `docker/kafka/broker.properties` 
 the run's config says of replication, and the run's `broker_settings`.
 """
 
-import base64
-import hashlib
-from collections.abc import Mapping
-from pathlib import Path
-
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
-
-RECIPES = Path(__file__).resolve().parents[2] / "docker"
-"""Image recipes and the template; the project is run from its source tree."""
-
-PORTS: Mapping[Listener, int] = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
-HARNESS_PORT = 9095
-"""The harness's own listener: cuts of client traffic and proxies do not touch it."""
-BEHIND_PORT = 9096
-"""Of the listener for brokers, where a proxy stands between brokers and has the usual port."""
-DATA = "/data"
-"""A node's log directory, in its container."""
+from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS
+from harness.containers.data import DATA
+from harness.containers.images import RECIPES
 
 CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
@@ -36,16 +23,6 @@ def host(config: RunConfig, node: int) -> str:
 def environment(config: RunConfig, node: int) -> dict[str, str]:
     """Environment of a node's entry point, apart from its properties."""
     return {} if node <= config.brokers else {"HEAP": CONTROLLER_HEAP}
-
-
-def cluster_id(run: str) -> str:
-    """A cluster id (16 bytes, base64url) made from the run's name.
-
-    Its first bit is 0, so it never begins with `-`, which Kafka's tools would take for an option.
-    """
-    digest = hashlib.sha256(run.encode()).digest()
-    raw = bytes([digest[0] & 0x7F]) + digest[1:16]
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def server_properties(

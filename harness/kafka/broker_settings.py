@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from core.config import RunConfig
-from harness.kafka.containers import jars
+from harness.kafka import jars
 
 FAMILIES: Final = (
     "auto.leader.rebalance.enable",

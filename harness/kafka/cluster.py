@@ -21,27 +21,27 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
 from core.terminal import say
+from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, reserve
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.connection import Brokers
+from harness.brokers.admin.protocol import view
+from harness.brokers.node_ends import NodeEnds, described, signal_of
+from harness.brokers.peer_proxies import Between
+from harness.brokers.proxies import ProxiedBrokers
+from harness.brokers.questions import AskedBrokers
+from harness.clients.librdkafka.endpoint import endpoint
+from harness.containers import claims, data, engine, firewall, sidecar
+from harness.containers.code_image import ensure_code_image
+from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
+from harness.containers.reaper import Reaper, start_reaper
+from harness.containers.sidecar import Sidecar
 from harness.kafka import broker_config
-from harness.kafka.addresses import LOOPBACK, address, reserve
-from harness.kafka.admin import broker_views
-from harness.kafka.admin.connection import Brokers
-from harness.kafka.admin.protocol import view
-from harness.kafka.asked import AskedBrokers
-from harness.kafka.between import Between
-from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
-from harness.kafka.client.settings import CLUSTER_ID
-from harness.kafka.containers import claims, data, engine, firewall, sidecar
-from harness.kafka.containers.code_image import ensure_code_image
-from harness.kafka.containers.images import ensure_image
-from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
-from harness.kafka.containers.reaper import Reaper, start_reaper
-from harness.kafka.containers.sidecar import Sidecar
+from harness.kafka.broker_config import environment, host
 from harness.kafka.evidence import NodeEvidence
-from harness.kafka.node_ends import NodeEnds, described, signal_of
+from harness.kafka.images import ensure_image
 from harness.kafka.power import lose_unflushed
-from harness.kafka.proxied import ProxiedBrokers
-from harness.kafka.waiting import NotYet, on_each, until
 from harness.processes.clocks import boot
+from harness.processes.waiting import NotYet, on_each, until
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Watch
 from harness.wire.capture_main import __name__ as CAPTURE
@@ -81,7 +81,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
-        self._cluster = broker_config.cluster_id(self.run)
+        self._cluster = cluster_id(self.run)
         listeners = {n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
         self.admin = Brokers(listeners, cluster=self._cluster)
         self._image = self._code_image = ""
@@ -481,13 +481,6 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         everyone = frozenset(self.brokers)
         seeing = {node for node, its in views.items() if its.brokers == everyone}
         return [node for node in self._made(self.brokers) if node.number not in seeing]
-
-
-def endpoint(listeners: Sequence[Address], security: Security, cluster: str) -> Endpoint:
-    """How clients reach brokers at these addresses. cluster: the id that these have to name."""
-    servers = ",".join(map(str, listeners))
-    args = {"bootstrap.servers": servers, CLUSTER_ID: cluster, **security.client_settings()}
-    return Endpoint(factory=f"{__package__}.client.session:connect", args=args)
 
 
 def _note(folder: Path, text: str) -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import ClusterError
+from harness.containers.data import Limit, copy_data
+from harness.containers.nodes import NodeContainer
 from harness.evidence import directory
 from harness.evidence.takes import Takes
-from harness.kafka.containers.data import Limit, copy_data
-from harness.kafka.containers.nodes import NodeContainer
-from harness.kafka.waiting import on_each
+from harness.processes.waiting import on_each
 from history.evidence import END, KILLED, LOST_POWER
 
 SHUT_DOWN: Final = (0, 143)

@@ -23,12 +23,12 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import Flushing, flushing
 from core.generator import source
+from harness.containers.data import Limit, copy_data, put_files
+from harness.containers.nodes import NodeContainer
 from harness.evidence import checkpoints, metadata_records, segments
 from harness.evidence.damage import Damages
 from harness.evidence.directory import PARTITION, SEGMENT
-from harness.kafka.containers.data import Limit, copy_data, put_files
-from harness.kafka.containers.nodes import NodeContainer
-from harness.kafka.waiting import on_each
+from harness.processes.waiting import on_each
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LIMIT: Final = Limit(bytes=1 << 30, seconds=30.0)

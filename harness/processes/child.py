@@ -1,5 +1,5 @@
 """A program that the harness holds by its standard input and output: a process of this machine, or one in a
-container (`harness.kafka.containers.sidecar`). It ends with its standard input, so none outlives the harness.
+container (`harness.containers.sidecar`). It ends with its standard input, so none outlives the harness.
 
     child = Child(start(program("harness.wire.proxy_main")), "the proxy", ProxyLine, self._hear)
     child.call(Add(rule), 5.0)     # returns when the program has carried it out

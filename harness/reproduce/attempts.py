@@ -22,8 +22,8 @@ from checkers.logs.judgement import LogFinding
 from core.errors import ClusterError, ExitCode
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.admin.connection import AdminError
-from harness.kafka.waiting import NotYet, until
+from harness.brokers.admin.connection import AdminError
+from harness.processes.waiting import NotYet, until
 from harness.reproduce.late_requests import Ended
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Committed, Performed, Reproduction

@@ -19,8 +19,8 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32, i64
 
 from core.op import TopicPartition
-from harness.kafka.admin.connection import AdminError, Brokers, check
-from harness.kafka.waiting import NotYet, until
+from harness.brokers.admin.connection import AdminError, Brokers, check
+from harness.processes.waiting import NotYet, until
 
 ANSWER_S: Final = 40.0
 READERS: Final = 40

@@ -9,7 +9,7 @@ from core.errors import ClusterError
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
-from harness.kafka.waiting import NotYet, until
+from harness.processes.waiting import NotYet, until
 from harness.reproduce.library_producer import LibraryProducer
 from harness.reproduce.stage import PAUSE_S, FiveBrokers, NotReached
 

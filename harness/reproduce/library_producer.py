@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from core.errors import ClusterError
 from core.op import TopicPartition
-from harness.kafka.client.settings import of_librdkafka
+from harness.clients.librdkafka.settings import of_librdkafka
 from harness.reproduce.stage import FiveBrokers
 
 CALL_S: Final = 60.0

@@ -36,7 +36,7 @@ from kio.static.protocol import RequestPayload
 
 from core.errors import ClusterError
 from core.op import TopicPartition
-from harness.kafka.admin.connection import AdminError, Brokers, R
+from harness.brokers.admin.connection import AdminError, Brokers, R
 
 TIMEOUT_S = 60
 """Of the transaction: longer than any schedule takes to its end."""

@@ -18,8 +18,8 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.admin.connection import AdminError
-from harness.kafka.waiting import NotYet, until
+from harness.brokers.admin.connection import AdminError
+from harness.processes.waiting import NotYet, until
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset

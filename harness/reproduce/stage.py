@@ -25,10 +25,10 @@ from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
-from harness.kafka.admin import broker_views, protocol
-from harness.kafka.admin.connection import AdminError, check
+from harness.brokers.admin import broker_views, protocol
+from harness.brokers.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.waiting import NotYet, until
+from harness.processes.waiting import NotYet, until
 from harness.reproduce.producer import WireProducer, milliseconds
 
 SETTINGS = {

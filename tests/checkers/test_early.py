@@ -23,14 +23,14 @@ from checkers.engine.findings import Kind
 from core.config import RunConfig
 from core.op import Outcome
 from harness.explore.profile import hunting
-from harness.simulation.run import simulate
+from harness.modelled.virtual.run import simulate
 from history import jsonl
 from history.events import Recorder
 from history.journal import Invoked
 from history.prefix import cut, so_far, tables_of
 from history.reader import History, Names
 from history.run_folder import FORMAT, Run
-from tests.harness.simulation.stored import pins
+from tests.harness.modelled.virtual.stored import pins
 from tests.histories.built import Built, Commit, Op, Read, Send
 from tests.histories.folders import NAMES, STARTED
 from tests.histories.planted import random_history

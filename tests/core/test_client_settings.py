@@ -17,9 +17,9 @@ from core.client_settings import (
 )
 from core.errors import ConfigError
 from core.op import Isolation
-from harness.kafka.client.session import connect
-from harness.kafka.client.settings import LIBRDKAFKA
-from harness.simulation.client_runtime import MODELLED
+from harness.clients.librdkafka.session import connect
+from harness.clients.librdkafka.settings import LIBRDKAFKA
+from harness.modelled.virtual.client_runtime import MODELLED
 from workloads.send_modes import IMPATIENT
 
 PLAIN = SessionSpec(slot=0, process=1, acks=-1)

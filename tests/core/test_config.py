@@ -9,7 +9,7 @@ from core.config import PRESETS, KafkaSection, RunConfig, SimulatedSection, reco
 from core.errors import ConfigError, HistoryError
 from core.op import Isolation
 from harness.compose import plan
-from harness.kafka.containers import jars
+from harness.kafka import jars
 from harness.systems import system_of
 
 

@@ -33,7 +33,7 @@ def run(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[st
 
 
 def test_modules_of_the_current_folder_are_not_imported(foreign: Path) -> None:
-    words = program("harness.kafka.containers.reaper", "no-run", str(foreign / "none"))
+    words = program("harness.containers.reaper", "no-run", str(foreign / "none"))
     ended = subprocess.run(
         words, env=environment(), input="done\n", capture_output=True, text=True, check=False, timeout=60
     )

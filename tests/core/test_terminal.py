@@ -22,7 +22,7 @@ WRITERS = {
     "harness/clients/worker_main.py": "the log of a worker",
     "harness/explore/result.py": "a table",
     "harness/run/progress.py": "the display",
-    "harness/served/node_main.py": "the log of a node",
+    "harness/modelled/real/node_main.py": "the log of a node",
     "harness/processes/parent.py": "a pipe",
     "harness/protocol/definitions.py": "a generator of a file",
     "checkers/recordings/lines.py": "a generator of a file",

@@ -10,8 +10,8 @@ import pytest
 from docker.models.containers import Container
 
 from core.op import Phase
-from harness.kafka.broker_config import DATA
-from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL
+from harness.containers.data import DATA
+from harness.containers.engine import NODE_LABEL, RUN_LABEL
 from history.run_folder import Run
 from tests.faults.command import Ended, Inquest, reached, the_run, until, verdict
 

@@ -15,11 +15,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from checkers.logs.coordinator_log import coordinator_log
 from core.config import KAFKA_VERSION, run_config
 from core.runtime import run_blocking
+from harness.containers.engine import RUN_LABEL, connect
 from harness.evidence.directory import read
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.containers.engine import RUN_LABEL, connect
-from harness.kafka.containers.images import image_tag
-from harness.kafka.containers.jars import jars
+from harness.kafka.images import image_tag
+from harness.kafka.jars import jars
 from harness.protocol.definitions import FILE, condensed
 from history.evidence import CLIENT, END, KILLED, Evidence
 from tests.docker.conftest import TOPIC, whole

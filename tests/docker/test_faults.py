@@ -18,11 +18,11 @@ from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Cut, Direction
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.admin import broker_views, protocol
-from harness.kafka.admin.connection import AdminError, Brokers
+from harness.brokers.admin import broker_views, protocol
+from harness.brokers.admin.connection import AdminError, Brokers
+from harness.containers.engine import NODE_LABEL, RUN_LABEL
+from harness.containers.nodes import STOP_S
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL
-from harness.kafka.containers.nodes import STOP_S
 from tests.docker.conftest import TOPIC, TP, roles_when, until, whole
 
 IN, OUT = Direction.IN, Direction.OUT

@@ -7,8 +7,8 @@ import pytest
 
 from core.config import KAFKA_VERSION, run_config
 from core.runtime import run_blocking
-from harness.kafka.containers.jars import jars
-from harness.served.cluster import ModelCluster
+from harness.kafka.jars import jars
+from harness.modelled.real.cluster import ModelCluster
 
 CALL_S = 120.0
 LINES = [f"line {number}" for number in range(20)]

@@ -13,8 +13,8 @@ from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule, Seen
-from harness.kafka.client.settings import of_librdkafka
-from harness.served.containers import ModelContainers
+from harness.clients.librdkafka.settings import of_librdkafka
+from harness.modelled.real.containers import ModelContainers
 from history import evidence
 from tests.docker.conftest import until
 

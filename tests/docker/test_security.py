@@ -14,10 +14,11 @@ from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.session import Acked, Record
-from harness.kafka.admin import broker_views, protocol
-from harness.kafka.admin.connection import AdminError, Brokers
-from harness.kafka.client.session import connect
-from harness.kafka.cluster import KafkaCluster, endpoint
+from harness.brokers.admin import broker_views, protocol
+from harness.brokers.admin.connection import AdminError, Brokers
+from harness.clients.librdkafka.endpoint import endpoint
+from harness.clients.librdkafka.session import connect
+from harness.kafka.cluster import KafkaCluster
 from tests.docker.conftest import keep_logs
 
 USER, PASSWORD = "alice", "open sesame"

@@ -10,7 +10,7 @@ from core.op import AssignmentKind, Isolation, TopicPartition
 from core.payload import encode
 from core.runtime import run_blocking
 from core.session import AssignmentEvent, Indefinite, ProducerEvent, Record, Session, Unknown
-from harness.kafka.client.session import connect
+from harness.clients.librdkafka.session import connect
 from harness.kafka.cluster import KafkaCluster
 from tests.contract.session_contract_test import (
     NUMBERS,

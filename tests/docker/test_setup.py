@@ -24,10 +24,11 @@ from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition
 from core.runtime import run_blocking
+from harness.containers import engine
+from harness.containers.images import build
 from harness.evidence.directory import read as read_directory
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.containers import engine
-from harness.kafka.containers.images import build, ensure_image
+from harness.kafka.images import ensure_image
 from tests.docker.conftest import TOPIC, until
 
 

@@ -18,10 +18,10 @@ from core.op import TopicPartition
 from core.payload import encode
 from core.runtime import run_blocking
 from core.session import Acked, Record, Session
-from harness.kafka.client.session import connect
+from harness.clients.librdkafka.session import connect
+from harness.containers import claims, engine
+from harness.containers.claims import State
 from harness.kafka.cluster import KafkaCluster
-from harness.kafka.containers import claims, engine
-from harness.kafka.containers.claims import State
 from tests.docker.conftest import until
 
 SMALL = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}

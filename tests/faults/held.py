@@ -7,9 +7,6 @@ import os
 import time
 from pathlib import Path
 
-import harness.compose
-import harness.run.planning
-import harness.served.cluster  # noqa: F401
 from harness.cli.main import main
 
 if __name__ == "__main__":

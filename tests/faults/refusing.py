@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from core.cluster import Endpoint
 from harness.cli import main
-from harness.kafka.client.settings import LIBRDKAFKA
+from harness.clients.librdkafka.settings import LIBRDKAFKA
 from harness.systems import SYSTEMS, System
 from tests.memory.cluster import MemoryCluster
 
@@ -16,7 +16,7 @@ UNTRIED = replace(LIBRDKAFKA, honoured=None, trial=None)
 class RefusingCluster(MemoryCluster):
     def endpoint(self) -> Endpoint:
         bootstrap = {"bootstrap.servers": "127.0.0.1:1"}
-        return Endpoint(factory="harness.kafka.client.session:connect", args=bootstrap)
+        return Endpoint(factory="harness.clients.librdkafka.session:connect", args=bootstrap)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import pytest
 from core.config import RunConfig, run_config
 from core.errors import ClusterError, ConfigError
 from harness import compose
+from harness.brokers.addresses import cluster_id
 from harness.compose import as_latest, create_folder, point_latest
-from harness.kafka.broker_config import cluster_id
 from harness.run.progress import Display
 from harness.systems import System
 from history.run_folder import Run

@@ -8,8 +8,8 @@ from core.cluster import Killable, Linked, Partitionable, Pausable, Powered
 from core.config import run_config
 from core.errors import ConfigError
 from harness.compose import plan
+from harness.modelled.virtual.run import simulate
 from harness.run.planning import RunPlan
-from harness.simulation.run import simulate
 from harness.systems import SYSTEMS, system_of
 
 SMALL: dict[str, Any] = {"seed": 1, "nemesis": "none", "duration_s": 1, "rate": 10}

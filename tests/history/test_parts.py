@@ -13,8 +13,8 @@ import pytest
 from core.config import run_config
 from core.errors import HistoryError
 from core.progress import Stage
+from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from harness.simulation.run_folder import record
 from history import journal, parts, rows, seal, units
 from history.prefix import tables_of
 from history.reader import load

@@ -24,7 +24,7 @@ from core.session import (
     SessionEvent,
     Unknown,
 )
-from harness.kafka.client.settings import LIBRDKAFKA
+from harness.clients.librdkafka.settings import LIBRDKAFKA
 
 AUTO_COMMIT_S = 1.0
 

@@ -6,9 +6,9 @@ import pytest
 
 from core.cluster import Cut, Direction, Listener
 from core.config import run_config
-from harness.simulation.network import cuts_from
-from harness.simulation.run import simulate
-from harness.simulation.run_folder import refusal
+from harness.modelled.virtual.network import cuts_from
+from harness.modelled.virtual.run import simulate
+from harness.modelled.virtual.run_folder import refusal
 from history.events import Recovered
 from model.protocol.requests import Response
 from model.protocol.zookeeper_messages import (

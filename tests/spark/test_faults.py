@@ -20,8 +20,8 @@ from core.errors import ExitCode
 from core.programs import environment, program
 from core.progress import Stage
 from harness.cli import spark_cluster
+from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from harness.simulation.run_folder import record
 from history import units
 from history.reader import load
 from history.run_folder import Run, write_atomically

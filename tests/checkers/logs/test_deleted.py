@@ -5,8 +5,8 @@ from msgspec import structs
 
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import Judgement
-from harness.simulation.disk import Disk, copied
-from harness.simulation.evidence import tables
+from harness.modelled.shared.disk_copy import Disk, copied
+from harness.modelled.shared.evidence import tables
 from history.evidence import END, KILLED, Evidence
 from model.protocol.messages import DeleteRecords
 from model.settings import Settings

@@ -13,8 +13,8 @@ from benchmarks.tampering import KINDS
 from checkers.logs.engine import judge_all
 from core.config import run_config
 from harness.explore.profile import BASE
-from harness.simulation.evidence import evidence
-from harness.simulation.run import simulate
+from harness.modelled.virtual.evidence import evidence
+from harness.modelled.virtual.run import simulate
 from history.evidence import PER_NODE, PER_PARTITION, Evidence
 
 RUNS: dict[str, dict[str, Any]] = {

@@ -29,8 +29,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     for name in (
         "harness.contract.cluster.compare",
         "harness.reproduce.attempts.attempts",
-        "harness.kafka.containers.engine.connect",
-        "harness.kafka.containers.engine.ensure",
+        "harness.containers.engine.connect",
+        "harness.containers.engine.ensure",
         "harness.soak.runs.Performer.perform",
         "harness.explore.exploration._done",
         "harness.soak.serve.Server.serve_forever",

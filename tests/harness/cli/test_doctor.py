@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from core.errors import ClusterError
+from harness.brokers import addresses, toxiproxy
 from harness.cli import doctor
 from harness.cli.doctor import Prerequisite, Status
-from harness.kafka import addresses
-from harness.kafka.containers import claims, engine, jars, toxiproxy
-from harness.kafka.containers.cache import cache_folder, locked
-from harness.kafka.containers.claims import State
+from harness.containers import claims, engine
+from harness.containers.claims import State
+from harness.kafka import jars
+from harness.processes.cache import cache_folder, locked
 
 
 def test_every_check_gives_findings_on_this_machine() -> None:

@@ -28,10 +28,10 @@ WRITES: dict[str, tuple[list[str], str]] = {
     ),
     "soak, its log": (["soak", "--results", "made", "--matrix", "matrix"], "harness.soak.session.Appender"),
     "spark-package": (["spark-package", "made"], "checkers.engine.shipped.archive"),
-    "replay": (["recording", "replay", "run"], "harness.simulation.run_folder.differences"),
+    "replay": (["recording", "replay", "run"], "harness.modelled.virtual.run_folder.differences"),
     "contract": (["model", "contract", "--results", "made"], "harness.contract.cluster.compare"),
     "reproduce": (["bugs", "reproduce", "acks1", "--results", "made"], "harness.reproduce.attempts.attempts"),
-    "setup": (["setup"], "harness.kafka.containers.engine.ensure"),
+    "setup": (["setup"], "harness.containers.engine.ensure"),
 }
 MATRIX = 'presets = ["safe"]\ncanary = "acks1"\nworkloads = ["queue"]\nnemeses = ["none"]\n'
 FULL = "No space left on device"

@@ -24,9 +24,9 @@ from harness.clients.executor import Completion
 from harness.clients.worker import Died, Worker, invoke_when_due
 from harness.clients.worker_process import WorkerProcess
 from harness.clients.worker_protocol import Crash, Enter
+from harness.modelled.virtual.worker_task import Lines
 from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime, RealSignal
-from harness.simulation.worker_task import Lines
 from history import journal as j
 from history.events import Recorder
 from history.journal import JournalHeader
@@ -225,7 +225,7 @@ def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
     settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
     run.config.write_text(settings.model_dump_json())
     args = {"bootstrap.servers": "127.0.0.1:1"}
-    endpoint = Endpoint(factory="harness.kafka.client.session:connect", args=args)
+    endpoint = Endpoint(factory="harness.clients.librdkafka.session:connect", args=args)
     refused = WorkerProcess(run, 0, endpoint)
     try:
         refused.tell(Enter(Phase.WARMUP))
@@ -248,7 +248,7 @@ def bootstrap() -> Iterator[str]:
 
 def test_a_worker_that_meets_a_broker_of_another_cluster_ends_and_names_it(run: Run, bootstrap: str) -> None:
     args = {"bootstrap.servers": bootstrap, "cluster.id": "own"}
-    endpoint = Endpoint(factory="harness.kafka.client.session:connect", args=args)
+    endpoint = Endpoint(factory="harness.clients.librdkafka.session:connect", args=args)
     misled = WorkerProcess(run, 0, endpoint)
     try:
         misled.tell(Enter(Phase.WARMUP))

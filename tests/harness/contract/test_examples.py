@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from core.errors import ClusterError, UsageError
+from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.contract.campaign import Campaign, Modelled, Outcome
 from harness.contract.commands import KINDS, Command, Situation
 from harness.contract.dialect import Dialect
@@ -18,7 +19,6 @@ from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, comparable, settings_of
 from harness.contract.versions import version_of
-from harness.kafka.admin.connection import BrokerConnection, Brokers
 from model.errors import KafkaError
 from model.log.unified_log import AbortedTxn
 from model.protocol.coordinator_messages import Heartbeat

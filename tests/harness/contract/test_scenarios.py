@@ -12,7 +12,7 @@ from harness.contract.cells import Aliases
 from harness.contract.scenarios import PLAYED, SCENARIOS, Comparison, applies, play, play_all, settings_of
 from harness.contract.stage import NotOnKafka, renamed
 from harness.contract.versions import version_of
-from harness.served.embedded import assigned, assignment, subscribed, subscription
+from harness.modelled.real.embedded import assigned, assignment, subscribed, subscription
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (

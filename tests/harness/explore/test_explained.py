@@ -11,12 +11,12 @@ from core.config import RunConfig, run_config
 from harness.explore.explained import explained_by
 from harness.explore.profile import BASE, clean
 from harness.explore.trial import checked, findings, trial
+from harness.modelled.virtual.run import simulate
+from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from harness.simulation.run import simulate
-from harness.simulation.run_folder import record
 from history.run_folder import Run
 from history.seal import seal
-from tests.harness.simulation.stored import Pin
+from tests.harness.modelled.virtual.stored import Pin
 from tests.histories.folders import check_run
 
 SEEDS = Pin(first=13, within=40)

@@ -9,8 +9,8 @@ from core.config import RunConfig, run_config
 from harness.explore.profile import without_mutant
 from harness.explore.repeats import Repeats
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
+from harness.modelled.virtual.run_folder import differences, record
 from harness.run.planning import names_of, planned, recorded_steps
-from harness.simulation.run_folder import differences, record
 from history.run_folder import Run
 from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames

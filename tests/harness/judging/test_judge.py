@@ -17,7 +17,7 @@ from harness.cli.verdict import Engine, checked
 from harness.judging.process import SOCKET, JudgeProcess, WarmJudge, judged
 from history.run_folder import Run
 from tests.checkers.test_sealed import a_file, scribble
-from tests.harness.served.test_nodes import until
+from tests.harness.modelled.real.test_nodes import until
 from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
 

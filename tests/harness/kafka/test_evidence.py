@@ -10,9 +10,9 @@ import pytest
 from docker.errors import APIError
 
 from core.errors import ClusterError
+from harness.containers.data import CHUNK, copy_data
+from harness.containers.nodes import NodeContainer
 from harness.kafka import evidence as module
-from harness.kafka.containers.data import CHUNK, copy_data
-from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.evidence import NodeEvidence
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from tests.harness.evidence.conftest import NODE

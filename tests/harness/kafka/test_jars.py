@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ClusterError, ConfigError
-from harness.kafka.containers import jars
+from harness.kafka import jars
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 
 from core.config import RunConfig
 from core.errors import ClusterError
+from harness.containers.nodes import NodeContainer
 from harness.evidence import segments
-from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.power import RECOVERY_POINTS, cuts, lose_unflushed
 from tests.harness.evidence.conftest import NODE
 from tests.harness.kafka.test_evidence import Ended, Sdk

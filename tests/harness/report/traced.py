@@ -5,8 +5,8 @@ from pathlib import Path
 
 from core.config import RunConfig, run_config
 from harness.explore.trial import trial
+from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from harness.simulation.run_folder import record
 from history.run_folder import Run, write_atomically
 from history.seal import seal
 from tests.histories.folders import check_run

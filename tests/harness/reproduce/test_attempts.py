@@ -11,7 +11,7 @@ import pytest
 from checkers.logs.judgement import LogFinding
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
-from harness.kafka.waiting import NotYet
+from harness.processes.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.late_requests import Ended

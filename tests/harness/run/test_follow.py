@@ -10,13 +10,13 @@ from checkers.checks.uniqueness import DUPLICATE
 from checkers.early import KEYS
 from core.config import RunConfig
 from harness.explore.profile import hunting
+from harness.modelled.virtual.run import Simulated, simulate
 from harness.run import follow
 from harness.run.follow import Follower, Following
-from harness.simulation.run import Simulated, simulate
 from history import jsonl
 from history.run_folder import Run
 from nemesis.types import PlannedFault
-from tests.harness.simulation.stored import pins
+from tests.harness.modelled.virtual.stored import pins
 
 MUTANT = "repeats-not-recognised"
 DEADLINE_S = 60.0

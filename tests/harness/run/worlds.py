@@ -15,13 +15,13 @@ from core.runtime import Runtime, run_blocking
 from harness.clients.pool import ClientPool
 from harness.clients.worker_process import WorkerProcess
 from harness.compose import plan
+from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.scheduler import Scheduler, VirtualRuntime
+from harness.modelled.virtual.worker_task import Lines, WorkerTask
 from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime
 from harness.run.program import RunProgram
 from harness.run.progress import silent
-from harness.simulation.cluster import SimulatedCluster
-from harness.simulation.scheduler import Scheduler, VirtualRuntime
-from harness.simulation.worker_task import Lines, WorkerTask
 from harness.systems import SYSTEMS
 from history import events as ev
 from history import journal as j

@@ -1,0 +1,53 @@
+"""What the harness asks brokers over a listener of its own: the part of a cluster that is the same wherever
+its brokers run."""
+
+from collections.abc import Mapping, Sequence
+
+from core.cluster import OpenTransaction, Roles
+from core.op import Isolation, TopicPartition
+from harness.brokers.admin import broker_views, elections, open_transactions
+from harness.brokers.admin.connection import Brokers
+
+TOPIC_DEADLINE_S = 30.0
+
+
+class AskedBrokers:
+    """`Electable`, and what `Cluster` says of topics, roles and offsets. admin: the brokers as the harness
+    asks them, each at a listener that only the harness uses. Safe from any thread."""
+
+    admin: Brokers
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when every partition has a leader that all brokers agree on.
+
+        Raises: ClusterError.
+        """
+        broker_views.create_topic(self.admin, topic, partitions, replication, settings, TOPIC_DEADLINE_S)
+
+    async def roles(self) -> Roles:
+        """Agreed from the answers of all brokers; within 2 s, whatever they do."""
+        return broker_views.roles(self.admin)
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, LSO or HW) from each partition's agreed leader, in the agreed epoch."""
+        return broker_views.offsets(self.admin, broker_views.roles(self.admin), tps, isolation)
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """As the agreed leaders and all coordinators report them; within 4 s."""
+        return open_transactions.open_transactions(self.admin, tps)
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """Make preferred replicas leaders. Raises: ClusterError."""
+        elections.elect_preferred(self.admin, tps)
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Change the preferred leaders; returns when most brokers know. Raises: ClusterError."""
+        elections.reorder(self.admin, replicas)
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """Replicas of each partition in their order; empty where no broker answers."""
+        return elections.replicas(self.admin)

@@ -1,0 +1,54 @@
+"""The system `model`: brokers of the reference model behind Kafka's own protocol, as processes or containers.
+
+apis_cluster         What every broker serves: versions, metadata, and what administrators ask.
+apis_data            What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords,
+                     OffsetForLeaderEpoch, DescribeProducers.
+apis_groups          What coordinators of consumer groups serve.
+apis_transactions    What coordinators of transactions serve, and what concerns producer ids.
+calls                Requests of clients as a broker serves them: what an API is made of, and the responses
+                     that it builds.
+clients              Connections of clients: frames of Kafka's protocol in, responses out, one request after
+                     the other.
+cluster              A cluster of the model's brokers as processes of this machine, behind Kafka's own
+                     protocol.
+containers           A cluster of the model's brokers in containers, on the network that Kafka's would have.
+coordinator_records  Records of the coordinators as Kafka's logs have them.
+disk                 The disk of a node: everything that is durable, in one file that only grows.
+embedded             Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
+                     pass on.
+gates                Links of a node that are cut: what it sends over them waits, and what comes over them it
+                     does not read.
+node                 One broker or controller of the model in real time: its events, its answers, what it
+                     asks other nodes.
+node_main            The process of a node: `python -m harness.modelled.real.node_main`.
+node_process         A node of the model as the harness holds it: its process, and what it was asked to do.
+packing              Values of the model as bytes, and back: for messages between nodes, and for a node's
+                     disk.
+peer_frames          Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed values
+                     of the model.
+peers                Connections between nodes, on a listener that only nodes dial: what they carry is in
+                     `peer_frames`.
+records              Batches of records between Kafka's wire and the model's logs.
+
+The broker of the model is the one that the simulation runs, in the same eras and with the same planted bugs.
+Here librdkafka (or any client) speaks to it, so that clients, wire, admin calls and checks are those of a run
+on Kafka, and only the broker is another one. One process a node, with one event loop:
+
+    frame → request of kio → requests of the model → the broker → its answers → response of kio → frame
+
+Before a node sends an answer it writes what is durable. A client's batch stays the bytes that it sent. Nodes
+speak to each other with packed values of the model in Kafka's frames; only markers are Kafka's own, so that
+`wire:markers` can hold them back. The clock is the machine's.
+
+What is not Kafka's protocol closes its connection; an error of the model ends its node with exit code 70, and
+the run, without a verdict. A cut link of processes stands still at its ends, as TCP does while packets are
+dropped; with `--set containers=true` brokers are containers, and all faults are those of Kafka's containers.
+
+`inquest model contract --sut model` compares such a broker with the model in the same process, by the
+scenarios that Kafka's brokers play and by random requests: nothing differs.
+Clients of any library are served: librdkafka and Kafka's Java clients are tested.
+
+Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes of settings,
+quotas, security, groups of any type but consumers', the newer group protocol, eras on ZooKeeper. All clients
+of a cluster speak one transaction version, that of its era: librdkafka needs an era with 1, Java clients
+speak both."""

@@ -1,0 +1,260 @@
+"""What every broker serves: versions, metadata, and what administrators ask."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.modelled.real.apis_data import OF_LEADERS
+from harness.modelled.real.apis_groups import OF_GROUPS
+from harness.modelled.real.apis_transactions import NEWER, OF_TRANSACTIONS
+from harness.modelled.real.calls import Api, Call, by_topic, error_of
+from harness.protocol.payloads import API_KEYS
+from model.eras import Era
+from model.errors import KafkaError
+from model.kraft.kraft_metadata import KRaftMetadata
+from model.protocol.messages import (
+    AlterPartitionReassignments,
+    CreateTopics,
+    ElectLeaders,
+    Metadata,
+    MetadataResponse,
+    Partition,
+    PartitionState,
+)
+from model.protocol.requests import Response
+from model.replication.node import settings_of
+from model.settings import Settings
+
+LEADER_NOT_AVAILABLE: Final = 5
+INVALID_PARTITIONS: Final = 37
+INVALID_CONFIG: Final = 40
+DEFAULT_REPLICATION: Final = 1
+METADATA_TOPIC: Final = "__cluster_metadata"
+TOPIC: Final = 2
+"""Type of resource of DescribeConfigs."""
+STATIC: Final = 4
+"""STATIC_BROKER_CONFIG: the source of a setting."""
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+def _versions(call: Call) -> None:
+    call.respond(**versions(call.node.settings.era))
+
+
+def versions(era: Era) -> dict[str, Any]:
+    """The values of ApiVersionsResponse: which clients may speak which versions. A cluster has the
+    transaction version of its era's clients: coordinators of the model take all clients for such."""
+    level = era.client_transaction_version
+    keys = [
+        {"api_key": API_KEYS[name], "min_version": api.first, "max_version": api.last}
+        for name, api in apis(era).items()
+    ]
+    feature = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}
+    final = {"name": TRANSACTION_VERSION, "min_version_level": level, "max_version_level": level}
+    return {
+        "error_code": KafkaError.NONE,
+        "api_keys": keys,
+        "supported_features": [feature],
+        "finalized_features_epoch": 0,
+        "finalized_features": [final] if level >= 2 else [],
+    }
+
+
+def apis(era: Era) -> Mapping[str, Api]:
+    """What is served in an era, by name."""
+    return _APIS[era.client_transaction_version >= 2]
+
+
+def _metadata(call: Call) -> None:
+    asked = call.request.topics
+    names = None if asked is None else [str(topic.name) for topic in asked]
+
+    def told(answer: MetadataResponse) -> None:
+        topics: dict[str, dict[int, PartitionState]] = {}
+        for (topic, number), state in sorted(answer.partitions.items()):
+            topics.setdefault(topic, {})[number] = state
+        brokers = _brokers(call, "node_id", answer)
+        wanted = sorted(topics) if names is None else names
+        call.respond(
+            brokers=brokers,
+            cluster_id=call.node.given.cluster,
+            controller_id=_controller(answer),
+            topics=[_topic(name, topics.get(name)) for name in wanted],
+        )
+
+    call.ask(Metadata(), told)
+
+
+def _brokers(call: Call, key: str, answer: MetadataResponse) -> list[dict[str, Any]]:
+    return [
+        {key: node, "host": call.addresses[node].host, "port": call.addresses[node].port}
+        for node in answer.brokers
+        if node in call.addresses
+    ]
+
+
+def _controller(answer: MetadataResponse) -> int:
+    """A broker that takes requests to the controller."""
+    if answer.controller in answer.brokers:
+        return answer.controller
+    return next(iter(answer.brokers), -1)
+
+
+def _topic(name: str, partitions: Mapping[int, PartitionState] | None) -> dict[str, Any]:
+    if partitions is None:
+        return {"name": name, "error_code": KafkaError.UNKNOWN_TOPIC_OR_PARTITION}
+    found = [
+        {
+            "error_code": 0 if state.leader >= 0 else LEADER_NOT_AVAILABLE,
+            "partition_index": number,
+            "leader_id": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "replica_nodes": state.replicas,
+            "isr_nodes": state.isr,
+        }
+        for number, state in partitions.items()
+    ]
+    return {"name": name, "error_code": 0, "is_internal": name.startswith("__"), "partitions": found}
+
+
+def _cluster(call: Call) -> None:
+    def told(answer: MetadataResponse) -> None:
+        call.respond(
+            error_code=0,
+            cluster_id=call.node.given.cluster,
+            controller_id=_controller(answer),
+            brokers=_brokers(call, "broker_id", answer),
+        )
+
+    call.ask(Metadata(), told)
+
+
+def _create(call: Call) -> None:
+    topics = call.request.topics
+    refused = {str(one.name): why for one in topics if (why := _refused(call, one))}
+    wanted = [
+        CreateTopics(
+            str(one.name),
+            len(one.assignments) or max(int(one.num_partitions), 1),
+            int(one.replication_factor) if one.replication_factor > 0 else DEFAULT_REPLICATION,
+            [[int(n) for n in its.broker_ids] for its in one.assignments],
+        )
+        for one in topics
+        if str(one.name) not in refused
+    ]
+
+    def created(answers: list[Response]) -> None:
+        found: list[dict[str, Any]] = [
+            {"name": name, "error_code": code, "error_message": why} for name, (code, why) in refused.items()
+        ]
+        for one, answer in zip(wanted, answers, strict=True):
+            found.append({"name": one.topic, "error_code": error_of(answer)})
+        call.respond(topics=found)
+
+    call.ask_all(wanted, created)
+
+
+def _refused(call: Call, topic: Any) -> tuple[int, str] | None:
+    """Why a topic is not created: error and sentence. It has the cluster's settings, and no others; -1 stands
+    for the default number of partitions or replicas, which is 1."""
+    if topic.num_partitions < 1 and topic.num_partitions != -1:
+        return INVALID_PARTITIONS, f"{topic.num_partitions} partitions"
+    known = _topic_settings(call.node.settings)
+    strange = [f"{one.name}={one.value}" for one in topic.configs if known.get(str(one.name)) != one.value]
+    if strange:
+        return INVALID_CONFIG, f"the model cannot set {', '.join(strange)} for a single topic"
+    return None
+
+
+def _topic_settings(settings: Settings) -> dict[str, str]:
+    return {
+        "min.insync.replicas": str(settings.min_isr),
+        "unclean.leader.election.enable": str(settings.unclean).lower(),
+    }
+
+
+def _configs(call: Call) -> None:
+    """The settings of topics that the model has. All are the cluster's; brokers show none of their own."""
+    found = []
+    for one in call.request.resources:
+        name, kind = str(one.resource_name), int(one.resource_type)
+        missing = kind == TOPIC and name not in call.node.broker.node.image.topics
+        wanted = one.configuration_keys
+        configs = [
+            {"name": key, "value": value, "read_only": True, "is_sensitive": False, "config_source": STATIC}
+            for key, value in _topic_settings(settings_of(call.node.settings, name)).items()
+            if kind == TOPIC and not missing and (not wanted or key in wanted)
+        ]
+        error = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if missing else KafkaError.NONE
+        found.append({"error_code": error, "resource_type": kind, "resource_name": name, "configs": configs})
+    call.respond(results=found)
+
+
+def _elect(call: Call) -> None:
+    request = call.request
+    if request.topic_partitions is None:
+        tps = sorted(call.node.broker.node.image.partitions)
+    else:
+        tps = [(str(t.topic), int(n)) for t in request.topic_partitions for n in t.partitions]
+    unclean = bool(getattr(request, "election_type", 0))
+
+    def elected(answer: Response) -> None:
+        parts: Mapping[Partition, KafkaError] = getattr(answer, "parts", {})
+        found = ((tp, {"partition_id": tp[1], "error_code": error}) for tp, error in parts.items())
+        results = [{"topic": topic, "partition_result": its} for topic, its in by_topic(found).items()]
+        call.respond(error_code=error_of(answer), replica_election_results=results)
+
+    call.ask(ElectLeaders(tps, unclean), elected)
+
+
+def _reassign(call: Call) -> None:
+    wanted = {
+        (str(topic.name), int(one.partition_index)): [int(node) for node in one.replicas]
+        for topic in call.request.topics
+        for one in topic.partitions
+        if one.replicas is not None
+    }
+
+    def done(answer: Response) -> None:
+        error = error_of(answer)
+        parts = ((tp, {"partition_index": tp[1], "error_code": error}) for tp in wanted)
+        found = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
+        call.respond(error_code=error, responses=found)
+
+    call.ask(AlterPartitionReassignments(wanted), done)
+
+
+def _quorum(call: Call) -> None:
+    """As this node knows it; Kafka's brokers ask the quorum's leader."""
+    metadata = call.node.broker.metadata
+    assert isinstance(metadata, KRaftMetadata)
+    quorum = metadata.quorum
+    voters = [{"replica_id": node, "log_end_offset": -1} for node in call.node.given.voters]
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "leader_id": quorum.leader,
+        "leader_epoch": quorum.epoch,
+        "high_watermark": quorum.high_watermark,
+        "current_voters": voters,
+    }
+    call.respond(error_code=0, topics=[{"topic_name": METADATA_TOPIC, "partitions": [partition]}])
+
+
+_ALL: Final[Mapping[str, Api]] = {
+    "api_versions": Api(0, 3, _versions),
+    "metadata": Api(4, 9, _metadata),
+    "describe_cluster": Api(0, 0, _cluster),
+    "create_topics": Api(2, 5, _create),
+    "describe_configs": Api(1, 4, _configs),
+    "elect_leaders": Api(0, 2, _elect),
+    "alter_partition_reassignments": Api(0, 0, _reassign),
+    "describe_quorum": Api(0, 0, _quorum),
+    **OF_LEADERS,
+    **OF_TRANSACTIONS,
+    **OF_GROUPS,
+}
+_APIS: Final = {
+    False: _ALL,
+    True: {**_ALL, **{name: _ALL[name]._replace(last=last) for name, last in NEWER.items()}},
+}
+"""Whether clients speak transaction version 2 -> what is served."""

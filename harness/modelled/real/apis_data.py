@@ -1,0 +1,250 @@
+"""What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch,
+DescribeProducers."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from harness.modelled.real.calls import Api, Call, by_topic, milliseconds
+from harness.modelled.real.records import CorruptBatch, batch_of, fetched
+from model.eras import Era
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
+from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
+from model.protocol.messages import (
+    DeleteRecords,
+    DeleteRecordsResponse,
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    ListOffsets,
+    ListOffsetsResponse,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    Partition,
+    Produce,
+    ProduceResponse,
+)
+
+CORRUPT_MESSAGE: Final = 2
+UNSUPPORTED_FOR_FORMAT: Final = 43
+"""Errors of Kafka that the model does not have."""
+INTERNAL: Final = (TRANSACTION_TOPIC, GROUP_TOPIC)
+"""Topics that only coordinators write."""
+MOST: Final = 10_000
+"""Records that a fetch brings, beyond the first batch."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+def _produce(call: Call) -> None:
+    request = call.request
+    batches: dict[Partition, RecordBatch] = {}
+    refused: dict[Partition, tuple[int, int]] = {}
+    for topic in request.topic_data:
+        for one in topic.partition_data:
+            tp = (str(topic.name), int(one.index))
+            if tp[0] in INTERNAL:
+                refused[tp] = (KafkaError.INVALID_TOPIC_EXCEPTION, -1)
+                continue
+            try:
+                batches[tp] = batch_of(one.records or b"")
+            except CorruptBatch:
+                refused[tp] = (CORRUPT_MESSAGE, -1)
+    acks, tid = int(request.acks), request.transactional_id
+    wanted = Produce(acks, batches, None if tid is None else str(tid), milliseconds(request.timeout))
+    if acks == 0:
+        call.node.submit_unanswered(wanted)
+        call.silent()
+        return
+
+    def produced(answer: ProduceResponse) -> None:
+        results: Mapping[Partition, tuple[int, int]] = {**refused, **answer.results}
+        parts = ((tp, _produced(tp, *result)) for tp, result in results.items())
+        call.respond(
+            responses=[
+                {"name": topic, "partition_responses": found} for topic, found in by_topic(parts).items()
+            ]
+        )
+
+    call.ask(wanted, produced)
+
+
+def _produced(tp: Partition, error: int, base: int) -> dict[str, Any]:
+    return {"index": tp[1], "error_code": error, "base_offset": base, "log_start_offset": -1}
+
+
+def _fetch(call: Call) -> None:
+    request = call.request
+    parts, limits = {}, {}
+    for topic in request.topics:
+        for one in topic.partitions:
+            tp = (str(topic.topic), int(one.partition))
+            epoch = int(getattr(one, "current_leader_epoch", -1))
+            parts[tp] = FetchPartition(int(one.fetch_offset), epoch)
+            limits[tp] = int(one.partition_max_bytes)
+    wanted = Fetch(
+        -1,
+        parts,
+        committed=bool(getattr(request, "isolation_level", 0)),
+        max_wait_ms=milliseconds(request.max_wait),
+        most=MOST,
+    )
+
+    def brought(answer: FetchResponse) -> None:
+        node = call.node
+        era, wall_ms = node.settings.era, node.given.wall_ms
+        found = [(tp, _brought(tp, part, limits[tp], era, wall_ms)) for tp, part in answer.parts.items()]
+        topics = by_topic(found).items()
+        call.respond(responses=[{"topic": topic, "partitions": its} for topic, its in topics], session_id=0)
+
+    if not parts:  # KafkaApis answers at once; a Java consumer that closes its session asks for no partition
+        brought(FetchResponse({}))
+        return
+    call.ask(wanted, brought)
+
+
+def _brought(tp: Partition, part: FetchedPartition, limit: int, era: Era, wall_ms: int) -> dict[str, Any]:
+    """What a fetch says of one partition. limit: bytes, which only the first batch may exceed. era, wall_ms:
+    see `fetched`."""
+    records: list[bytes] = []
+    size = 0
+    for batch in part.batches:
+        data = fetched(batch, era, wall_ms)
+        size += len(data)
+        if records and size > limit:
+            break
+        records.append(data)
+    return {
+        "partition_index": tp[1],
+        "error_code": part.error,
+        "high_watermark": part.high_watermark,
+        "last_stable_offset": part.stable,
+        "log_start_offset": part.start,
+        "aborted_transactions": [
+            {"producer_id": a.producer_id, "first_offset": a.first} for a in part.aborted
+        ],
+        "records": b"".join(records),
+    }
+
+
+def _list_offsets(call: Call) -> None:
+    """Of the first and the last offset. Kafka's search by time is not in the model: it is refused."""
+    request = call.request
+    committed = bool(getattr(request, "isolation_level", 0))
+    wanted: dict[bool, list[Partition]] = {True: [], False: []}
+    found: list[tuple[Partition, dict[str, Any]]] = []
+    for topic in request.topics:
+        for one in topic.partitions:
+            tp = (str(topic.name), int(one.partition_index))
+            error = _stale(call, tp, int(getattr(one, "current_leader_epoch", -1)))
+            if not error and one.timestamp not in (EARLIEST, LATEST):
+                error = UNSUPPORTED_FOR_FORMAT
+            if error:
+                found.append((tp, _listed(call, tp, error, -1)))
+            else:
+                wanted[one.timestamp == EARLIEST].append(tp)
+
+    def listed(answers: list[ListOffsetsResponse]) -> None:
+        for answer in answers:
+            found.extend((tp, _listed(call, tp, *result)) for tp, result in answer.parts.items())
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    requests = [ListOffsets(tps, early, committed) for early, tps in wanted.items() if tps]
+    call.ask_all(requests, listed)
+
+
+def _stale(call: Call, tp: Partition, epoch: int) -> int:
+    """The error of a client that speaks of another leader epoch than this broker's (KIP-320), 0 = none."""
+    replica = call.node.broker.node.leader_of(tp)
+    if replica is None or epoch < 0 or not call.node.settings.era.fenced_fetch:
+        return 0
+    mine = replica.state.leader_epoch
+    if epoch < mine:
+        return KafkaError.FENCED_LEADER_EPOCH
+    return KafkaError.UNKNOWN_LEADER_EPOCH if epoch > mine else 0
+
+
+def _listed(call: Call, tp: Partition, error: int, offset: int) -> dict[str, Any]:
+    replica = call.node.broker.node.leader_of(tp)
+    epoch = replica.state.leader_epoch if replica is not None and not error else -1
+    return {
+        "partition_index": tp[1],
+        "error_code": error,
+        "timestamp": -1,
+        "offset": offset,
+        "leader_epoch": epoch,
+    }
+
+
+def _delete_records(call: Call) -> None:
+    offsets = {
+        (str(topic.name), int(one.partition_index)): int(one.offset)
+        for topic in call.request.topics
+        for one in topic.partitions
+    }
+
+    def deleted(answer: DeleteRecordsResponse) -> None:
+        found = (
+            (tp, {"partition_index": tp[1], "low_watermark": low, "error_code": error})
+            for tp, (error, low) in answer.parts.items()
+        )
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(DeleteRecords(offsets, milliseconds(call.request.timeout)), deleted)
+
+
+def _epoch_ends(call: Call) -> None:
+    parts = {
+        (str(topic.topic), int(one.partition)): (int(one.current_leader_epoch), int(one.leader_epoch))
+        for topic in call.request.topics
+        for one in topic.partitions
+    }
+
+    def told(answer: OffsetForLeaderEpochResponse) -> None:
+        found = (
+            (tp, {"partition": tp[1], "error_code": error, "leader_epoch": epoch, "end_offset": end})
+            for tp, (error, epoch, end) in answer.parts.items()
+        )
+        call.respond(topics=[{"topic": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(OffsetForLeaderEpoch(-1, parts), told)
+
+
+def _producers(call: Call) -> None:
+    wanted = [
+        (str(topic.name), int(number)) for topic in call.request.topics for number in topic.partition_indexes
+    ]
+
+    def told(answer: DescribeProducersResponse) -> None:
+        found = []
+        for tp in wanted:
+            known = answer.parts.get(tp)
+            error = KafkaError.NOT_LEADER_OR_FOLLOWER if known is None else KafkaError.NONE
+            its = [
+                {
+                    "producer_id": one.producer_id,
+                    "producer_epoch": one.epoch,
+                    "last_sequence": one.last_sequence,
+                    "last_timestamp": -1,
+                    "coordinator_epoch": one.coordinator_epoch,
+                    "current_txn_start_offset": one.began,
+                }
+                for one in known or ()
+            ]
+            found.append((tp, {"partition_index": tp[1], "error_code": error, "active_producers": its}))
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(DescribeProducers(wanted), told)
+
+
+OF_LEADERS: Final[Mapping[str, Api]] = {
+    "produce": Api(3, 11, _produce),
+    "fetch": Api(4, 11, _fetch),
+    "list_offsets": Api(1, 5, _list_offsets),
+    "delete_records": Api(0, 2, _delete_records),
+    "offset_for_leader_epoch": Api(2, 4, _epoch_ends),
+    "describe_producers": Api(0, 0, _producers),
+}
+"""By name."""

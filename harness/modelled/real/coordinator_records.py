@@ -1,0 +1,154 @@
+"""Records of the coordinators as Kafka's logs have them: `__consumer_offsets` and `__transaction_state`.
+
+The model keeps them in its own form. A fetch brings them as keys and values in the versions that Kafka's
+brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0, or 1 with transaction version
+2. What the model does not have is empty: metadata of a commit, client id and host of a member.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from harness.evidence.coordinator_records import TRANSACTION_STATES
+from harness.modelled.real.embedded import assignment, subscription
+from model.coordinator.classic_group import ClassicGroup, GroupRecord
+from model.coordinator.group_metadata_manager import OffsetRecord
+from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
+from model.eras import Era
+from model.protocol.messages import Partition
+
+CONSUMER: Final = "consumer"
+"""The one type of groups that is served."""
+OFFSET_KEY, GROUP_KEY, TRANSACTION_KEY = 1, 2, 0
+OFFSET_VERSION: Final = 3
+GROUP_VERSION: Final = 3
+NO_TEXT: Final = struct.pack(">h", -1)
+
+KeyAndValue = tuple[bytes, bytes | None]
+
+
+def key_and_value(record: object, era: Era, ms: int, wall_ms: int) -> KeyAndValue:
+    """A record of the model as Kafka has it. ms: when it was appended. wall_ms: what the clock of the model
+    lacks to the wall clock."""
+    match record:
+        case OffsetRecord():
+            return _offset(record, ms + wall_ms)
+        case GroupRecord():
+            return _group(record, ms + wall_ms)
+        case TransactionRecord():
+            return _transaction_key(record.transactional_id), _transaction(record, era, wall_ms)
+        case TransactionTombstone():
+            return _transaction_key(record.transactional_id), None
+    raise AssertionError(f"no coordinator writes {record!r}")
+
+
+def _text(value: str | None) -> bytes:
+    if value is None:
+        return NO_TEXT
+    raw = value.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _bytes(value: bytes) -> bytes:
+    return struct.pack(">i", len(value)) + value
+
+
+# ---- __consumer_offsets
+
+
+def _offset(record: OffsetRecord, ms: int) -> KeyAndValue:
+    topic, number = record.partition
+    key = struct.pack(">h", OFFSET_KEY) + _text(record.group) + _text(topic) + struct.pack(">i", number)
+    value = struct.pack(">hqi", OFFSET_VERSION, record.offset, record.leader_epoch)
+    return key, value + _text("") + struct.pack(">q", ms)
+
+
+def _group(record: GroupRecord, ms: int) -> KeyAndValue:
+    group = ClassicGroup.restored(record, 0)
+    metadata = group.metadata()
+    members = b"".join(
+        _text(one.member)
+        + NO_TEXT  # no static member
+        + _text("")
+        + _text("")
+        + struct.pack(">ii", one.rebalance_ms, one.session_ms)
+        + _bytes(metadata[one.member] or subscription(one.topics))
+        + _bytes(assignment(one.assigned))
+        for one in record.members
+    )
+    protocol = group.protocol if record.members else None
+    value = struct.pack(">h", GROUP_VERSION) + _text(CONSUMER) + struct.pack(">i", record.generation)
+    value += _text(protocol) + _text(record.leader or None)
+    value += struct.pack(">qi", ms, len(record.members)) + members
+    return struct.pack(">h", GROUP_KEY) + _text(record.group), value
+
+
+# ---- __transaction_state
+
+
+def _transaction_key(transactional_id: str) -> bytes:
+    return struct.pack(">h", TRANSACTION_KEY) + _text(transactional_id)
+
+
+def _transaction(record: TransactionRecord, era: Era, wall_ms: int) -> bytes:
+    """TransactionLogValue. Flexible from transaction version 2 on, and only then with what came with that."""
+    flexible = era.server_transaction_version >= 2
+    begin = struct.pack(">hqh", int(flexible), record.producer_id, record.epoch)
+    state = TRANSACTION_STATES.index(record.state.value)
+    updated, started = (time if time < 0 else time + wall_ms for time in (record.updated, record.started))
+    times = struct.pack(">qq", updated, started)
+    begin += struct.pack(">ib", record.timeout_ms, state)
+    topics = None if record.state is TransactionState.EMPTY else _by_topic(record.partitions)
+    if flexible:
+        return begin + _compact_topics(topics) + times + _tagged(record, era)
+    return begin + _topics(topics) + times
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def _numbers(values: list[int]) -> bytes:
+    return struct.pack(f">{len(values)}i", *values)
+
+
+def _topics(topics: dict[str, list[int]] | None) -> bytes:
+    if topics is None:
+        return struct.pack(">i", -1)
+    parts = [_text(topic) + struct.pack(">i", len(its)) + _numbers(its) for topic, its in topics.items()]
+    return struct.pack(">i", len(parts)) + b"".join(parts)
+
+
+def _compact_topics(topics: dict[str, list[int]] | None) -> bytes:
+    if topics is None:
+        return varint(0)
+    parts = []
+    for topic, its in topics.items():
+        raw = topic.encode()
+        parts.append(varint(len(raw) + 1) + raw + varint(len(its) + 1) + _numbers(its) + varint(0))
+    return varint(len(parts) + 1) + b"".join(parts)
+
+
+def _tagged(record: TransactionRecord, era: Era) -> bytes:
+    """Tagged fields that are not the default."""
+    known = record.loaded(ids_logged=era.ids_logged)
+    fields = [
+        (0, struct.pack(">q", known.previous_id), known.previous_id != -1),
+        (1, struct.pack(">q", known.next_id), known.next_id != -1),
+        (2, struct.pack(">h", record.version), record.version != 0),
+    ]
+    given = [varint(tag) + varint(len(value)) + value for tag, value, there in fields if there]
+    return varint(len(given)) + b"".join(given)
+
+
+def varint(value: int) -> bytes:
+    """An unsigned number of variable length."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

@@ -1,0 +1,152 @@
+"""Batches of records between Kafka's wire and the model's logs.
+
+A client's batch stays the bytes that the client sent: its records are read only where something asks for
+them. A broker changes two fields of a batch, base offset and leader epoch, and neither is under the
+checksum, so a fetch sends the same bytes again.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, overload
+
+from crc32c import crc32c
+
+from harness.evidence.records import records_of
+from harness.evidence.segments import CHECKED_FROM, COMPRESSION, CONTROL, HEADER, MAGIC, PREFIX, TRANSACTIONAL
+from harness.modelled.real.coordinator_records import KeyAndValue, key_and_value, varint
+from harness.protocol.cursor import Cursor
+from model.eras import Era
+from model.log.unified_log import ABORT, REMOVED, RecordBatch
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_NAMES: Final = tuple(HEADER.names or ())
+_PLACE: Final = struct.Struct(">qii")
+"""Base offset, length, leader epoch."""
+_COUNT: Final = struct.Struct(">i")
+_COUNT_AT: Final = 57
+_MARKER_KEY: Final = struct.Struct(">hh")
+_MARKER_VALUE: Final = struct.Struct(">hi")
+
+
+class CorruptBatch(ValueError):
+    """Bytes are not one batch of records as a client may send it."""
+
+
+class WireRecords(Sequence[object]):
+    """The records of one batch of a client. raw: the whole batch, as it was sent. An element is a record's
+    value, bytes or None."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def __len__(self) -> int:
+        return int(_COUNT.unpack_from(self.raw, _COUNT_AT)[0])
+
+    @overload
+    def __getitem__(self, at: int) -> object: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[object]: ...
+    def __getitem__(self, at: int | slice) -> object | Sequence[object]:
+        return self._values()[at]
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WireRecords) and self.raw[CHECKED_FROM:] == other.raw[CHECKED_FROM:]
+
+    def __hash__(self) -> int:
+        return hash(self.raw[CHECKED_FROM:])
+
+    def __repr__(self) -> str:
+        return f"WireRecords(crc={crc32c(self.raw[CHECKED_FROM:]):08x}, {len(self)})"
+
+    def _values(self) -> list[object]:
+        """Raises: Malformed, for bytes that do not form records; CorruptBatch, where they are compressed."""
+        header = dict(zip(_NAMES, _HEADER.unpack_from(self.raw), strict=True))
+        if header["attributes"] & COMPRESSION:
+            raise CorruptBatch("the records of a compressed batch are not read")
+        cursor = Cursor(self.raw, HEADER.itemsize, len(self.raw))
+        return [record.value for record in records_of(cursor, 0, header)]
+
+
+def batch_of(raw: bytes) -> RecordBatch:
+    """The batch that a client sent. Raises: CorruptBatch."""
+    if len(raw) < _HEADER.size:
+        raise CorruptBatch(f"{len(raw)} bytes are fewer than the header of a batch has")
+    (_, length, _, magic, crc, attributes, last, _, _, producer, epoch, sequence, count) = (
+        _HEADER.unpack_from(raw)
+    )
+    if magic != MAGIC:
+        raise CorruptBatch(f"message format {magic}; only batches (format {MAGIC}) are taken")
+    if length != len(raw) - PREFIX:
+        raise CorruptBatch(
+            f"a batch of {length + PREFIX} bytes in {len(raw)}: one batch a partition is taken"
+        )
+    if crc != crc32c(memoryview(raw)[CHECKED_FROM:]):
+        raise CorruptBatch("the checksum is not the one of the batch's bytes")
+    if count < 1 or last != count - 1 or attributes & CONTROL:
+        raise CorruptBatch("no batch of records of a client")
+    transactional = bool(attributes & TRANSACTIONAL)
+    return RecordBatch(-1, -1, WireRecords(raw), producer, epoch, sequence, transactional)
+
+
+def fetched(batch: RecordBatch, era: Era, wall_ms: int = 0) -> bytes:
+    """The batch as a fetch brings it. era: by which coordinators write. wall_ms: what the clock of the model
+    lacks to the wall clock."""
+    if isinstance(batch.records, WireRecords):
+        begin = batch.records.raw
+    elif batch.control:
+        ms = batch.appended_ms + wall_ms
+        begin = _marker(batch.control, batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, ms)
+    else:
+        begin = _of_coordinator(batch, era, wall_ms)
+    return _PLACE.pack(batch.base, len(begin) - PREFIX, batch.epoch) + begin[_PLACE.size :]
+
+
+@lru_cache(maxsize=1024)
+def _marker(kind: str, producer_id: int, producer_epoch: int, coordinator_epoch: int, ms: int) -> bytes:
+    """A control batch with one marker (ControlRecordType, EndTxnMarker.json). At offset 0."""
+    key = _MARKER_KEY.pack(0, 0 if kind == ABORT else 1)
+    value = _MARKER_VALUE.pack(0, coordinator_epoch)
+    fields = (TRANSACTIONAL | CONTROL, 0, ms, ms, producer_id, producer_epoch, -1, 1)
+    return _batch(fields, _record(0, (key, value)))
+
+
+def _of_coordinator(batch: RecordBatch, era: Era, wall_ms: int) -> bytes:
+    """A batch of a coordinator's log. Records that compaction removed leave their offsets behind; a batch
+    without any record stays, so that a reader gets beyond it."""
+    records = [
+        _record(n, key_and_value(record, era, batch.appended_ms, wall_ms))
+        for n, record in enumerate(batch.records)
+        if record is not REMOVED
+    ]
+    ms = batch.appended_ms + wall_ms
+    attributes = TRANSACTIONAL if batch.transactional else 0
+    producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
+    return _batch((attributes, batch.size - 1, ms, ms, *producer, len(records)), b"".join(records))
+
+
+def _record(delta: int, pair: KeyAndValue) -> bytes:
+    """A record without headers, of its batch's time. delta: its offset in the batch."""
+    body = b"\0\0" + _signed(delta) + b"".join(map(_nullable, pair)) + b"\0"
+    return _signed(len(body)) + body
+
+
+def _nullable(value: bytes | None) -> bytes:
+    return _signed(-1) if value is None else _signed(len(value)) + value
+
+
+def _signed(value: int) -> bytes:
+    """A signed (zigzag) number of variable length."""
+    return varint(value << 1 if value >= 0 else ~(value << 1))
+
+
+def _batch(fields: tuple[int, ...], records: bytes) -> bytes:
+    """A batch at offset 0. fields: of its header, from the attributes on."""
+    length = _HEADER.size + len(records) - PREFIX
+    checked = _HEADER.pack(0, length, -1, MAGIC, 0, *fields)[CHECKED_FROM:] + records
+    return _HEADER.pack(0, length, -1, MAGIC, crc32c(checked), *fields) + records

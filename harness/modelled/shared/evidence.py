@@ -1,0 +1,306 @@
+"""The evidence of modelled nodes: the tables of `history.evidence` from what is durable.
+
+What a disk has is there as Kafka writes it, above all what a crash or a power loss left. Positions and sizes
+are made up, and fit to each other; a checksum is one of the batch's content, so that replicas of a batch have
+the same. A producer snapshot stands at the end of every log, as after a clean shutdown. Not there: what the
+model does not have, such as the metadata of a ZooKeeper era, or the files of the host.
+"""
+
+import base64
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from crc32c import crc32c
+from msgspec.structs import replace
+
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from harness.modelled.shared.base_time import BASE_MS
+from harness.modelled.shared.disk_copy import Disk
+from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
+from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
+from model.coordinator.classic_group import GroupRecord
+from model.coordinator.group_metadata_manager import OffsetRecord
+from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
+from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
+from model.protocol.messages import Partition
+from model.settings import Settings
+
+HEADER: Final = 61
+"""Bytes of a batch's header."""
+LEADER_CHANGE: Final = (2, "LEADER_CHANGE")
+GROUP_METADATA: Final = (2, "GroupMetadata", 3)
+"""Type, name and version of a classic group's record."""
+METADATA_LOG: Final = (TOPIC, 0)
+
+
+def tables(takes: Iterable[Sequence[Disk]], settings: Settings, era: str) -> dict[str, pa.Table]:
+    """What the disks of modelled nodes have, take by take."""
+    checksums = _Checksums()
+    return merged(
+        [
+            _Node(number, disk, settings, era, checksums).tables()
+            for number, disks in enumerate(takes)
+            for disk in disks
+        ]
+    )
+
+
+class _Checksums:
+    """Size and checksum of batches, which replicas share."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[RecordBatch, int, int]] = {}
+
+    def of(self, batch: RecordBatch) -> tuple[int, int]:
+        """Bytes of the batch, and their checksum; the leader epoch does not count (as in Kafka)."""
+        known = self._known.get(id(batch))
+        if known is None:
+            content = repr(replace(batch, base=0, epoch=0, transaction_version=0)).encode()
+            known = self._known[id(batch)] = (batch, HEADER + len(content), crc32c(content))
+        return known[1:]
+
+
+class _Node:
+    """The tables of one disk."""
+
+    def __init__(self, take: int, disk: Disk, settings: Settings, era: str, checksums: _Checksums) -> None:
+        self._where: Row = (take, disk.node)
+        self._disk = disk
+        self._settings = settings
+        self._checksums = checksums
+        self._rows: dict[str, list[Row]] = defaultdict(list)
+        zookeeper = settings.era.zookeeper
+        self._metadata = [] if zookeeper else records(disk.durable.entries, settings, era)
+
+    def tables(self) -> dict[str, pa.Table]:
+        durable = self._disk.durable
+        for tp, log in sorted(durable.logs.items()):
+            self._log(tp, log)
+        if not self._settings.era.zookeeper:
+            self._metadata_log()
+        self._add("nodes", [self._about_the_node()])
+        self._add("takes", [(self._disk.ns, self._disk.why)])
+        return {name: table(schema(name), self._rows[name]) for name in (*PER_PARTITION, *PER_NODE)}
+
+    def _add(self, name: str, rows: Iterable[Row], tp: Partition | None = None) -> None:
+        where = self._where if tp is None else (*self._where, *tp)
+        self._rows[name] += [(*where, *row) for row in rows]
+
+    def _about_the_node(self) -> Row:
+        durable, state = self._disk.durable, None
+        if not self._settings.era.zookeeper:
+            state = json.dumps(
+                {"leaderId": -1, "leaderEpoch": durable.quorum_epoch, "votedId": durable.voted}
+            )
+        clean = durable.clean_epoch >= 0
+        return clean, None, state, None
+
+    # ---- logs
+
+    def _log(self, tp: Partition, log: UnifiedLog) -> None:
+        topic = tp[0]
+        start = log.batches[0].base if log.batches else log.start
+        sizes = [self._checksums.of(batch) for batch in log.batches]
+        batches = _placed(start, log.batches, sizes)
+        self._add("batches", batches, tp)
+        self._add("control", map(_marker, (batch for batch in log.batches if batch.control)), tp)
+        if topic == TRANSACTION_TOPIC:
+            self._add("transaction_log", transactions(log, self._settings), tp)
+        elif topic == GROUP_TOPIC:
+            self._add("offset_log", offsets(log), tp)
+            self._add("group_log", _groups(log), tp)
+        if self._settings.era.truncate_by_epoch:  # before KIP-101 there was no leader-epoch-checkpoint
+            self._add("epochs", log.epochs, tp)
+        self._add("ends", self._ends(tp, log), tp)
+        self._add("producers", _producers(log), tp)
+        self._add("aborted", _aborted(start, log), tp)
+        self._partition(tp, start, sum(size for size, _ in sizes))
+
+    def _ends(self, tp: Partition, log: UnifiedLog) -> Iterator[Row]:
+        yield "recovery-point", log.flushed
+        yield "log-start", log.start
+        if tp in self._disk.durable.checkpoint:
+            yield "replication", self._disk.durable.checkpoint[tp]
+
+    def _partition(self, tp: Partition, start: int, size: int) -> None:
+        known = None if self._settings.era.zookeeper else topic_id(tp[0])
+        self._add("partitions", [(known, start, 1, size)], tp)
+
+    def _metadata_log(self) -> None:
+        self._add("metadata", (record.row() for record in self._metadata if record.name))
+        batches = [_metadata_batch(record) for record in self._metadata]
+        sizes = [self._checksums.of(batch) for batch in batches]
+        self._add("batches", _placed(0, batches, sizes), METADATA_LOG)
+        control = [record for record in self._metadata if not record.name]
+        self._add(
+            "control",
+            [
+                (one.offset, one.leader_epoch, NO_TIMESTAMP, -1, -1, *LEADER_CHANGE, 0, None, None)
+                for one in control
+            ],
+            METADATA_LOG,
+        )
+        epochs = {one.leader_epoch: one.offset for one in reversed(self._metadata)}
+        self._add("epochs", sorted(epochs.items()), METADATA_LOG)
+        self._partition(METADATA_LOG, 0, sum(size for size, _ in sizes))
+
+
+def _placed(start: int, batches: Sequence[RecordBatch], sizes: Iterable[tuple[int, int]]) -> Iterator[Row]:
+    """Rows of `batches`. Of a batch whose records compaction removed, Kafka keeps the header where it is the
+    newest of its producer; the others it does not keep."""
+    position = 0
+    newest = {batch.producer_id: batch.base for batch in batches}
+    for batch, (size, crc) in zip(batches, sizes, strict=True):
+        left = 1 if batch.control else sum(record is not REMOVED for record in batch.records)
+        if not left and (batch.producer_id < 0 or newest[batch.producer_id] != batch.base):
+            continue
+        time = _time(batch)
+        yield (
+            start,
+            position,
+            size,
+            batch.base,
+            batch.last,
+            batch.epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.sequence,
+            left,
+            time,
+            time,
+            0,
+            False,
+            batch.transactional or (bool(batch.control) and batch.producer_id >= 0),
+            bool(batch.control),
+            False,
+            crc,
+            True,
+        )
+        position += size
+
+
+def _time(batch: RecordBatch) -> int:
+    return NO_TIMESTAMP if batch.appended_ms == NO_TIMESTAMP else BASE_MS + batch.appended_ms
+
+
+def _wall(ms: int) -> int:
+    """A time of the model as the wall clock has it, -1 = none."""
+    return ms if ms < 0 else BASE_MS + ms
+
+
+def _metadata_batch(record: MetadataLogRecord) -> RecordBatch:
+    control = "" if record.name else LEADER_CHANGE[1]
+    content = (record.name, json.dumps(record.fields))
+    return RecordBatch(
+        record.offset, record.leader_epoch, (content,), control=control, appended_ms=NO_TIMESTAMP
+    )
+
+
+def _marker(batch: RecordBatch) -> Row:
+    kind = (0, "ABORT") if batch.control == ABORT else (1, "COMMIT")
+    body = json.dumps({"coordinatorEpoch": batch.coordinator_epoch})
+    place = batch.base, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
+    return *place, *kind, 0, batch.coordinator_epoch, body
+
+
+def transactions(log: UnifiedLog, settings: Settings) -> Iterator[Row]:
+    """A partition of `__transaction_state` as rows of `TRANSACTION_LOG`. Before transaction version 2 records
+    have not the fields that came with it, before 4.3 no other producer ids."""
+    flexible = settings.era.server_transaction_version >= 2
+    for offset, batch, record in log.records():
+        place: Row = (offset, batch.epoch, _time(batch))
+        if isinstance(record, TransactionTombstone):
+            yield *place, record.transactional_id, *([None] * (len(TRANSACTION_LOG) - 4))
+            continue
+        assert isinstance(record, TransactionRecord)
+        known = record.loaded(ids_logged=settings.era.ids_logged and flexible)
+        partitions: list[dict[str, str | int]] = [
+            {"topic": topic, "partition": number} for topic, number in record.partitions
+        ]
+        yield (
+            *place,
+            record.transactional_id,
+            int(flexible),
+            record.producer_id,
+            known.previous_id,
+            known.next_id,
+            record.epoch,
+            -1,
+            record.timeout_ms,
+            record.state.value,
+            partitions,
+            record.version if flexible else 0,
+            _wall(record.updated),
+            _wall(record.started),
+            None,
+        )
+
+
+def offsets(log: UnifiedLog) -> Iterator[Row]:
+    """A partition of `__consumer_offsets` as rows of `OFFSET_LOG`."""
+    for offset, batch, record in log.records():
+        if isinstance(record, OffsetRecord):
+            place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
+            committed = record.offset, record.leader_epoch, "", _time(batch), None
+            yield *place, batch.transactional, record.group, *record.partition, *committed
+
+
+def _groups(log: UnifiedLog) -> Iterator[Row]:
+    for offset, batch, record in log.records():
+        if isinstance(record, GroupRecord):
+            place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
+            body = json.dumps(_group(record, _time(batch)))
+            yield *place, *GROUP_METADATA, record.group, None, record.generation, body, None
+
+
+def _group(record: GroupRecord, time: int) -> Mapping[str, object]:
+    """Fields of a GroupMetadataValue; of what clients wrote into it, the model has assignments."""
+    return {
+        "protocolType": "consumer",
+        "generation": record.generation,
+        "protocol": "range" if record.members else None,
+        "leader": record.leader or None,
+        "currentStateTimestamp": time,
+        "members": [
+            {
+                "memberId": member.member,
+                "groupInstanceId": None,
+                "clientId": "",
+                "clientHost": "",
+                "rebalanceTimeout": member.rebalance_ms,
+                "sessionTimeout": member.session_ms,
+                "subscription": "",
+                "assignment": base64.b64encode(_assignment(member.assigned)).decode(),
+            }
+            for member in record.members
+        ],
+    }
+
+
+def _assignment(partitions: Iterable[Partition]) -> bytes:
+    """Kafka's ConsumerProtocolAssignment, version 0: partitions by topic, no user data."""
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, number in sorted(partitions):
+        topics[topic].append(number)
+    content = struct.pack(">hi", 0, len(topics))
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        content += struct.pack(">h", len(name)) + name
+        content += struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+    return content + struct.pack(">i", -1)
+
+
+def _producers(log: UnifiedLog) -> Iterator[Row]:
+    for producer_id, entry in sorted(log.producer_states.snapshot().items()):
+        yield log.end, producer_id, *entry._replace(timestamp=_wall(entry.timestamp))
+
+
+def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:
+    """The index goes with the segment that has the markers."""
+    for one in log.aborted:
+        if one.last >= segment:
+            yield segment, *one

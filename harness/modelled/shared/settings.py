@@ -1,0 +1,66 @@
+"""Settings of modelled brokers by the config of a run, and which ones they refuse."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from core.config import RunConfig
+from model.eras import ERAS
+from model.mutants.registry import PLANTED
+from model.settings import Settings
+
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
+TOPIC_SETTINGS: Final = (MIN_ISR, UNCLEAN)
+"""Settings of topics that the model has."""
+BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
+    "broker.heartbeat.interval.ms": lambda s, ms: replace(s, heartbeat_ms=ms),
+    "broker.session.timeout.ms": lambda s, ms: replace(s, session_ms=ms),
+    "replica.fetch.backoff.ms": lambda s, ms: replace(s, fetch_backoff_ms=ms),
+    "replica.fetch.wait.max.ms": lambda s, ms: replace(s, fetch_wait_ms=ms),
+    "producer.id.expiration.ms": lambda s, ms: replace(s, producer_id_expiration_ms=ms),
+    "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
+    "transactional.id.expiration.ms": lambda s, ms: replace(s, transactional_id_expiration_ms=ms),
+    "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
+}
+"""Settings of brokers that the model has, all above 0, times in milliseconds; how each is set."""
+
+
+def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
+    """Settings of the brokers of a run."""
+    topic_settings = config.settings_of_topics()
+    settings = Settings(
+        era=ERAS[era],
+        bugs=frozenset(filter(None, [mutant])),
+        min_isr=int(topic_settings[MIN_ISR]),
+        unclean=topic_settings[UNCLEAN] == "true",
+        internal_replication=min(3, config.brokers),
+    )
+    for name, given in config.broker_settings.items():
+        settings = BROKER_SETTINGS[name](settings, int(given))
+    return settings
+
+
+def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
+    """Which setting brokers of the model cannot honour, "" = they honour all."""
+    if era not in ERAS:
+        return f"unknown era {era!r}; known: {', '.join(ERAS)}"
+    if mutant and mutant not in PLANTED:
+        return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
+    if ERAS[era].zookeeper and config.controllers:
+        return f"controllers: era {era} has no isolated controllers; set controllers=0"
+    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys()):
+        known = ", ".join(BROKER_SETTINGS)
+        return f"broker_settings: a modelled broker has no {', '.join(unknown)}; it has {known}"
+    for name, given in config.broker_settings.items():
+        if not given.isdecimal() or int(given) == 0:
+            return f"broker_settings: {name}: a number of ms, not {given!r}"
+    if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
+        known = ", ".join(TOPIC_SETTINGS)
+        return f"topic_settings: a modelled topic has no {', '.join(unknown)}; it has {known}"
+    minimum = config.settings_of_topics()[MIN_ISR]
+    if not minimum.isdecimal() or not 1 <= int(minimum) <= config.replication_factor:
+        return f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"
+    if config.settings_of_topics()[UNCLEAN] not in ("true", "false"):
+        return f"topic_settings: {UNCLEAN} must be true or false"
+    return ""

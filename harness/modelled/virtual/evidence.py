@@ -1,0 +1,21 @@
+"""The evidence of a simulated run: what the disks of its nodes have and had (`modelled.shared.evidence`).
+
+evidence(cluster)      # when the run has ended, in memory: every take
+"""
+
+import pyarrow as pa
+
+from harness.modelled.shared.evidence import tables
+from harness.modelled.virtual.cluster import SimulatedCluster
+from history.evidence import Evidence
+
+
+def evidence(cluster: SimulatedCluster) -> Evidence:
+    """Everything that the disks of the nodes have and had."""
+    return Evidence(tables_of_run(cluster))
+
+
+def tables_of_run(cluster: SimulatedCluster) -> dict[str, pa.Table]:
+    """As `history.evidence.write` takes them."""
+    assert cluster.config.simulated is not None
+    return tables(cluster.disks(), cluster.settings, cluster.config.simulated.era)

@@ -1,0 +1,113 @@
+"""The messages of a simulated run as the tables of evidence that a capture on a network makes.
+
+A message is seen when it is sent. What a node tells itself is not, as on a network.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from core.cluster import Listener
+from harness.modelled.shared.base_time import BASE_NS
+from harness.modelled.virtual.network import CLIENTS, Message
+from harness.protocol.payloads import API_KEYS
+from history.evidence import CLIENT, PER_RUN, Row, table
+from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
+from model.protocol.messages import Fetch, Partition, Produce, ProduceResponse
+
+PORTS: Final = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
+NO_API: Final = -2
+"""In the place of the key of an API that Kafka has under another name, or not."""
+_MOST: Final = 1 << 31
+
+
+def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
+    """The tables of `history.evidence.PER_RUN`. messages: in the order in which they were sent."""
+    rows: list[Row] = []
+    parts: list[Row] = []
+    for message in messages:
+        connection, asked = message.connection, message.request or message
+        if connection.client == connection.server:
+            continue
+        number, answer = len(rows), asked is not message
+        client = CLIENT if connection.client == CLIENTS else connection.client
+        place = connection.number, client, 0, connection.server, PORTS[connection.listener]
+        said = answer, _key(type(asked.content).__name__), 0, asked.number % _MOST, 0
+        ns = BASE_NS + message.sent * 1000
+        rows.append((number, ns, ns // 1_000_000, *place, *said))
+        if answer and type(asked.content) is EndTxn:
+            parts.append(_part(number, None, error=message.content.error.value))
+        elif (read := _READERS.get(type(message.content))) is not None:
+            parts += (_part(number, tp, **found) for tp, found in read(message.content))
+    found = {"frames": rows, "frame_parts": parts, "gaps": []}
+    return {name: table(schema, found[name]) for name, schema in PER_RUN.items()}
+
+
+@cache
+def _key(name: str) -> int:
+    return API_KEYS.get(re.sub("(?!^)(?=[A-Z])", "_", name).lower(), NO_API)
+
+
+Parts = Iterator[tuple[Partition | None, dict[str, Any]]]
+
+
+def _produced(request: Produce) -> Parts:
+    for tp, batch in request.batches.items():
+        yield (
+            tp,
+            {
+                "producer_id": batch.producer_id,
+                "producer_epoch": batch.producer_epoch,
+                "sequence": batch.sequence,
+                "records": batch.size,
+                "acks": request.acks,
+            },
+        )
+
+
+def _ended(request: EndTxn) -> Parts:
+    producer = {"producer_id": request.producer_id, "producer_epoch": request.producer_epoch}
+    yield None, {**producer, "commit": request.commit}
+
+
+def _answered(response: ProduceResponse) -> Parts:
+    for tp, (error, offset) in response.results.items():
+        yield tp, {"error": error.value, "offset": offset}
+
+
+def _fetched(request: Fetch) -> Parts:
+    if request.replica >= 0:
+        for tp, part in request.parts.items():
+            yield tp, {"offset": part.offset, "leader_epoch": part.leader_epoch}
+
+
+def _marked(request: WriteTxnMarkers) -> Parts:
+    for marker in request.markers:
+        for tp in marker.partitions:
+            yield (
+                tp,
+                {
+                    "producer_id": marker.producer_id,
+                    "producer_epoch": marker.producer_epoch,
+                    "commit": marker.commit,
+                    "coordinator_epoch": marker.coordinator_epoch,
+                },
+            )
+
+
+_READERS: Final[dict[type, Callable[[Any], Parts]]] = {
+    Produce: _produced,
+    ProduceResponse: _answered,
+    Fetch: _fetched,
+    EndTxn: _ended,
+    WriteTxnMarkers: _marked,
+}
+_SAID: Final = PER_RUN["frame_parts"].names[4:]
+
+
+def _part(number: int, tp: Partition | None, **said: Any) -> Row:
+    topic, partition = tp or (None, -1)
+    return (number, topic, None, partition, *(said.get(name) for name in _SAID))

@@ -1,0 +1,74 @@
+"""A simulated run as a run folder: the files of a real run, its evidence too, and `trace.jsonl`, the messages
+and states of the nodes, which no real cluster tells. Of the brokers' server logs only what a check reads is
+there. Also: which settings a simulation cannot honour.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import takewhile
+
+from core.config import RunConfig
+from harness.modelled.shared.base_time import BASE_NS
+from harness.modelled.shared.server_log import text
+from harness.modelled.shared.settings import refused_settings
+from harness.modelled.virtual.evidence import tables_of_run
+from harness.modelled.virtual.frames import frames
+from harness.modelled.virtual.run import Simulated, simulate
+from history import evidence, jsonl
+from history import journal as j
+from history import trace as tr
+from history.broker_logs import write_virtual
+from history.run_folder import Run, write_atomically
+from nemesis.types import PlannedFault
+
+
+def refusal(config: RunConfig) -> str:
+    """Which setting the simulation cannot honour, "" = it honours all."""
+    assert config.simulated is not None
+    return refused_settings(config, config.simulated.era, config.simulated.mutant)
+
+
+def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
+    """The same for the same config and schedule: such runs are the same to the byte."""
+    hashed = hashlib.sha256(config.model_dump_json().encode() + jsonl.encode(steps))
+    return f"simulated-{hashed.hexdigest()[:12]}"
+
+
+def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simulated:
+    """Simulate and write journals, events, schedule, evidence and trace into a new run folder.
+
+    Raises: OSError.
+    """
+    write_atomically(run.schedule, jsonl.encode(steps))
+    done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
+    for name, (header, *lines) in done.journals:
+        assert isinstance(header, j.JournalHeader)
+        journal = j.Journal(run.journal / f"{name}.jsonl", header)
+        for line in lines:
+            journal.write(line)
+        journal.close()
+    write_atomically(run.events, jsonl.encode(done.events))
+    for me, node in sorted(done.cluster.sim.items()):
+        told = node.durable.server_log
+        write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
+    seen = frames(done.cluster.network.messages or ()) if config.capture else {}
+    evidence.write(run.evidence, tables_of_run(done.cluster) | seen)
+    if done.trace is not None:
+        write_atomically(run.trace, tr.encode(done.trace))
+    return done
+
+
+def differences(run: Run, config: RunConfig, steps: Sequence[PlannedFault]) -> tuple[list[str], int]:
+    """Where the journals of a recorded run are not what the simulation makes now, one line each, and how
+    many lines it makes in all."""
+    done = simulate(config, run=run_id(config, steps), steps=steps)
+    made = {f"{name}.jsonl": jsonl.encode(lines) for name, lines in done.journals}
+    there = {path.name: path.read_bytes() for path in run.journal.glob("*.jsonl")}
+    found = [f"journal {name} is missing" for name in sorted(made.keys() - there.keys())]
+    found += [f"journal {name} is not of this run" for name in sorted(there.keys() - made.keys())]
+    for name in sorted(made.keys() & there.keys()):
+        if made[name] != there[name]:
+            pairs = zip(made[name].splitlines(), there[name].splitlines(), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            found.append(f"journal {name} is another one from line {same + 1} on")
+    return found, sum(len(lines) for _, lines in done.journals)

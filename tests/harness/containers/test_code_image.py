@@ -1,0 +1,36 @@
+"""The image of programs in containers has what these import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.containers import code_image
+from harness.containers.images import RECIPES
+from harness.modelled.real.node_main import __name__ as PROGRAM
+
+IMPORTED = f"""
+import sys
+import {PROGRAM}
+print("\\n".join(filter(None, (getattr(one, "__file__", None) for one in sys.modules.values()))))
+"""
+
+
+def test_it_has_all_modules_that_a_node_imports() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    parent = RECIPES.parent
+    rooms = [parent / name for name in ("core", "harness", "history", "model", "checkers", "nemesis")]
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    own = {path for path in loaded if any(room in path.parents for room in rooms)}
+    assert parent / "harness" / "modelled" / "real" / "node_main.py" in own
+    assert own <= {path for path, _ in code_image._sources()}
+
+
+def test_its_tag_follows_code_and_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = code_image.code_tag()
+    assert before == code_image.code_tag()
+    monkeypatch.setattr(code_image, "PLACES", ("core",))
+    other = code_image.code_tag()
+    monkeypatch.setattr(code_image, "PACKAGES", ("numpy",))
+    assert len({before, other, code_image.code_tag()}) == 3

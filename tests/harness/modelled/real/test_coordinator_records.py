@@ -1,0 +1,142 @@
+"""What coordinators wrote is read from the bytes of a fetch as it is read from the model itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from harness.contract.dialect import Names
+from harness.contract.wire_data import batches
+from harness.evidence import coordinator_records as logs
+from harness.evidence.damage import Damages
+from harness.evidence.segments import Segment, read
+from harness.modelled.real.embedded import assignment
+from harness.modelled.real.records import fetched
+from harness.modelled.shared.base_time import BASE_MS
+from harness.modelled.shared.evidence import offsets, transactions
+from history.evidence import OFFSET_LOG, TRANSACTION_LOG, table
+from model.coordinator.classic_group import GroupRecord, MemberRecord
+from model.coordinator.group_metadata_manager import OffsetRecord
+from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
+from model.eras import ERAS
+from model.log.unified_log import COMMIT, REMOVED, RecordBatch, UnifiedLog
+from model.settings import Settings
+
+ONGOING = TransactionRecord(
+    "té",
+    2**40,
+    60_000,
+    epoch=3,
+    state=TransactionState.ONGOING,
+    partitions=(("a", 0), ("a", 300), ("b", 1)),
+    started=5,
+    updated=7,
+    previous_id=4,
+    next_id=9,
+    version=2,
+)
+MEMBERS = tuple(
+    MemberRecord(name, 10_000, 20_000, ("t",), ((("t", n)),), (("range", b"\0r"), ("sticky", name.encode())))
+    for n, name in enumerate("MN")
+)
+
+
+def log_of(era: str, *written: tuple[object, ...]) -> UnifiedLog:
+    """A log with a batch of each of these records, in leader epoch 4."""
+    log = UnifiedLog(ERAS[era])
+    for ms, records in enumerate(written):
+        log.append(RecordBatch(-1, -1, records, appended_ms=100 + ms), 4)
+    return log
+
+
+def segment(log: UnifiedLog, folder: Path) -> Segment:
+    """What a fetch of all of it brings."""
+    path = folder / "0.log"
+    path.write_bytes(b"".join(fetched(batch, log.era, BASE_MS) for batch in log.batches))
+    found = read(path)
+    assert found.damage is None
+    assert found.intact.all()
+    return found
+
+
+def same(found: pa.Table, stated: pa.Table) -> None:
+    assert found.to_pylist() == stated.to_pylist()
+
+
+@pytest.mark.parametrize("era", ["3.9", "4.2-tv1", "4.3"])
+def test_the_log_of_transactions(era: str, tmp_path: Path) -> None:
+    log = log_of(
+        era,
+        (TransactionRecord("e", 1, 1000, epoch=0, updated=3),),
+        (ONGOING, ONGOING._replace(state=TransactionState.COMPLETE_ABORT, partitions=())),
+        (TransactionTombstone("e"),),
+    )
+    damages = Damages()
+    found = logs.transactions(segment(log, tmp_path), damages)
+    assert not damages
+    same(found, table(TRANSACTION_LOG, [*transactions(log, Settings(era=ERAS[era]))]))
+    brought = batches(b"".join(fetched(batch, log.era) for batch in log.batches), Names(), TRANSACTION_TOPIC)
+    assert [record.state for record in brought[1].records] == ["Ongoing", "CompleteAbort"]  # type: ignore[attr-defined]
+
+
+def test_offsets_also_those_of_a_transaction(tmp_path: Path) -> None:
+    log = log_of("4.3", (OffsetRecord("g", ("t", 0), 5, 2), OffsetRecord("g", ("t", 1), 2**40)))
+    log.append(RecordBatch(-1, -1, (OffsetRecord("h", ("t", 0), 7),), 9, 1, transactional=True), 4)
+    log.append(RecordBatch(-1, -1, (), 9, 1, control=COMMIT, coordinator_epoch=3, appended_ms=8), 4)
+    damages = Damages()
+    found, others = logs.groups(segment(log, tmp_path), damages)
+    assert not damages
+    assert others.num_rows == 0
+    same(found, table(OFFSET_LOG, [*offsets(log)]))
+
+
+def decoded(log: UnifiedLog, folder: Path) -> list[dict[str, Any]]:
+    damages = Damages()
+    _, found = logs.groups(segment(log, folder), damages)
+    assert not damages
+    return [json.loads(body) for body in found.column("body").to_pylist()]
+
+
+def test_generations_of_a_group(tmp_path: Path) -> None:
+    group = GroupRecord("g", 7, "M", MEMBERS)
+    first, second = decoded(log_of("4.3", (group,), (GroupRecord("g", 8, "", ()),)), tmp_path)
+    assert (first["generation"], first["leader"], first["protocol"]) == (7, "M", "range")
+    assert first["currentStateTimestamp"] == BASE_MS + 100
+    assert [one["memberId"] for one in first["members"]] == ["M", "N"]
+    assert (first["members"][1]["rebalanceTimeout"], first["members"][1]["sessionTimeout"]) == (
+        20_000,
+        10_000,
+    )
+    assert (second["generation"], second["leader"], second["protocol"], second["members"]) == (
+        8,
+        None,
+        None,
+        [],
+    )
+    log = log_of("4.3", (group,))
+    ((brought,),) = (one.records for one in batches(fetched(log.batches[0], log.era), Names(), GROUP_TOPIC))
+    assert brought == GroupRecord("g", 7, "M", ())
+    assert assignment((("t", 1),)) in fetched(log.batches[0], log.era)
+
+
+@pytest.mark.parametrize("left", [(), (1,), (0, 1)])
+def test_what_compaction_removed_leaves_its_offset(left: tuple[int, ...], tmp_path: Path) -> None:
+    records = [OffsetRecord("g", ("t", n), n) if n in left else REMOVED for n in range(3)]
+    log = log_of("4.3", (OffsetRecord("g", ("t", 9), 1),), tuple(records))
+    found, _ = logs.groups(segment(log, tmp_path), Damages())
+    assert found.column("offset").to_pylist() == [0, *(1 + n for n in left)]
+    assert [(batch.base, len(batch.records)) for batch in brought(log)] == [(0, 1), (1, len(left))]
+    assert segment(log, tmp_path).headers["last_delta"].tolist() == [0, 2]
+
+
+def brought(log: UnifiedLog) -> list[RecordBatch]:
+    return batches(b"".join(fetched(batch, log.era) for batch in log.batches), Names(), GROUP_TOPIC)
+
+
+@pytest.mark.parametrize("record", ["x", None])
+def test_nothing_else_is_a_coordinators_record(record: object) -> None:
+    with pytest.raises(AssertionError, match="no coordinator writes"):
+        fetched(RecordBatch(0, 0, (record,)), ERAS["4.3"])

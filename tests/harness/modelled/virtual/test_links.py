@@ -1,0 +1,107 @@
+"""Bad links of clients in simulated runs: they bite, no check takes them for a fault of the cluster, and
+where there are none they change nothing."""
+
+import random
+from typing import Any
+
+import pytest
+
+from core.config import RunConfig, run_config
+from harness.explore import trial as trials
+from harness.explore.profile import BASE
+from harness.explore.trial import trial
+from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.network import Connection, Network
+from harness.modelled.virtual.run import Simulated, simulate
+from history.events import FaultHealed, FaultStarted
+from history.rows import rows_of
+from nemesis.families.links import LINKS
+
+SLOWER = {"latency": 150.0, "bandwidth": 10.0, "slicer": 2.0, "timeout": 500.0, "reset": 500.0}
+"""So many milliseconds are added at least to the op that sends, at the lower quartile. Under `limit` most ops
+are as fast as ever: only every few answers break the connection."""
+BREAKING = ("timeout", "reset", "limit")
+
+
+def config(workload: str, nemesis: str, seed: int) -> RunConfig:
+    return run_config({**BASE, "workload": workload, "nemesis": nemesis, "seed": seed})
+
+
+def op_ms(done: Simulated) -> tuple[float, float]:
+    """Lower quartile of ops that sent, in milliseconds: invoked under a fault, and at other times."""
+    starts = {e.fault: e.ns for e in done.events if isinstance(e, FaultStarted)}
+    ends = {e.fault: e.begin_ns for e in done.events if isinstance(e, FaultHealed)}
+    hurt: list[int] = []
+    calm: list[int] = []
+    for op in rows_of(done.journals).tables()["ops"].to_pylist():
+        if op["n_sends"]:
+            began = op["invoke_ns"]
+            under = any(starts[fault] <= began < ends[fault] for fault in starts)
+            (hurt if under else calm).append(op["complete_ns"] - began)
+    return sorted(hurt)[len(hurt) // 4] / 1e6, sorted(calm)[len(calm) // 4] / 1e6
+
+
+class Watched:
+    """The run behind a trial, and how many connections were closed by proxies in it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.severed = 0
+        self.done: Simulated | None = None
+        sever = Network.sever
+
+        def counting(network: Network, connection: Connection, wait: int) -> None:
+            self.severed += 1
+            sever(network, connection, wait)
+
+        def keeping(*given: Any, **settings: Any) -> Simulated:
+            self.done = simulate(*given, **settings)
+            return self.done
+
+        monkeypatch.setattr(Network, "sever", counting)
+        monkeypatch.setattr(trials, "simulate", keeping)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("workload", ["queue", "transactions"])
+@pytest.mark.parametrize("kind", LINKS.kinds)
+def test_clients_suffer_and_nothing_is_wrong(watched: Watched, workload: str, kind: str) -> None:
+    assert trial(config(workload, f"links:{kind}@all", 5)).failures == []
+    assert watched.done is not None
+    hurt, calm = op_ms(watched.done)
+    if kind in SLOWER:
+        assert hurt > calm + SLOWER[kind]
+    if kind in BREAKING:
+        assert watched.severed > 10
+    else:
+        assert watched.severed == 0
+
+
+def test_the_same_config_is_the_same_run() -> None:
+    made = config("transactions", "links", 4)
+    first, second = simulate(made), simulate(made)
+    assert first.journals == second.journals
+    assert first.calls == second.calls
+
+
+def test_without_toxics_a_run_is_as_if_there_were_no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = config("transactions", "partition,kill", 5)
+    done = simulate(made)
+    draws = done.cluster._proxies._rng
+    assert draws.getstate() == random.Random("5/toxics").getstate()
+
+    begin = SimulatedCluster.__init__
+
+    def bare(cluster: SimulatedCluster, *given: Any) -> None:
+        begin(cluster, *given)
+        cluster.network.proxies.clear()
+
+    monkeypatch.setattr(SimulatedCluster, "__init__", bare)
+    without = simulate(made)
+    assert without.journals == done.journals
+    assert without.events == done.events
+    assert without.calls == done.calls
