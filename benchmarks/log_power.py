@@ -12,8 +12,9 @@ weakness of Kafka did harm.
 import argparse
 from collections import Counter
 
-from harness.explore.logs import SILENT, Verdict, first_found, judged
 from harness.explore.profile import MODERN, clean, hunted
+from model.mutants.registry import MUTANTS
+from tests.harness.explore.judged_logs import Verdict, first_found, judged
 from tests.harness.modelled.virtual.stored import pins
 
 
@@ -64,7 +65,7 @@ def main() -> None:
     if given.clean:
         seeds(given.first, given.clean, given.era)
     else:
-        mutants(given.names or [name for name in hunted() if name not in SILENT], given.runs)
+        mutants(given.names or [name for name in hunted() if not MUTANTS[name].no_trace], given.runs)
 
 
 if __name__ == "__main__":

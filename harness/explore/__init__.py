@@ -5,8 +5,6 @@ exploration  `inquest model explore`: runs of seeds without planted bugs, and ru
 explained    Findings that known weaknesses of Kafka explain, in simulated runs.
 forked       Work in processes of this machine, forked from this one: each takes the next
              piece as soon as it is free.
-logs         What the rules about logs find in simulated runs, without any client: in
-             sound ones, and with planted bugs.
 profile      From a seed to a run: which workload under which nemesis, on which
              cluster.
 repeats      Runs on real brokers, made again: which classes they show, and how often.

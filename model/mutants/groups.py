@@ -3,12 +3,16 @@
 from typing import Final
 
 from model.mutants.mutant import (
+    CLIENT,
     CROWD,
     DIVERGING,
+    EARLY,
     GROUP_COORDINATORS,
+    MEMORY,
     OFTEN,
     PILES,
     QUEUES,
+    READER,
     TV1,
     Areas,
     HuntingGround,
@@ -22,6 +26,7 @@ GROUPS: Final[Areas] = {
             right="when all in-sync replicas of its log have",
             anomalies=("offset-commit-regression", "group-duplicate"),
             hunt=HuntingGround(("groups",), GROUP_COORDINATORS, OFTEN),
+            no_trace=EARLY,
         ),
         "groups-forget-on-load": Mutant(
             wrong="a new group coordinator begins without the offsets of its log",
@@ -34,18 +39,21 @@ GROUPS: Final[Areas] = {
             right="with its commit marker",
             anomalies=("eos-loss",),
             hunt=HuntingGround(("copier",), ("client:crash-in-transaction",)),
+            no_trace=MEMORY,
         ),
         "offsets-of-aborted-txn": Mutant(
             wrong="offsets of an aborted transaction count",
             right="they are dropped",
             anomalies=("eos-loss",),
             hunt=HuntingGround(("copier",), ("client:crash-in-transaction",)),
+            no_trace=MEMORY,
         ),
         "offsets-of-committed-txn-dropped": Mutant(
             wrong="offsets of a committed transaction are dropped",
             right="they count",
             anomalies=("eos-duplicate",),
             hunt=HuntingGround(("copier",), ("client:crash@member",)),
+            no_trace=MEMORY,
         ),
         "refused-commit-drops-pending-offsets": Mutant(
             wrong="a refused commit of an older producer epoch drops the offsets of the open transaction",
@@ -72,24 +80,28 @@ GROUPS: Final[Areas] = {
                     "partitions": 6,
                 },
             ),
+            no_trace=MEMORY,
         ),
         "offsets-applied-late": Mutant(
             wrong="a transaction's offsets count some time after its marker was answered",
             right="before (KAFKA-17507)",
             anomalies=("eos-duplicate",),
             hunt=HuntingGround(("copier",), ("client:crash@member",)),
+            no_trace=MEMORY,
         ),
         "old-offset-answered": Mutant(
             wrong="a member receives an older offset than the committed one",
             right="the newest",
             anomalies=("offset-commit-regression", "group-duplicate", "eos-duplicate"),
             hunt=HuntingGround(("groups", "copier"), ("none", "client:crash")),
+            no_trace=MEMORY,
         ),
         "offset-of-next-batch": Mutant(
             wrong="a member receives an offset one too high",
             right="that of the next record to read",
             anomalies=("group-skip", "eos-loss"),
             hunt=HuntingGround(("groups", "copier"), ("none", "client:crash")),
+            no_trace=MEMORY,
         ),
     },
     "groups": {
@@ -100,6 +112,7 @@ GROUPS: Final[Areas] = {
             hunt=HuntingGround(
                 ("copier",), ("client:pause@member",), {"transaction_timeout_s": 8, "duration_s": 16}
             ),
+            no_trace=CLIENT,
         ),
         "generation-not-bumped": Mutant(
             wrong="a rebalance leaves the generation as it is",
@@ -120,42 +133,49 @@ GROUPS: Final[Areas] = {
             right="they stop at the last stable offset",
             anomalies=("aborted-read", "precommitted-read"),
             hunt=HuntingGround(("transactions",)),
+            no_trace=READER,
         ),
         "reads-above-hw": Mutant(
             wrong="consumers are given records above the high watermark",
             right="records that every in-sync replica has",
             anomalies=("inconsistent-offsets", "lost-write", "aborted-read", "duplicate"),
             hunt=HuntingGround(PILES, DIVERGING, CROWD),
+            no_trace=READER,
         ),
         "aborted-index-by-first-offset": Mutant(
             wrong="a fetch names the aborted transactions that began in it, not those that began before",
             right="all that have records in it",
             anomalies=("aborted-read",),
             hunt=HuntingGround(("transactions",), settings={"abort_share": 0.4}),
+            no_trace=READER,
         ),
         "aborted-not-filtered": Mutant(
             wrong="a read_committed consumer hands out records of aborted transactions",
             right="it passes them over",
             anomalies=("aborted-read",),
             hunt=HuntingGround(("transactions",)),
+            no_trace=READER,
         ),
         "abort-marker-not-seen": Mutant(
             wrong="a consumer keeps passing a producer's records over after its abort marker",
             right="until the marker",
             anomalies=("poll-skip", "int-poll-skip", "lost-write"),
             hunt=HuntingGround(("transactions",), settings=TV1),
+            no_trace=READER,
         ),
         "drops-what-does-not-fit": Mutant(
             wrong="a consumer drops fetched records that do not fit into one poll",
             right="the next poll hands them out",
             anomalies=("poll-skip", "int-poll-skip", "group-skip", "eos-loss", "lost-write"),
             hunt=HuntingGround(("copier",), ("client:crash@member",), {"rate": 40, "batch_max": 20}),
+            no_trace=READER,
         ),
         "starts-over-on-error": Mutant(
             wrong="a consumer begins again after any failed fetch",
             right="it continues from its position",
             anomalies=("nonmonotonic-poll", "int-nonmonotonic-poll"),
             hunt=HuntingGround(QUEUES, ("elections", "kill:one@leader")),
+            no_trace=READER,
         ),
     },
 }

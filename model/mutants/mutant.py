@@ -21,17 +21,24 @@ class Mutant:
 
     wrong, right: what it does, and what Kafka does. anomalies: classes that it causes, the principal one
     first; each further one is another face of the same damage. hunt: None where no nemesis of today causes
-    what it takes; scenarios (`scenarios`) show it.
+    what it takes; scenarios (`scenarios`) show it. no_trace: why brokers' logs are those of a sound cluster;
+    "" = it leaves a trace, which some rule about logs should find.
     """
 
     wrong: str
     right: str
     anomalies: tuple[str, ...]
     hunt: HuntingGround | None
+    no_trace: str = ""
 
 
 Areas = dict[str, dict[str, Mutant]]
 """Part of the protocol -> name -> mutant."""
+
+EARLY: Final = "an answer comes too early, or to the wrong question; the log does not tell answers"
+CLIENT: Final = "a client does what brokers have to accept, or misreports what they answered"
+READER: Final = "only what is read is wrong"
+MEMORY: Final = "the coordinator answers by a state in memory that is not the one of its log"
 
 QUEUES: Final = ("queue", "transactions")
 PILES: Final = ("send-modes", "transactions")

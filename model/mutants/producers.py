@@ -3,6 +3,7 @@
 from typing import Final
 
 from model.mutants.mutant import (
+    CLIENT,
     DOOMED,
     HELD,
     IMPATIENT,
@@ -67,18 +68,21 @@ PRODUCERS: Final[Areas] = {
                 UNANSWERED,
                 {"verb_deadline_s": 4, "fault_s": 6, "duration_s": 15, "partitions": 6, "producers": 8},
             ),
+            no_trace=CLIENT,
         ),
         "retry-gets-new-sequence": Mutant(
             wrong="a batch that is sent again is numbered again",
             right="it keeps producer id, epoch and sequence",
             anomalies=("duplicate",),
             hunt=HuntingGround(("queue", "send-modes"), UNANSWERED),
+            no_trace=CLIENT,
         ),
         "silence-is-an-ack": Mutant(
             wrong="a request without an answer counts as acknowledged",
             right="it is sent again",
             anomalies=("lost-write", "torn-txn"),
             hunt=HuntingGround(QUEUES, ("kill:one@leader", "partition:isolate@leader")),
+            no_trace=CLIENT,
         ),
         "expiry-is-an-ack": Mutant(
             wrong="a record whose delivery time has run out is reported as delivered",
@@ -87,12 +91,14 @@ PRODUCERS: Final[Areas] = {
             hunt=HuntingGround(
                 QUEUES, ("kill:one@leader", "partition:clients-requests@leader"), LONG | IMPATIENT
             ),
+            no_trace=CLIENT,
         ),
         "asks-the-leader-only": Mutant(
             wrong="the producer asks for acks=1 where acks=all is configured",
             right="it asks for all",
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
             hunt=HuntingGround(QUEUES, LEADERS, LONG),
+            no_trace=CLIENT,
         ),
         "commits-without-acks": Mutant(
             wrong="a transaction is committed although a record of it was given up",
@@ -101,6 +107,7 @@ PRODUCERS: Final[Areas] = {
             hunt=HuntingGround(
                 ("transactions",), ("kill:one@leader", "partition:clients-requests@leader"), LONG | IMPATIENT
             ),
+            no_trace=CLIENT,
         ),
         "silent-end-is-done": Mutant(
             wrong="EndTxn without an answer counts as done",
@@ -111,12 +118,14 @@ PRODUCERS: Final[Areas] = {
                 ("pause:short@random,kill:one@txn-coordinator", "partition:clients-requests@txn-coordinator"),
                 {"fault_s": 2, "calm_s": 0.5, "producers": 6},
             ),
+            no_trace=CLIENT,
         ),
         "abort-keeps-epoch": Mutant(
             wrong="after an abort with records in doubt the producer continues with its epoch",
             right="it takes a new one: a late record must not join the next transaction",
             anomalies=("aborted-read", "duplicate", "nonmonotonic-send"),
             hunt=HuntingGround(("transactions",), ("partition:clients-requests@leader",), HELD),
+            no_trace=CLIENT,
         ),
     },
 }

@@ -7,6 +7,7 @@ from model.mutants.mutant import (
     CROWD,
     DIVERGING,
     DOOMED,
+    EARLY,
     LAGGING,
     LEADERS,
     LONG,
@@ -27,6 +28,7 @@ REPLICATION: Final[Areas] = {
             right="when every in-sync replica has them (the high watermark has passed them)",
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
             hunt=HuntingGround(QUEUES, LEADERS, LONG),
+            no_trace=EARLY,
         ),
         "hw-is-leader-end": Mutant(
             wrong="the high watermark is the end of the leader's log",

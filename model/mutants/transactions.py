@@ -6,7 +6,9 @@ from model.mutants.mutant import (
     BUSY,
     COORDINATORS,
     CROSSED,
+    EARLY,
     HELD,
+    MEMORY,
     OFTEN,
     TIMELY,
     TV1,
@@ -27,6 +29,7 @@ TRANSACTIONS: Final[Areas] = {
                 ("pause:short@random,kill:one@txn-coordinator",),
                 BUSY | TV1 | TWO_BROKERS | {"abort_share": 0.5},
             ),
+            no_trace=EARLY,
         ),
         "partitions-not-logged": Mutant(
             wrong="partitions join a transaction in the coordinator's memory only",
@@ -144,6 +147,7 @@ TRANSACTIONS: Final[Areas] = {
                     "transaction_timeout_s": 1,
                 },
             ),
+            no_trace=EARLY,
         ),
         "old-epoch-appended": Mutant(
             wrong="a leader appends batches of a producer epoch that was fenced",
@@ -172,12 +176,14 @@ TRANSACTIONS: Final[Areas] = {
             right="it is aborted",
             anomalies=("torn-txn",),
             hunt=HuntingGround(("transactions",), ("pause:short@leader", "pause:short@random"), TIMELY),
+            no_trace=MEMORY,
         ),
         "late-commit-answered": Mutant(
             wrong="a commit that comes after the transaction timed out is answered as done",
             right="PRODUCER_FENCED",
             anomalies=("lost-write",),
             hunt=HuntingGround(("transactions",), ("pause:short@leader", "pause:short@random"), TIMELY),
+            no_trace=EARLY,
         ),
     },
 }

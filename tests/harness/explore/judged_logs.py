@@ -1,11 +1,8 @@
 """What the rules about logs find in simulated runs, without any client: in sound ones, and with planted bugs.
 
-    judged(config)              # evidence of one run, judged
-    found(config)               # the rules that its planted bug breaks, and not its sound twin
-    first_found(mutant, numbers)    # the same, in the first of these runs that shows the bug
-
-`SILENT` says which planted bugs leave logs as those of a sound cluster: there clients receive a wrong answer,
-or do something wrong that brokers may accept. All others leave a trace in logs, and some rule should find it.
+judged(config)              # evidence of one run, judged
+found(config)               # the rules that its planted bug breaks, and not its sound twin
+first_found(mutant, numbers)    # the same, in the first of these runs that shows the bug
 """
 
 from collections import Counter
@@ -25,44 +22,6 @@ from harness.modelled.virtual.evidence import evidence
 from harness.modelled.virtual.run import simulate
 from harness.run.planning import planned
 from model.mutants.log_damage import LOG_DAMAGE
-
-EARLY: Final = "an answer comes too early, or to the wrong question; the log does not tell answers"
-CLIENT: Final = "a client does what brokers have to accept, or misreports what they answered"
-READER: Final = "only what is read is wrong"
-MEMORY: Final = "the coordinator answers by a state in memory that is not the one of its log"
-
-SILENT: Final[dict[str, str]] = {
-    "ack-before-replication": EARLY,
-    "commit-before-prepare-logged": EARLY,
-    "late-commit-answered": EARLY,
-    "end-txn-ignores-epoch": EARLY,
-    "offset-commit-not-replicated": EARLY,
-    "bump-in-flight": CLIENT,
-    "retry-gets-new-sequence": CLIENT,
-    "silence-is-an-ack": CLIENT,
-    "expiry-is-an-ack": CLIENT,
-    "asks-the-leader-only": CLIENT,
-    "commits-without-acks": CLIENT,
-    "silent-end-is-done": CLIENT,
-    "abort-keeps-epoch": CLIENT,
-    "generation-not-checked": CLIENT,
-    "timeout-commits": MEMORY,
-    "offsets-visible-before-commit": MEMORY,
-    "offsets-of-aborted-txn": MEMORY,
-    "offsets-of-committed-txn-dropped": MEMORY,
-    "unstable-offsets-answered": MEMORY,
-    "offsets-applied-late": MEMORY,
-    "old-offset-answered": MEMORY,
-    "offset-of-next-batch": MEMORY,
-    "lso-ignores-open": READER,
-    "reads-above-hw": READER,
-    "aborted-index-by-first-offset": READER,
-    "aborted-not-filtered": READER,
-    "abort-marker-not-seen": READER,
-    "drops-what-does-not-fit": READER,
-    "starts-over-on-error": READER,
-}
-"""Planted bugs that leave no trace in logs, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
