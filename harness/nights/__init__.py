@@ -1,5 +1,7 @@
 """The sessions of a results folder: their logs, and the index, which shows what they come to.
 
+cards        Runs at a glance: what each came to, and its drawing in small.
+findings     The findings of all nights: a row is a known bug or a class of anomalies, a column a system.
 github       A session in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY` names.
 headline     A session as the index shows it: what it came to, in words, the most severe first.
 page         The index of a results folder: one self-contained page with its sessions, findings and

@@ -97,11 +97,13 @@ def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState
     bugs = "Forbidden; all of them have the signature of a known bug."
     if session.accepted:
         bugs += f" The matrix accepts {', '.join(session.accepted)}."
+    planted = "Forbidden, and expected: this system has a planted bug."
     unseen = "A control misbehaves in a known way; here the checks did not see it."
     late = "The cluster did not recover in time."
     found = [
         (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),
         (numbers["known"], "known", "✕", "finding", " of known bugs", bugs),
+        (numbers["planted"], "silent", "✕", "finding", " of planted bugs", planted),
         (silent, "silent", "○", "control", " did not fire", unseen),
         (runs("not-recovered"), "not-recovered", "!", "run", " did not recover", late),
         (runs("unknown"), "unknown", "!", "run", " unknown", "A check of it could not decide."),

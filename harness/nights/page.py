@@ -15,7 +15,7 @@ import pandas as pd
 from jinja2 import Environment
 from markupsafe import Markup
 
-from harness.nights import runs, trend
+from harness.nights import cards, runs, trend
 from harness.nights.headline import UNDER_WAY
 from harness.nights.runs import COMBINATION
 from harness.nights.shares import records
@@ -29,17 +29,15 @@ from history.tasks import Here, Workers
 NAME = "index.html"
 NONE = VerdictState("neutral", "–", "No session yet", "This folder holds only runs made by hand.")
 RUN_STATES: dict[str, VerdictState] = {
-    "valid": VerdictState("valid", "✓", "valid", "The checks found nothing forbidden."),
-    "anomaly": VerdictState("anomaly", "✕", "anomaly", "The checks found something forbidden."),
-    "not-recovered": VerdictState(
-        "not-recovered", "!", "not recovered", "The cluster did not recover in time."
-    ),
-    "silent": VerdictState("silent", "○", "did not fire", "A control did not find what it has to find."),
-    "unknown": VerdictState("unknown", "?", "unknown", "A check could not decide."),
-    "error": VerdictState("unknown", "!", "harness error", "The harness failed; nothing can be concluded."),
-    "interrupted": VerdictState("neutral", "–", "interrupted", "A person ended it."),
-    UNDER_WAY: VerdictState("neutral", "…", "not finished", "It is under way, or a crash ended it."),
+    **{str(result): state for result, state in wording.STATES.items()},
+    "error": VerdictState("unknown", "!", "Harness error", "The harness failed; nothing can be concluded."),
+    "interrupted": VerdictState("neutral", "–", "Interrupted", "A person ended it."),
+    UNDER_WAY: VerdictState("neutral", "…", "Not finished", "It is under way, or a crash ended it."),
 }
+"""What a run came to: the words of reports, and those of runs without a verdict."""
+
+
+SYSTEM_WORDS = {"kafka": "Kafka"}
 
 
 def build(results: Path, workers: Workers | None = None) -> Path:
@@ -65,6 +63,8 @@ def render(results: Path, workers: Workers | None = None) -> str:
             newest=every.views[-1] if every.views else None,
             no_session=NONE,
             views=every.views[::-1],
+            findings=every.findings,
+            cards=cards.build(results, every),
             groups=every.groups,
             allowed=every.allowed,
             lived=every.lived,
@@ -85,17 +85,14 @@ def render(results: Path, workers: Workers | None = None) -> str:
 def _environment() -> Environment:
     environment = environment_of(__package__)
     environment.filters.update(
-        number=wording.number,
-        clip=clip,
-        moment=wording.moment,
-        sentence=wording.sentence,
         session_name=session_name,
         href=href,
         known=known,
         share=share,
         lasted=lasted,
+        system_name=system_name,
+        commas=commas,
     )
-    environment.globals.update(count=wording.count)
     return environment
 
 
@@ -108,6 +105,16 @@ def session_name(name: str) -> str:
     """`2026-03-01 22:00` from the name of a session; the name itself, where it holds no time."""
     stamp = runs.stamp(name)
     return name if stamp is None else f"{stamp:%Y-%m-%d %H:%M}"
+
+
+def system_name(system: str, version: str) -> str:
+    """A system with its version; "" = not on record."""
+    return f"{SYSTEM_WORDS.get(system, system)} {version}".strip()
+
+
+def commas(text: str) -> Markup:
+    """A list that may be broken after its commas, and nowhere else."""
+    return Markup(",<wbr>").join(text.split(","))
 
 
 def known(value: Any) -> bool:
@@ -136,8 +143,10 @@ def _choices(shown: pd.DataFrame) -> list[tuple[str, str, Sequence[tuple[str, st
     for column in COMBINATION:
         values = sorted(set(shown[column]) - {""})
         found.append((column, column.capitalize(), [(value, clip(value, 60)) for value in values]))
-    states = [(key, state.word) for key, state in RUN_STATES.items() if key in set(shown["state"])]
-    found.append(("state", "Verdict", states))
+    systems = sorted({*map(system_name, shown["system"], shown["version"])} - {""})
+    found.append(("system", "System", [(name, clip(name, 60)) for name in systems]))
+    words = [(str(key), state.word) for key, state in RUN_STATES.items() if key in set(shown["word"])]
+    found.append(("word", "Result", words))
     names = sorted(set(shown["session"]) - {""}, reverse=True)
     by_hand = [("-", "by hand")] if "" in set(shown["session"]) else []
     found.append(("session", "Session", [*((name, session_name(name)) for name in names), *by_hand]))

@@ -18,7 +18,7 @@ import pandas as pd
 
 from core.errors import HistoryError
 from harness.nights import session_log as sessions
-from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession
+from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested
 from harness.report.inputs import VERDICT_FORMAT
 from history.recorded_files import regular
 from history.run_folder import Run
@@ -27,14 +27,15 @@ from history.verdict import Fault, Liveness, Verdict
 Row = dict[str, Any]
 """A row of a pandas table, by column."""
 COMBINATION = ["workload", "nemesis", "preset"]
-GROUP = ["name", *COMBINATION, "known_bug"]
+SYSTEM = ["system", "version", "client", "planted"]
 NO_RUN: Row = {
     "session": "",
     "number": 0,
     "why": "",
-    **dict.fromkeys(COMBINATION, ""),
+    **dict.fromkeys([*COMBINATION, *SYSTEM], ""),
     "seed": -1,
     "state": "under way",
+    "word": "under way",
     "judged": False,
     "fair": False,
     "at": "",
@@ -47,8 +48,8 @@ NO_RUN: Row = {
     "recovery_s": None,
 }
 """The columns of `runs`, each with what it holds where nothing is known. session "": made by hand. folder,
-report, log: paths from the results folder, "" = missing. `told`: the summary, or why it is an error. state
-`under way`: not finished. fair: it counts for a rate."""
+report, log: paths from the results folder, "" = missing. `told`: the summary, or why it is an error. state,
+word `under way`: not finished (word: `RunResult.word`). fair: it counts for a rate."""
 FOUND_COLUMNS = ["row", "name", "count", "disallowed", "known_bug"]
 NUMBERS: Final = ("seconds", "available", "recovery_s")
 FAULT_COLUMNS: Final = (
@@ -105,6 +106,7 @@ def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> Row:
         "at": begun.at,
         "log": _there(results, f"{sessions.FOLDER}/{session.name}", f"{begun.number:04}.log"),
         **{name: getattr(begun.task, name) for name in ("why", *COMBINATION, "seed")},
+        **msgspec.structs.asdict(outcome.tested if outcome and outcome.tested else _asked(begun.task)),
     }
     if outcome is None:
         return row
@@ -112,8 +114,18 @@ def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> Row:
     return row | _result(outcome) | _paths(results, outcome.folder) | {"fair": fair}
 
 
+def _asked(task: PlannedRun) -> Tested:
+    """What a run was to be made on, where its result does not say it."""
+    words = {name: str(task.settings.get(name, "")) for name in ("kafka", "era", "mutant")}
+    return Tested(
+        system=str(task.settings.get("sut", "kafka")),
+        version=words["kafka"] or words["era"],
+        planted=words["mutant"],
+    )
+
+
 def _result(outcome: RunResult) -> Row:
-    names = ("state", "judged", "seconds", "available", "recovery_s")
+    names = ("state", "word", "judged", "seconds", "available", "recovery_s")
     return {"told": outcome.error or outcome.summary, **{name: getattr(outcome, name) for name in names}}
 
 
@@ -148,7 +160,7 @@ def _there(results: Path, folder: str, name: str) -> str:
 
 
 def _hand_row(results: Path, folder: Path) -> tuple[Row, RunResult | None]:
-    row: Row = {"at": _begun(folder), "state": "error", **_paths(results, folder.name)}
+    row: Row = {"at": _begun(folder), "state": "error", "word": "error", **_paths(results, folder.name)}
     try:
         verdict = msgspec.json.decode(regular(Run(folder).verdict).read_bytes(), type=Verdict)
     except (OSError, HistoryError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -159,6 +171,7 @@ def _hand_row(results: Path, folder: Path) -> tuple[Row, RunResult | None]:
     state = STATES.get(code, "error")
     outcome = RunResult.of(verdict, state, code=code, seconds=seconds, folder=folder.name)
     row |= {"seed": verdict.seed, **{name: str(verdict.config.get(name, "")) for name in COMBINATION}}
+    row |= msgspec.structs.asdict(Tested.of(verdict.config))
     return row | _result(outcome), outcome
 
 
@@ -177,17 +190,16 @@ def faults_of(verdict: Path) -> list[Row]:
         lived = _LIVED.decode(regular(verdict).read_bytes())
     except (OSError, ValueError, HistoryError, msgspec.MsgspecError, RecursionError):
         return []  # a run without them: the log of its session says what it came to
-    system = str(lived.config.get("sut", ""))
-    section = lived.config.get(system)
-    version = str(section.get("version", "")) if isinstance(section, dict) else ""
+    tested = Tested.of(lived.config)
+    made_on: Row = {"system": tested.system, "version": tested.version}
     cost = {one.fault: one for one in lived.liveness.faults}
     rows: list[Row] = []
     for fault in lived.faults:
-        row: Row = {"system": system, "version": version, "fault": fault.name.partition("@")[0]}
+        row = made_on | {"fault": fault.name.partition("@")[0]}
         if (of := cost.get(fault.fault)) is not None:
             row |= {"served": of.served, "recovered_s": of.recovered_s, "stalled_s": of.stalled_s}
         rows.append(row)
-    return rows or [{"system": system, "version": version, "fault": "none"}]
+    return rows or [made_on | {"fault": "none"}]
 
 
 def stamp(name: str) -> datetime | None:

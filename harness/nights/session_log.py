@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
+from harness.systems import SYSTEMS
 from history.verdict import NOT_RECOVERED, Result, Verdict
 
 FOLDER = "nights"
@@ -32,6 +33,14 @@ STATES: dict[int, State] = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 """Exit code of a run that has a verdict → its state. Every other code is an error of the harness."""
+RESULTS: dict[State, Result] = {
+    "valid": Result.VALID,
+    "anomaly": Result.ANOMALY,
+    "unknown": Result.UNKNOWN,
+    "not-recovered": Result.NOT_RECOVERED,
+    "silent": Result.CONTROL_SILENT,
+}
+"""State of a run → its result, as far as the state says it."""
 FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent")
 """States whose runs later sessions repeat."""
 
@@ -64,6 +73,31 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
     known_bug: str = ""
 
 
+class Tested(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was made on.
+
+    system: its name. version: of Kafka, or the era of the model. client: the library. planted: the bug in the
+    system, "" = none. Of the others "" = not on record.
+    """
+
+    system: str = ""
+    version: str = ""
+    client: str = ""
+    planted: str = ""
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> "Tested":
+        """By the config of a verdict, which may come from another person."""
+        system = str(config.get("sut", ""))
+        section = config.get(system)
+        settings = section if isinstance(section, dict) else {}
+        version = settings.get("version") or settings.get("era") or settings.get("format") or ""
+        library = SYSTEMS[system].client_library().name if system in SYSTEMS else ""
+        return cls(
+            system=system, version=str(version), client=library, planted=str(settings.get("mutant") or "")
+        )
+
+
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run.
 
@@ -73,7 +107,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     it has a verdict. fired: of a control, whether it found all that it has to find (None: no control, or no
     verdict). undecided: how many things the verdict could not decide, whatever it found beside them (an exit
     code says only the worst). result: the verdict's word (`history.verdict.Result`), "" = no verdict, or a
-    line of an older version.
+    line of an older version. tested: None = a line of an older version.
     """
 
     state: State
@@ -89,6 +123,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     fired: bool | None = None
     undecided: int = 0
     result: str = ""
+    tested: Tested | None = None
 
     @classmethod
     def of(
@@ -112,13 +147,18 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             fired=all(verdict.expect.values()) if verdict.expect and not error else None,
             undecided=len(verdict.unknown),
             result=verdict.result,
+            tested=Tested.of(verdict.config),
         )
 
     @property
     def word(self) -> str:
-        """What the run came to, in a word or two."""
+        """What the run came to, in a word or two: a `Result`, or a state that no verdict has."""
+        if self.state in ("error", "interrupted"):
+            return self.state
+        fired = self.state == "valid" and self.fired
         known = self.state == "anomaly" and bool(self.known_bugs)
-        return self.result or (Result.KNOWN_BUGS if known else self.state)
+        said = Result.KNOWN_BUGS if known else Result.CONTROL_FIRED if fired else RESULTS[self.state]
+        return self.result or said
 
     @property
     def open(self) -> list[AnomalyCount]:

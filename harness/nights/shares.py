@@ -8,14 +8,14 @@ of one night. What a task hands back is small: of the runs the newest ones, and 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
 from harness.nights import runs as rows_of
 from harness.nights import session_log as sessions
 from harness.nights.headline import SessionView
-from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, Row
+from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, SYSTEM, Row
 from harness.nights.session_log import FAILING, SoakSession
 from history.verdict import NOT_RECOVERED
 
@@ -26,6 +26,11 @@ NEWEST: Final = ["at", "number", "report", "folder"]
 """What is kept of the newest run of a group."""
 FOUND: Final = ["session", *GROUP, "runs", "fresh", *NEWEST]
 SAMPLES: Final = ["session", *COMBINATION, "judged", "fair"]
+BUG: Final = ["finding", "known_bug", "planted"]
+"""A known bug, else a class of anomalies; those of systems with a planted bug apart."""
+SYSTEM_OF: Final = [name for name in SYSTEM if name not in BUG]
+BUGS: Final = ["session", *BUG, *SYSTEM_OF, "runs", "names", *NEWEST]
+TESTED: Final = [*SYSTEM, "judged"]
 KIND: Final = ["system", "version", "fault"]
 LIVED: Final = [*KIND, "runs", "failing", "times", "served", "known", "recovered_s", "recovered", "stalled_s"]
 
@@ -40,7 +45,9 @@ class Share:
 
     shown: the newest runs, each with its forbidden `classes`; many: how many there are. folders: of runs
     that sessions made. found: runs with a forbidden finding and those of a fair sample among them, by night
-    and group, with the newest one. samples: how many there are, by night and combination. allowed: by class.
+    and group, with the newest one. samples: how many there are, by night and combination. bugs: runs with a
+    known bug, or a class of anomalies that none explains, by night and system, with the newest one and the
+    `names` of the classes. tested: how many runs of each system there are. allowed: by class.
     lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
     values `served` and `recovered_s` are sums of; `stalled_s`: the longest).
     """
@@ -51,6 +58,8 @@ class Share:
     folders: frozenset[str] = frozenset()
     found: pd.DataFrame = field(default_factory=lambda: _no(FOUND))
     samples: pd.DataFrame = field(default_factory=lambda: _no(SAMPLES))
+    bugs: pd.DataFrame = field(default_factory=lambda: _no(BUGS))
+    tested: pd.DataFrame = field(default_factory=lambda: _no(TESTED))
     allowed: pd.DataFrame = field(default_factory=lambda: _no(["name", "runs", "findings"]))
     lived: pd.DataFrame = field(default_factory=lambda: _no(LIVED))
 
@@ -62,15 +71,18 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
     judged = runs[runs["judged"].astype(bool)]
     forbidden = findings[findings["disallowed"] > 0].merge(runs, left_on="row", right_index=True)
     numbers = [_numbers(session, runs, forbidden) for session in found]
+    of_judged = forbidden[forbidden["judged"].astype(bool)]
     return Share(
         shown=_shown(runs, findings),
         many=len(runs),
         views=[SessionView.of(results, one, row) for one, row in zip(found, numbers, strict=True)],
         folders=frozenset(a.outcome.folder for one in found for a in one.attempts if a.outcome),
-        found=_found(forbidden[forbidden["judged"].astype(bool)]),
+        found=_found(of_judged),
         samples=judged.groupby(["session", *COMBINATION], as_index=False).agg(
             judged=("judged", "size"), fair=("fair", "sum")
         ),
+        bugs=_bugs(of_judged),
+        tested=judged.groupby(SYSTEM, as_index=False).agg(judged=("judged", "size")),
         allowed=_allowed(findings),
         lived=_lived(results, judged, set(forbidden["row"])),
     )
@@ -90,20 +102,21 @@ def _shown(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) -> Row:
-    """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`, `open`, `known`
-    (groups of findings; `not-recovered` is in neither), medians `available` and `recovery_s` (NaN = not
-    known)."""
+    """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`; groups of findings,
+    `open`, `known`, and `planted` ones (`not-recovered` is in none); medians `available` and `recovery_s`
+    (NaN = not known)."""
     mine = runs[runs["session"] == session.name]
     seen = forbidden[forbidden["session"] == session.name]
     failing = mine["state"].isin(FAILING) | mine.index.isin(seen["row"])
-    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates(GROUP)
+    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates([*GROUP, "planted"])
     medians = {name: float(mine[name].dropna().median()) for name in ("available", "recovery_s")}
     return {
         "session": session.name,
         "runs": int(mine["judged"].sum()),
         "failing": int(failing.sum()),
         "errors": int((mine["state"] == "error").sum()),
-        "open": int((seen["known_bug"] == "").sum()),
+        "open": int(((seen["known_bug"] == "") & (seen["planted"] == "")).sum()),
+        "planted": int(((seen["known_bug"] == "") & (seen["planted"] != "")).sum()),
         "known": int((seen["known_bug"] != "").sum()),
         **medians,
     }
@@ -117,6 +130,22 @@ def _found(forbidden: pd.DataFrame) -> pd.DataFrame:
     )[FOUND]
 
 
+def _bugs(forbidden: pd.DataFrame) -> pd.DataFrame:
+    """A run counts once for a bug, in whatever classes it shows itself."""
+    finding = forbidden["known_bug"].where(forbidden["known_bug"] != "", forbidden["name"])
+    ordered = forbidden.assign(finding=finding).sort_values(["at", "number"], kind="stable")
+    by = ["session", *BUG, *SYSTEM_OF]
+    newest: dict[str, tuple[str, str]] = {name: (name, "last") for name in NEWEST}
+    once = ordered.drop_duplicates(["row", *BUG])
+    runs = once.groupby(by, as_index=False).agg(runs=("row", "size"), **newest)
+    names = ordered.groupby(by)["name"].agg(_together).rename("names")
+    return runs.join(names, on=by)[BUGS]
+
+
+def _together(names: "pd.Series[Any]") -> Any:
+    return tuple(sorted(set(names)))
+
+
 def _allowed(findings: pd.DataFrame) -> pd.DataFrame:
     permitted = findings.assign(permitted=findings["count"] - findings["disallowed"])
     permitted = permitted[permitted["permitted"] > 0]
@@ -127,7 +156,7 @@ def _allowed(findings: pd.DataFrame) -> pd.DataFrame:
 
 def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataFrame:
     lived: list[Row] = []
-    fair = judged[judged["fair"].astype(bool) & (judged["folder"] != "")]
+    fair = judged[judged["fair"].astype(bool) & (judged["folder"] != "") & (judged["planted"] == "")]
     for row, state, verdict in zip(fair.index, fair["state"], fair["folder"], strict=True):
         failing = state in FAILING or row in forbidden
         faults = rows_of.faults_of(results / verdict)

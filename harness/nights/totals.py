@@ -15,6 +15,7 @@ from core.progress import Stage
 from harness.nights import runs as rows_of
 from harness.nights import session_log as sessions
 from harness.nights import shares
+from harness.nights.findings import Findings
 from harness.nights.headline import SessionView
 from harness.nights.runs import COMBINATION, Row
 from harness.nights.shares import GROUP, KIND, RUNS_MAX, Share, records
@@ -32,12 +33,14 @@ STANDING: Final = ["open", "last", "newest", "all", *GROUP]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """All that the index shows. views: sessions, oldest first. shown: the newest runs of `many`."""
+    """All that the index shows. views: sessions, oldest first. shown: the newest runs of `many`. groups:
+    findings by combination; findings: by bug and system."""
 
     views: list[SessionView]
     shown: pd.DataFrame
     many: int
     groups: list[Row]
+    findings: Findings
     allowed: list[Row]
     lived: list[Row]
 
@@ -63,6 +66,12 @@ def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
         many=sum(share.many for share in found),
         groups=_groups(
             _joined(share.found for share in found), _joined(share.samples for share in found), newest
+        ),
+        findings=Findings.of(
+            _joined(share.bugs for share in found),
+            _joined(share.tested for share in found),
+            newest,
+            compared=len(views) > 1,
         ),
         allowed=_allowed(_joined(share.allowed for share in found)),
         lived=_lived(_joined(share.lived for share in found)),

@@ -1,6 +1,7 @@
 """What broke, in plain words: a headline for each class of anomaly, with the number of what it counts."""
 
-from harness.report.wording import number
+from harness.report.wording import number, worst
+from history.verdict import Anomaly, Verdict
 
 HEADLINES = {
     "lost-write": ("{} acknowledged record is gone", "{} acknowledged records are gone"),
@@ -97,3 +98,21 @@ def headline(name: str, title: str, many: int, *, acknowledged: bool = True) -> 
         return f"{title}: {number(many)}"
     one, more = HEADLINES[name] if acknowledged or name != "lost-write" else UNACKNOWLEDGED
     return (one if many == 1 else more).format(number(many))
+
+
+def of_run(verdict: Verdict) -> str:
+    """What broke in a run, by its most severe forbidden class; "" = nothing that is forbidden."""
+    found = worst(verdict)
+    if found is None:
+        return ""
+    name, anomaly = found
+    acknowledged = any("acknowledged" in example.sentence for example in anomaly.examples)
+    return headline(name, anomaly.title, many(verdict, name, anomaly), acknowledged=acknowledged)
+
+
+def many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
+    """How many forbidden findings: those of clients, which count records; else those in brokers' logs, which
+    are often several for one record."""
+    rules = verdict.logs.rules.values() if verdict.logs else ()
+    in_logs = sum(rule.disallowed for rule in rules if rule.anomaly == name)
+    return anomaly.disallowed - in_logs or anomaly.disallowed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from importlib.resources import files
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from core.errors import InquestError
@@ -63,7 +63,7 @@ def render(inputs: Inputs) -> bytes:
 
     Raises: InquestError where even a report without examples is larger.
     """
-    environment, verdict = _environment(), inputs.verdict
+    environment, verdict = environment_of(), inputs.verdict
     context = _context(inputs)
     page = environment.get_template("report.html.j2")
     bare = len(page.render(**context, messages="", examples={}).encode())
@@ -91,19 +91,16 @@ def render(inputs: Inputs) -> bytes:
     return page.render(**context, examples=examples).encode()
 
 
-def environment_of(package: str) -> Environment:
-    """The templates of a package: everything from outside is escaped, and what is not defined is an error."""
-    return Environment(
-        loader=PackageLoader(package, "."),
+def environment_of(*packages: str) -> Environment:
+    """The templates of packages and of the report: everything from outside is escaped, and what is not
+    defined is an error."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package, ".") for package in (*packages, __package__)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _environment() -> Environment:
-    environment = environment_of(__package__)
     environment.filters.update(
         number=wording.number,
         moment=wording.moment,
@@ -118,7 +115,11 @@ def _environment() -> Environment:
         safe_url=safe_url,
     )
     environment.globals.update(
-        count=wording.count, findings=wording.findings, hit=wording.hit, hits=wording.hits
+        count=wording.count,
+        findings=wording.findings,
+        hit=wording.hit,
+        hits=wording.hits,
+        strip_height=strips.HEIGHT,
     )
     return environment
 
@@ -179,7 +180,6 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "takes_most": TAKES_MAX,
         "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],
         "notes_most": NOTES_MAX,
-        "strip_height": strips.HEIGHT,
         **assets(),
     }
 

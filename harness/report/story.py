@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
-from harness.report import wording
+from harness.report import headlines, wording
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
-from harness.report.headlines import headline
 from harness.report.inputs import Inputs
 from harness.report.records import Records
 from harness.report.timeline.numbers import Timeline
@@ -25,7 +24,7 @@ from harness.report.timeline.partitions import natural
 from history.reader import History, SendRow
 from history.recorded_files import regular
 from history.unit_files import EVERYWHERE
-from history.verdict import Anomaly, Example, Fault, Verdict
+from history.verdict import Anomaly, Example, Fault
 
 OF_VALUES = frozenset(
     {
@@ -100,7 +99,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         return None
     example = shown[0]
     ranges, partial = _ranges(inputs, timeline, name, shown)
-    many = _many(inputs.verdict, name, anomaly)
+    many = headlines.many(inputs.verdict, name, anomaly)
     acked = [at for one in ranges for at in (one.begin, one.end) if at is not None]
     times = acked or times_of(example)
     near_faults = near(inputs.verdict.faults, times)
@@ -109,7 +108,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     return Story(
         name=name,
         anomaly=anomaly,
-        headline=headline(name, anomaly.title, many, acknowledged=partial or bool(acked)),
+        headline=headlines.headline(name, anomaly.title, many, acknowledged=partial or bool(acked)),
         example=example,
         place=(name, anomaly.examples.index(example)),
         ranges=listed,
@@ -124,14 +123,6 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         steps=list(_steps(inputs, name, bug)),
         paths=_paths(inputs),
     )
-
-
-def _many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
-    """How many forbidden findings: those of clients, which count records; else those in brokers' logs, which
-    are often several for one record."""
-    rules = verdict.logs.rules.values() if verdict.logs else ()
-    in_logs = sum(rule.disallowed for rule in rules if rule.anomaly == name)
-    return anomaly.disallowed - in_logs or anomaly.disallowed
 
 
 def times_of(example: Example) -> list[float]:

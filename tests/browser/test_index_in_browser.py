@@ -65,7 +65,7 @@ def test_it_opens_without_complaint_and_asks_for_nothing(page: Page) -> None:
     assert page.complaints() == []
     assert page.requests() == []
     assert "open finding" in page.ask("document.querySelector('h1').innerText")
-    assert visible(page, "#group-rows tr")
+    assert visible(page, "#finding-rows tr")
     assert visible(page, "#fault-rows tr")
     assert visible(page, "#trend svg rect")
     assert page.ask("document.querySelectorAll('#session-rows tr').length") == 6
@@ -77,7 +77,8 @@ def test_it_opens_without_complaint_and_asks_for_nothing(page: Page) -> None:
         ("workload", "groups"),
         ("nemesis", "kill"),
         ("preset", "safe"),
-        ("state", "anomaly"),
+        ("word", "anomaly"),
+        ("system", "Kafka 4.3.1"),
         ("session", "20260303T220000Z"),
         ("session", "-"),
     ],
@@ -100,9 +101,9 @@ def test_each_filter_shows_its_rows_only(page: Page, name: str, value: str) -> N
 
 def test_filters_work_together_and_say_where_nothing_is_left(page: Page) -> None:
     choose(page, "workload", "groups")
-    choose(page, "state", "anomaly")
+    choose(page, "word", "anomaly")
     assert values(page, "workload") == {"groups"}
-    assert values(page, "state") == {"anomaly"}
+    assert values(page, "word") == {"anomaly"}
     choose(page, "session", "20260301T220000Z")
     assert shown(page) == 0
     assert visible(page, "#no-runs")
@@ -147,6 +148,38 @@ def test_on_a_wide_screen_no_table_is_cut(browser: Browser, results: Path) -> No
             ".map((s) => s.getAttribute('aria-label'))"
         )
         assert cut == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_word_is_broken(browser: Browser, results: Path, width: int) -> None:
+    """A word has one line: a range over it has one rectangle, or several of the same height."""
+    with opened(browser, results / "index.html", width=width) as one:
+        broken = one.ask("""(() => {
+          const found = [];
+          const lines = (range) => new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size;
+          const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+          while (walk.nextNode()) {
+            const node = walk.currentNode;
+            if (!node.parentElement.checkVisibility() || node.parentElement.closest('svg')) continue;
+            for (const word of node.data.matchAll(/[^\\s,]+/g)) {
+              const range = document.createRange();
+              range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+              if (lines(range) > 1) found.push(word[0]);
+            }
+          }
+          return found;
+        })()""")
+        assert broken == []
+
+
+def test_a_card_shows_the_run_in_small(page: Page) -> None:
+    assert visible(page, "#cards .card .strip svg rect.damage")
+    colours = page.ask("getComputedStyle(document.querySelector('#cards rect.damage')).fill")
+    assert colours != "rgb(0, 0, 0)"
+    inside = page.ask("""[...document.querySelectorAll('.card')].every((card) =>
+        [...card.querySelectorAll('svg, h3')].every((part) =>
+            part.getBoundingClientRect().right <= card.getBoundingClientRect().right))""")
+    assert inside
 
 
 def test_without_scripts_everything_is_there_but_the_filters(browser: Browser, results: Path) -> None:

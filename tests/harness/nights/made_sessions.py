@@ -20,10 +20,11 @@ from harness.nights.session_log import (
     SessionStarted,
     SoakSession,
     State,
+    Tested,
     read,
 )
 from history.jsonl import Appender
-from history.verdict import Fault, FaultLiveness, Liveness, Verdict
+from history.verdict import Anomaly, Example, Fault, FaultLiveness, Liveness, Verdict
 
 CODES = {state: code for code, state in STATES.items()} | {"error": 70}
 LOST = AnomalyCount(name="lost-write", count=3, disallowed=3)
@@ -111,8 +112,15 @@ def many(results: Path, sessions: int = 6, runs: int = 24) -> None:
             came = _came(chance, what, session, number)
             if came.state == "anomaly":
                 folder = by_hand(
-                    results, f"{name[:9]}2{number:05}Z-{what.workload}-{what.seed}", **_lived(chance, what)
+                    results,
+                    f"{name[:9]}2{number:05}Z-{what.workload}-{what.seed}",
+                    **_lived(chance, what),
+                    **_broken(came),
                 )
+                tested = Tested(
+                    system="kafka", version=chance.choice(["4.0.2", "4.3.1"]), client="librdkafka"
+                )
+                came = msgspec.structs.replace(came, tested=tested)
                 came = msgspec.structs.replace(came, folder=folder.name)
             made.append((what, came))
         write(results, name, made, spent_s=1790.0, seed=session * 1000 + 17)
@@ -145,7 +153,21 @@ def _lived(chance: random.Random, what: PlannedRun) -> dict[str, Any]:
         recovered_s=chance.uniform(1, 6), served=chance.random(),
     )  # fmt: skip
     config = {"sut": "kafka", "kafka": {"version": chance.choice(["4.0.2", "4.3.1"])}}
+    config |= {name: getattr(what, name) for name in ("workload", "nemesis", "preset")}
     return {"config": config, "faults": [fault], "liveness": Liveness(faults=[cost])}
+
+
+def _broken(came: RunResult) -> dict[str, Any]:
+    """Of a verdict: the anomalies of its run, each with a time."""
+    example = Example(sentence="value 1/7 was acknowledged", allowed=False, why="", at_s=12.5)
+    anomalies = {
+        one.name: Anomaly(
+            title=one.name, literature="", meaning="", count=one.count, disallowed=one.disallowed,
+            allowed=False, why="", known_bug=one.known_bug, examples=[example],
+        )
+        for one in came.anomalies
+    }  # fmt: skip
+    return {"valid": False, "exit_code": 1, "anomalies": anomalies}
 
 
 def hostile(results: Path, text: str) -> None:

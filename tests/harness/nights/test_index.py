@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from harness.nights import github, page, shares
+from harness.nights import cards, github, page, shares
 from harness.nights import totals as totals_module
 from harness.nights.headline import SessionView
-from harness.nights.session_log import FILE, FOLDER, AnomalyCount, RunEnded, SoakSession, sessions
+from harness.nights.session_log import FILE, FOLDER, AnomalyCount, RunEnded, SoakSession, Tested, sessions
 from harness.nights.totals import Totals, totals
 from harness.nights.trend import SESSIONS_MAX
 from harness.nights.trend import build as build_trend
 from history.jsonl import Appender
 from history.tasks import Here
-from history.verdict import Anomaly
+from history.verdict import Anomaly, Result
 from tests.harness.nights.made_sessions import (
     LOST,
     MATRIX,
@@ -107,9 +107,116 @@ def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path:
     }  # fmt: skip
     shown = page.render(tmp_path)
     assert "✕ open" not in shown
-    assert re.search(r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! not recovered', shown)
+    assert re.search(r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! Did not recover', shown)
     (session,) = sessions(tmp_path)
     assert "| not\\-recovered | not recovered |" in github.render(tmp_path, session)
+
+
+REAL = Tested(system="kafka", version="4.3.1", client="librdkafka")
+PLANTED = Tested(system="simulated", version="4.3", client="the simulated client", planted="keep-tail")
+HANGS = AnomalyCount(name="hanging-txn", count=1, disallowed=1, known_bug="KAFKA-17754")
+
+
+def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
+    older = msgspec.structs.replace(REAL, version="3.9.1")
+    write(tmp_path, FIRST, [
+        (task(seed=1), outcome("anomaly", TORN, HANGS, tested=REAL)),
+        (task("transactions", "none", seed=2), outcome("anomaly", TORN, tested=REAL)),
+        (task(seed=3), outcome(tested=older)),
+        (task(seed=4), outcome("error")),
+    ])  # fmt: skip
+    found = come_to(tmp_path).findings
+    assert [(one.system, one.version, one.judged) for one in found.columns] == [
+        ("kafka", "3.9.1", 1), ("kafka", "4.3.1", 2),
+    ]  # fmt: skip
+    (row,) = found.rows
+    assert (row.finding, row.names, row.runs) == ("KAFKA-17754", ("hanging-txn", "torn-txn"), (0, 2))
+    assert not row.open
+    assert not found.compared
+    shown = page.render(tmp_path)
+    assert "New since" not in shown
+    assert "2/2" in shown
+    assert "0/1" in shown
+
+
+def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", LOST, SKIPPED, tested=REAL))])
+    write(tmp_path, SECOND, [
+        (task(seed=2), outcome("anomaly", LOST, tested=REAL)),
+        (task(seed=3), outcome("anomaly", TORN, tested=REAL)),
+    ])  # fmt: skip
+    found = come_to(tmp_path).findings
+    assert [(row.finding, row.new) for row in found.rows] == [("KAFKA-17754", True), ("lost-write", False)]
+    assert [row.finding for row in found.new] == ["KAFKA-17754"]
+    shown = page.render(tmp_path)
+    assert shown.index("New since the last session") < shown.index("All findings")
+    assert shown.count('<span class="tag new">new</span>') == 1
+    write(tmp_path, THIRD, [(task(seed=2), outcome("anomaly", LOST, tested=REAL))])
+    assert come_to(tmp_path).findings.new == []
+    assert "Nothing: an earlier session has every finding" in page.render(tmp_path)
+
+
+def test_a_planted_bug_is_no_open_finding_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (task(seed=1), outcome("anomaly", LOST, tested=PLANTED)), (task(seed=2), outcome("anomaly", LOST)),
+    ])  # fmt: skip
+    theirs, planted = come_to(tmp_path).findings.rows
+    assert (theirs.planted, theirs.open) == ("", True)
+    assert (planted.planted, planted.open) == ("keep-tail", False)
+    shown = page.render(tmp_path)
+    assert shown.count("planted bug keep-tail") == 1, "of the row"
+    assert shown.count("planted bug</span> keep-tail") == 2, "of the column, and of the run"
+    assert '<span class="tag neutral">simulated 4.3</span>' in shown
+
+
+def test_lines_of_older_versions_say_what_was_asked_for(tmp_path: Path) -> None:
+    settings = {"sut": "simulated", "era": "2.4", "mutant": "keep-tail"}
+    write(tmp_path, FIRST, [(task(seed=1, settings=settings), outcome()), (task(seed=2), outcome())])
+    assert {(one.system, one.version, one.planted) for one in come_to(tmp_path).findings.columns} == {
+        ("kafka", "", ""), ("simulated", "2.4", "keep-tail"),
+    }  # fmt: skip
+
+
+def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
+    config = {"sut": "simulated", "simulated": {"era": "0.10", "mutant": ""}}
+    by_hand(tmp_path, config=config, expect={"lost-write": True})
+    write(tmp_path, FIRST, [
+        (canary(), outcome(fired=True)), (task(seed=1), outcome("anomaly", TORN)),
+        (task(seed=2), outcome("error")), (task(seed=3), outcome(result="not exercised")),
+        (task(seed=4), None),
+    ])  # fmt: skip
+    runs = come_to(tmp_path).shown
+    assert sorted(runs["word"]) == [
+        "control fired", "control fired", "error", "known bugs only", "not exercised", "under way",
+    ]  # fmt: skip
+    shown = page.render(tmp_path)
+    for word in (
+        "✓ Control fired",
+        "✕ Known bugs only",
+        "○ Not exercised",
+        "! Harness error",
+        "simulated 0.10",
+    ):
+        assert word in shown
+
+
+def test_a_failing_run_has_a_card_with_what_broke(tmp_path: Path) -> None:
+    many(tmp_path, sessions=4, runs=8)
+    made = cards.build(tmp_path, come_to(tmp_path))
+    assert 0 < len(made) <= cards.CARDS_MAX
+    assert made[0].headline == "2 records were never given to their group"
+    assert all(card.result in (Result.ANOMALY, Result.KNOWN_BUGS) for card in made)
+    drawing = made[0].drawing
+    assert drawing is not None
+    assert [strip.label for strip in drawing.strips] == ["faults", "found"]
+    (mark,) = {box.x for box in drawing.strips[-1].bars}
+    assert mark == 12.5
+    (tmp_path / made[0].folder).write_text("{")
+    assert len(cards.build(tmp_path, come_to(tmp_path))) == len(made) - 1
+
+
+def test_a_list_is_broken_after_its_commas_only() -> None:
+    assert page.commas("kill:one@leader,<b>") == "kill:one@leader,<wbr>&lt;b&gt;"
 
 
 def test_rates_leave_out_what_was_interrupted_or_chosen_for_what_it_does(tmp_path: Path) -> None:
@@ -251,6 +358,8 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
         ([(canary(), outcome()), (task(), outcome("anomaly", LOST, UNRECOVERED)),
           (task(seed=2), outcome("not-recovered", UNRECOVERED))],
          ["1 open finding", "2 runs did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST, tested=PLANTED))],
+         ["1 finding of planted bugs"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, undecided=2))],
          ["1 finding of known bugs", "1 run unknown"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
