@@ -4,6 +4,7 @@ around     What surrounds a finding: the ops of its witness, its transactions.
 panels     Lines of records, ops, latency, errors, and the ends of logs.
 run        The whole run: phases, faults, stalls, clients, rates; leaders, replicas, ends of logs.
 scales     Round numbers beside axes; values as paths.
+small      A run in small, from its verdict: faults, stalls, times of findings.
 strips     What a drawing consists of.
 
 There is one drawing of each thing. It needs no script: it is complete on paper and where scripts are off.
