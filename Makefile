@@ -100,6 +100,14 @@ test-all: ## make test with every case of every series; the nightly job runs it
 test-quick: $(INSTALLED) ## two minutes: no Docker, no browser, no Spark, no whole runs
 	$(PYTEST) $(addprefix --ignore=,$(REAL)) -m 'not spark and not faults and not slow'
 
+.PHONY: test-versions
+test-versions: $(INSTALLED) ## test-quick with the lowest versions of the libraries below, or the newest: VERSIONS=lowest|highest
+	@case '$(VERSIONS)' in lowest|highest) ;; *) echo "give VERSIONS=lowest or VERSIONS=highest" >&2; exit 1;; esac
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(VERSIONS)
+	$(BIN)/uv pip install --quiet --python .venv-$(VERSIONS)/bin/python --resolution $(VERSIONS:lowest=lowest-direct) -e '.[test]'
+	$(MAKE) test-quick BIN=.venv-$(VERSIONS)/bin INSTALLED=
+
 .PHONY: setup-tests
 setup-tests: $(INSTALLED)
 	@$(BIN)/python -c 'from harness.cli.doctor import setup; setup(browser=True)'
@@ -137,4 +145,4 @@ bench: setup ## repeatable measurements
 
 .PHONY: clean
 clean: ## remove the virtual environment and tools' caches; run folders and images stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-highest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
