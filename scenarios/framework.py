@@ -2,7 +2,7 @@
 
 A scenario is a story in the words of a textbook with a table: what happens in each step, and what log
 ends, high watermarks, in-sync sets, epochs or states are after it. The stated rows are plain text; `play`
-drives the model through the steps and puts the actual row beside each stated one. docs/model.md is made of
+drives the model through the steps and puts the actual row beside each stated one. docs/model is made of
 them.
 
 To add one, write into the module of its chapter a generator that drives a stage and yields what happened

@@ -1,4 +1,4 @@
-"""The registry of chapters, in the order of docs/model.md."""
+"""The registry of chapters, in the order of docs/model."""
 
 from typing import Final
 

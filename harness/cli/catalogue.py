@@ -23,7 +23,7 @@ from history.run_folder import write_atomically
 from history.verdict import Verdict
 from nemesis.registry import NEMESES
 from nemesis.types import Nemesis
-from scenarios.page import page
+from scenarios.page import pages
 from workloads.registry import WORKLOADS
 
 
@@ -147,18 +147,27 @@ def _schema(schema: dict[str, Any]) -> str:
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
-GENERATED: dict[str, Callable[[], str]] = {
+FILES: dict[str, Callable[[], str]] = {
     "catalogue.md": catalogue,
     "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "portable-history.schema.json": json_schema,
     "known-bugs.md": rates.page,
     "log-rules.md": log_rules,
-    "model.md": page,
 }
 """File of docs/ -> what makes its content."""
+MODEL = "model"
+"""Folder of docs/ with the pages of the model."""
+
+
+def generated() -> dict[str, str]:
+    """File of docs/ → its content."""
+    made = {name: make() for name, make in FILES.items()}
+    return made | {f"{MODEL}/{name}": content for name, content in pages().items()}
 
 
 if __name__ == "__main__":
-    for name, make in GENERATED.items():
-        write_atomically(Path(sys.argv[1]) / name, make())
+    docs = Path(sys.argv[1])
+    (docs / MODEL).mkdir(parents=True, exist_ok=True)
+    for name, content in generated().items():
+        write_atomically(docs / name, content)

@@ -20,7 +20,7 @@ def contract(
     sut: Annotated[
         str, typer.Option(help="kafka, or model: a broker of the model behind Kafka's protocol.")
     ] = "kafka",
-    scenarios: Annotated[bool, typer.Option(help="Play the scenarios of docs/model.md first.")] = True,
+    scenarios: Annotated[bool, typer.Option(help="Play the scenarios of docs/model first.")] = True,
     results: Annotated[Path, typer.Option(help="Folder for the result and the broker's log.")] = RESULTS,
 ) -> None:
     """Compare the model with a real broker, or its own broker behind Kafka's protocol, by scenarios and by

@@ -9,7 +9,7 @@ dialect                What a client speaks, and what all translations have in c
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
 payloads               Records of Kafka's logs as the model has them in its own.
-scenarios              The scenarios of docs/model.md, played on a real broker and by the model at once.
+scenarios              The scenarios of docs/model, played on a real broker and by the model at once.
 shrink                 From an example with a difference to a smallest one.
 sides                  The two brokers: a real one, and the model's.
 stage                  Stages of scenarios on a real cluster.

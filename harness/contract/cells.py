@@ -1,6 +1,6 @@
 """Cells of a scenario's table, read by requests: from a real broker and from the model's alike.
 
-The tables of docs/model.md show what is inside of the model. Here each column is a question that a client can
+The tables of docs/model show what is inside of the model. Here each column is a question that a client can
 ask: the log is what a fetch brings, a transaction's state is what its coordinator describes. `unreadable`
 names the columns of a scenario that no client can ask for.
 

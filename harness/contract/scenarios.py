@@ -1,4 +1,4 @@
-"""The scenarios of docs/model.md, played on a real broker and by the model at once.
+"""The scenarios of docs/model, played on a real broker and by the model at once.
 
 The same steps drive two stages; one has real brokers. After each step the cells of the table are
 read from both by the same requests, and have to become equal. A scenario is played on a version of Kafka
@@ -30,7 +30,7 @@ DEADLINE_S: Final = 120.0
 SCENARIOS: Final[Mapping[str, Scenario[Any]]] = {
     scenario.name: scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios
 }
-"""All of docs/model.md by name."""
+"""All of docs/model by name."""
 PLAYED: Final = tuple(name for name, scenario in SCENARIOS.items() if not scenario.not_played)
 
 Real = Callable[[type[ClusterStage], Settings], ClusterStage]

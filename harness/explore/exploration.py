@@ -92,7 +92,7 @@ def named(mutants: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in mutants.split(",")))
     for name in names:
         if name in MUTANTS and name not in known:
-            raise ConfigError(f"mutant {name} shows in no run: see docs/model.md for its scenario")
+            raise ConfigError(f"mutant {name} shows in no run: see docs/model for its scenario")
         if name not in MUTANTS:
             raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
     return names

@@ -141,7 +141,7 @@ class Exploration:
         for name, one in self.mutants.items():
             broke = f", {one.broke} broke an invariant" if one.broke else ""
             otherwise = "not found" if one.trials else "no run yet"
-            otherwise = f"{otherwise}{broke}" if one.hunted else "no run (see docs/model.md)"
+            otherwise = f"{otherwise}{broke}" if one.hunted else "no run (see docs/model)"
             rate = "" if one.rate is None else f"{one.rate:.2f}"
             numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None

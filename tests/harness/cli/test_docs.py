@@ -13,7 +13,7 @@ import pytest
 from core.config import run_config
 from core.generator import Slot, source
 from core.runtime import run_blocking
-from harness.cli.catalogue import GENERATED
+from harness.cli.catalogue import FILES, MODEL
 from nemesis import execute, schedule
 from nemesis.registry import NEMESES
 from tests.nemesis.stage import NAMES, Recording, stage_of
@@ -117,12 +117,19 @@ def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
 def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness.cli.catalogue", str(tmp_path)]
     subprocess.run(command, check=True)  # other tests of this process may have defined rules of their own
-    for name in GENERATED:
+    made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {Path(name) for name in FILES} < made
+    assert {path.relative_to(DOCS) for path in (DOCS / MODEL).iterdir()} < made, "a page of no chapter"
+    for name in made:
         assert (DOCS / name).read_text() == (tmp_path / name).read_text(), "run `make catalogue`"
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md"):
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for page in (*DOCS.rglob("*.md"), DOCS.parent / "README.md"):
+        for target, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", page.read_text()):
+            if target.startswith("http"):
+                continue
+            place = page.parent / target
+            assert place.exists(), f"{page.name}: {target}"
+            if anchor and place.parent.name == MODEL:
+                assert f'<a id="{anchor}"></a>' in place.read_text(), f"{page.name}: {anchor}"

@@ -1,6 +1,6 @@
 """Old protocols show the anomaly that they are known for, on the seed on which the modern one shows none.
 
-Step by step they are in docs/model.md (`scenarios/`); here they are found by the checks and the
+Step by step they are in docs/model (`scenarios/`); here they are found by the checks and the
 invariants alone, in runs of the same workloads and nemeses as everywhere.
 """
 
