@@ -15,7 +15,7 @@ from collections import Counter
 from harness.explore.profile import MODERN, clean, hunted
 from model.mutants.registry import MUTANTS
 from tests.harness.explore.judged_logs import Verdict, first_found, judged
-from tests.harness.modelled.virtual.stored import pins
+from tests.histories.stored import pins
 
 
 def mutants(names: list[str], most: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.report import build
 from tests.browser.devtools import Browser, Page, chromium
-from tests.browser.report_findings import FOLDERS
+from tests.histories.report_findings import FOLDERS
 
 
 class Shelf:

@@ -6,7 +6,7 @@ import pytest
 
 from harness.report import build
 from tests.browser.devtools import Browser, Page, opened
-from tests.harness.report.traced import losing, recorded
+from tests.histories.traced import losing, recorded
 
 pytestmark = pytest.mark.browser
 

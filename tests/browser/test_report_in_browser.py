@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.conftest import Shelf
 from tests.browser.devtools import Browser, Page, opened
-from tests.browser.report_findings import HOSTILE
+from tests.histories.report_findings import HOSTILE
 
 pytestmark = pytest.mark.browser
 

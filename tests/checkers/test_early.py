@@ -30,10 +30,10 @@ from history.journal import Invoked
 from history.prefix import cut, so_far, tables_of
 from history.reader import History, Names
 from history.run_folder import FORMAT, Run
-from tests.harness.modelled.virtual.stored import pins
 from tests.histories.built import Built, Commit, Op, Read, Send
 from tests.histories.folders import NAMES, STARTED
 from tests.histories.planted import random_history
+from tests.histories.stored import pins
 
 CONFIG = RunConfig(seed=0)
 SEEDS = 45

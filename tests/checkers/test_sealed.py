@@ -15,7 +15,7 @@ from core.errors import HistoryError, InquestError
 from history.reader import load
 from history.run_folder import FORMAT, Run
 from history.tables import TABLES
-from tests.histories.folders import check_run, write_run
+from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
 
 Damage = Callable[[Run], object]
@@ -31,13 +31,6 @@ def a_file(run: Run, table: str) -> Path:
 
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
-
-
-def scribble(path: Path) -> None:
-    """Damage the data pages, leave the footer whole."""
-    data = bytearray(path.read_bytes())
-    data[4:200] = bytes(196)
-    path.write_bytes(bytes(data))
 
 
 def drop_rows(path: Path) -> None:

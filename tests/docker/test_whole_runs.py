@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from history.run_folder import Run
-from tests.faults.command import Ended, Inquest, the_run, verdict
+from tests.faults.command import Inquest, the_run, verdict
+from tests.harness.cli.bad_input import Ended
 
 LINES = ("faults: ", "broker logs: ", "report: ", "repeat: ")
 HEADINGS = (

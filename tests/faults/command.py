@@ -1,6 +1,5 @@
 """The command `inquest` as a subprocess, on the in-memory cluster."""
 
-import io
 import json
 import os
 import resource
@@ -9,33 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pytest
-
 from core.op import Phase
-from harness.cli import main
 from history.run_folder import Run
+from tests.harness.cli.bad_input import Ended
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 240.0
 """A session of `inquest soak` is several runs, each with its check; a busy machine takes its time."""
 STARTED: list["Inquest"] = []
 """The commands that this test has started: `conftest.py` ends what a failed test leaves running."""
-
-
-@dataclass(slots=True)
-class Ended:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Inquest:
@@ -88,14 +73,6 @@ class Inquest:
 def inquest(*words: str, file_limit: int | None = None, module: str = "tests.memory") -> Ended:
     """Run a command to its end."""
     return Inquest(*words, file_limit=file_limit, module=module).wait()
-
-
-def inquest_here(*words: str) -> Ended:
-    """The same in this process, which has the libraries: for a command that starts none, such as `check`."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main.main(partial(main.app, list(words)))
-    return Ended(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def arguments(results: Path, *more: str) -> list[str]:

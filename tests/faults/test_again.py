@@ -7,7 +7,8 @@ import pytest
 
 from harness.explore.shrink import Shrunk
 from history.run_folder import Run
-from tests.faults.command import arguments, inquest, inquest_here, the_run, verdict
+from tests.faults.command import arguments, inquest, the_run, verdict
+from tests.harness.cli.bad_input import command
 
 pytestmark = pytest.mark.faults
 
@@ -80,7 +81,7 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_repeated_is_one_sentence(words: tuple[str, ...], why: str) -> None:
-    ended = inquest_here(*words)
+    ended = command(*words)
     assert ended.code == 64
     assert why in ended.err
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.systems import SYSTEMS
-from tests.faults.command import arguments, inquest, inquest_here, until, workers_of
+from tests.faults.command import arguments, inquest, until, workers_of
+from tests.harness.cli.bad_input import command
 from tests.memory.system import MEMORY
 
 pytestmark = pytest.mark.faults
@@ -40,7 +41,7 @@ def test_settings_that_make_no_sense(
 ) -> None:
     monkeypatch.setitem(SYSTEMS, "memory", MEMORY)
     results = tmp_path / "results"
-    ended = inquest_here(*arguments(results, *words))
+    ended = command(*arguments(results, *words))
     assert ended.code == 64, ended
     assert ended.out == ""
     assert ended.err.startswith("inquest: ")
@@ -78,7 +79,7 @@ def test_a_cluster_that_never_comes_up(tmp_path: Path) -> None:
 def test_a_history_file_with_wrong_types(tmp_path: Path, content: str, said: list[str]) -> None:
     file = tmp_path / "h.json"
     file.write_text(content)
-    ended = inquest_here("check", "--history", str(file), "--json")
+    ended = command("check", "--history", str(file), "--json")
     assert ended.code == 64, ended
     assert all(word in ended.err for word in said), ended.err
     assert "Traceback" not in ended.err
@@ -86,7 +87,7 @@ def test_a_history_file_with_wrong_types(tmp_path: Path, content: str, said: lis
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     for words in (["check", str(tmp_path)], ["check", str(tmp_path / "none")], ["check"]):
-        ended = inquest_here(*words)
+        ended = command(*words)
         assert ended.code == 64
         assert ended.err.startswith("inquest: ")
 

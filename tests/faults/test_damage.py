@@ -15,13 +15,13 @@ from tests.faults.command import (
     arguments,
     in_force,
     inquest,
-    inquest_here,
     reached,
     the_run,
     until,
     verdict,
     workers_of,
 )
+from tests.harness.cli.bad_input import command
 
 pytestmark = pytest.mark.faults
 
@@ -33,10 +33,10 @@ def run_of(results: Path) -> Run:
 
 
 def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
-    command = Inquest(*arguments(tmp_path))
+    started = Inquest(*arguments(tmp_path))
     until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
     os.kill(sorted(workers_of(tmp_path))[0], signal.SIGKILL)
-    ended = command.wait()
+    ended = started.wait()
     assert ended.code == 0, ended
     assert "SIGKILL" in ended.err
     assert '"worker-lost"' in run_of(tmp_path).events.read_text()
@@ -44,12 +44,12 @@ def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
 
 
 def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(tmp_path: Path) -> None:
-    command = Inquest(*arguments(tmp_path, "--duration", "60"))
+    started = Inquest(*arguments(tmp_path, "--duration", "60"))
     run = until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
-    os.kill(command.process.pid, signal.SIGKILL)
-    assert command.wait().code == -signal.SIGKILL
+    os.kill(started.process.pid, signal.SIGKILL)
+    assert started.wait().code == -signal.SIGKILL
     until(lambda: not workers_of(tmp_path), "the end of all workers")
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    ended = command("check", str(run.folder), "--engine", "process")
     assert ended.code == 2, ended
     assert verdict(run)["valid"] == "unknown"
     assert run.report.exists()
@@ -64,10 +64,10 @@ HELD = {Phase.RECOVER: {"memory.revive": "never"}, Phase.QUIESCE: {"memory.ends"
 def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
     held = json.dumps(HELD.get(phase, {}))
     words = ["--duration", "2" if phase > Phase.FAULTS else "60", "--set", f"broker_settings={held}"]
-    command = Inquest(*arguments(tmp_path, "--nemesis", "kill:all,partition", *words))
+    started = Inquest(*arguments(tmp_path, "--nemesis", "kill:all,partition", *words))
     run = until(lambda: reached(tmp_path, phase), phase.name)
-    os.kill(command.process.pid, signal.SIGINT)
-    ended = command.wait()
+    os.kill(started.process.pid, signal.SIGINT)
+    ended = started.wait()
     assert ended.code == 130, ended
     assert "Traceback" not in ended.err
     found = verdict(run)
@@ -78,20 +78,20 @@ def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> 
 
 
 def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> None:
-    command = Inquest(*arguments(tmp_path))
+    started = Inquest(*arguments(tmp_path))
     run = until(lambda: reached(tmp_path, Phase.FINAL), "the final reads")
-    os.kill(command.process.pid, signal.SIGINT)
-    assert command.wait().code == 130
+    os.kill(started.process.pid, signal.SIGINT)
+    assert started.wait().code == 130
     assert not workers_of(tmp_path)
-    assert inquest_here("check", str(run.folder), "--engine", "process").code in (0, 2)
+    assert command("check", str(run.folder), "--engine", "process").code in (0, 2)
 
 
 def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
     start = 'broker_settings={"memory.start":"slow"}'
-    command = Inquest(*arguments(tmp_path, "--set", start))
+    started = Inquest(*arguments(tmp_path, "--set", start))
     until(lambda: reached(tmp_path, Phase.SETUP), "set-up")
-    os.kill(command.process.pid, signal.SIGINT)
-    ended = command.wait()
+    os.kill(started.process.pid, signal.SIGINT)
+    ended = started.wait()
     assert ended.code == 130
     assert "no run was recorded" in ended.err
     assert list(tmp_path.iterdir()) == []
@@ -102,12 +102,12 @@ def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
     # The brokers stay away: each client waits for an answer until its deadline, or its end.
     settings = ["verb_deadline_s=300", 'broker_settings={"memory.revive":"never"}']
     words = [word for setting in settings for word in ("--set", setting)]
-    command = Inquest(*arguments(tmp_path, "--duration", "60", "--nemesis", "kill:all", *words))
+    started = Inquest(*arguments(tmp_path, "--duration", "60", "--nemesis", "kill:all", *words))
     until(lambda: in_force(tmp_path), "a fault in force")
-    os.kill(command.process.pid, signal.SIGINT)
+    os.kill(started.process.pid, signal.SIGINT)
     until(lambda: reached(tmp_path, Phase.QUIESCE), "quiescence")
-    os.kill(command.process.pid, signal.SIGINT)
-    assert command.wait().code == 130
+    os.kill(started.process.pid, signal.SIGINT)
+    assert started.wait().code == 130
     assert not workers_of(tmp_path)
     assert run_of(tmp_path).verdict.exists()
 
@@ -170,7 +170,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     before = verdict(run)
     run.verdict.unlink()
     run.report.unlink()
-    assert inquest_here("check", str(run.folder), "--engine", "process").code == 0
+    assert command("check", str(run.folder), "--engine", "process").code == 0
     after = verdict(run)
     for found in (before, after):
         for check in found["checks"].values():
@@ -179,7 +179,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
         found["run"] = ""
     assert after == before
     run.report.unlink()
-    assert inquest_here("report", str(run.folder)).code == 0
+    assert command("report", str(run.folder)).code == 0
     assert run.report.exists()
 
 
@@ -188,7 +188,7 @@ def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path
     shutil.rmtree(run.history)
     journal = run.journal / "0.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    ended = command("check", str(run.folder), "--engine", "process")
     assert ended.code == 2
     assert "the recording is not whole: the journal of" in ended.out, ended
 
@@ -210,7 +210,7 @@ def test_a_corrupt_file_is_refused_by_name(recorded: Run, tmp_path: Path, damage
     file = run.folder / damage
     content = file.read_bytes()
     file.write_bytes(b"\0garbage\n" + content[: len(content) // 2])
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    ended = command("check", str(run.folder), "--engine", "process")
     assert ended.code == 64, ended
     assert said in ended.err
     assert "Traceback" not in ended.err
@@ -219,7 +219,7 @@ def test_a_corrupt_file_is_refused_by_name(recorded: Run, tmp_path: Path, damage
 def test_a_missing_table_is_refused_by_name(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     run.table("ops").unlink()
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    ended = command("check", str(run.folder), "--engine", "process")
     assert ended.code == 64, ended
     assert "ops.parquet" in ended.err
 
@@ -228,6 +228,6 @@ def test_a_newer_format_is_refused(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     names = json.loads(run.names.read_text())
     run.names.write_text(json.dumps({**names, "format": 99}))
-    ended = inquest_here("check", str(run.folder), "--engine", "process")
+    ended = command("check", str(run.folder), "--engine", "process")
     assert ended.code == 64
     assert "99" in ended.err

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.op import Phase
-from tests.faults.command import Ended, Inquest, arguments, reached, the_run, until, verdict, workers_of
+from tests.faults.command import Inquest, arguments, reached, the_run, until, verdict, workers_of
+from tests.harness.cli.bad_input import Ended
 
 pytestmark = pytest.mark.faults
 

@@ -15,7 +15,8 @@ from core.cluster import OpenTransaction
 from core.op import Isolation
 from history.events import Event, TransactionsOpen
 from history.run_folder import Run
-from tests.faults.command import inquest_here, verdict
+from tests.faults.command import verdict
+from tests.harness.cli.bad_input import command
 from tests.histories import planted, planted_groups
 from tests.histories.built import Built
 from tests.histories.folders import RECOVERED, STARTED, write_run
@@ -59,7 +60,7 @@ def damaged(name: str, damage: Damage) -> tuple[int, Built]:
 def checked(folder: Path, built: Built) -> tuple[int, set[str]]:
     """Exit code of `inquest check`, and the classes that it found and does not allow."""
     run: Run = write_run(folder, built.tables(), settings=SETTINGS, events=events(built))
-    ended = inquest_here("check", str(folder), "--engine", "process")
+    ended = command("check", str(folder), "--engine", "process")
     assert run.verdict.exists(), ended
     listed = verdict(run)["anomalies"]
     return ended.code, {name for name, found in listed.items() if not found["allowed"]}

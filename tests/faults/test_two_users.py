@@ -11,7 +11,8 @@ import pytest
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import Ended, Inquest, arguments, inquest, the_run, until, verdict
+from tests.faults.command import Inquest, arguments, inquest, the_run, until, verdict
+from tests.harness.cli.bad_input import Ended
 
 pytestmark = pytest.mark.faults
 

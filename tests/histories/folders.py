@@ -51,3 +51,10 @@ def check_run(run: Run, *, engine: EngineName = "process") -> Verdict:
     result = check(run, engine=engine)
     result.write(run)
     return result.verdict
+
+
+def scribble(path: Path) -> None:
+    """Damage the data pages of a Parquet file, leave the footer whole."""
+    data = bytearray(path.read_bytes())
+    data[4:200] = bytes(196)
+    path.write_bytes(bytes(data))

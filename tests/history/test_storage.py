@@ -12,8 +12,7 @@ from history import storage
 from history.reader import load
 from history.run_folder import write_atomically
 from history.storage import location
-from tests.checkers.test_sealed import scribble
-from tests.histories.folders import check_run, write_run
+from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
 from tests.stores import BUCKET, s3_server
 

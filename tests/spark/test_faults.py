@@ -27,7 +27,8 @@ from history.reader import load
 from history.run_folder import Run, write_atomically
 from history.seal import seal
 from history.tasks import Workers
-from tests.faults.command import ROOT, Ended, Inquest, until
+from tests.faults.command import ROOT, Inquest, until
+from tests.harness.cli.bad_input import Ended
 from tests.history.test_parts import files
 from tests.spark.held import Killing
 

@@ -29,9 +29,9 @@ from history import seal, units
 from history.reader import load
 from history.run_folder import Run
 from history.tasks import Workers
-from tests.checkers.test_sealed import a_file, scribble
+from tests.checkers.test_sealed import a_file
 from tests.histories.built import Built, Op, Read, Send
-from tests.histories.folders import check_run, write_run
+from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
 from tests.history.test_parts import files, unsealed
 

@@ -13,7 +13,7 @@ from harness.evidence.directory import read
 from history.evidence import END, KILLED, Evidence, merged
 from model.accepting import data_partition as rules
 from tests.checkers.logs.made import TP, at, batch, tables, whole
-from tests.harness.evidence.conftest import GOLDEN, NODE
+from tests.histories.broker_files import GOLDEN, NODE
 
 Made = dict[str, list[dict[str, Any]]]
 GROUP = TopicPartition("__consumer_offsets", 0)

@@ -1,7 +1,6 @@
 """The metadata log of real nodes is accepted as it is, and refused where somebody has changed it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +12,8 @@ from checkers.logs.judgement import Judgement
 from core.op import TopicPartition
 from harness.evidence import directory
 from history.evidence import Evidence, merged, schema
+from tests.histories.broker_files import NODE
 
-NODE = Path(__file__).parents[2] / "harness" / "evidence" / "golden" / "4.3.1"
 Rows = list[dict[str, Any]]
 
 

@@ -4,7 +4,6 @@ import base64
 import json
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,8 @@ from checkers.logs.judgement import Judgement
 from core.op import TopicPartition
 from harness.evidence import directory
 from history.evidence import Evidence, merged, schema
+from tests.histories.broker_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "harness" / "evidence" / "golden"
 MODERN, CLASSIC = (TopicPartition("__consumer_offsets", number) for number in (3, 4))
 Rows = list[dict[str, Any]]
 

@@ -12,7 +12,7 @@ from harness.evidence.directory import read
 from history.evidence import Evidence, merged
 from model.accepting import transaction_log as rules
 from tests.checkers.logs.made import tables
-from tests.harness.evidence.conftest import GOLDEN
+from tests.histories.broker_files import GOLDEN
 
 LOG = TopicPartition("__transaction_state", 1)
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from checkers.logs.judgement import Judgement, joined
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
 from tests.checkers.logs.made import TP, Rows, at, batch, tables, whole
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 Made = dict[str, list[dict[str, Any]]]
 FIRST_OF_EPOCH = {1: 0, 3: 40, 4: 60}

@@ -12,7 +12,7 @@ from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import KILLED, Evidence, merged
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 TP = TopicPartition(TRANSACTION_TOPIC, 3)
 

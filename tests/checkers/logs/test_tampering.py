@@ -1,6 +1,7 @@
-"""Each kind of tampering of `benchmarks.tamper` is found at its place, in evidence that the rules accept.
+"""Each kind of tampering is found at its place, in evidence that the rules accept.
 
-The benchmark does so at many places of real evidence; here it is one place a kind, in simulated evidence.
+`python -m tests.checkers.logs.tamper` does so at many places of real evidence; here it is one place a kind,
+in simulated evidence.
 """
 
 from functools import cache
@@ -8,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tamper import Judge, measure
-from benchmarks.tampering import KINDS
 from checkers.logs.engine import judge_all
 from core.config import run_config
 from harness.explore.profile import BASE
 from harness.modelled.virtual.evidence import evidence
 from harness.modelled.virtual.run import simulate
 from history.evidence import PER_NODE, PER_PARTITION, Evidence
+from tests.checkers.logs.tamper import Judge, measure
+from tests.checkers.logs.tampering import KINDS
 
 RUNS: dict[str, dict[str, Any]] = {
     "kill": {"workload": "transactions", "nemesis": "kill:one"},

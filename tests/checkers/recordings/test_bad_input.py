@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_importers import SEEDS, fuzz
 from checkers.recordings import edn, files
 from core.errors import HistoryError
 from history.events import incomplete
 from history.reader import load
 from tests.checkers.recordings import imported
+from tests.checkers.recordings.fuzz import SEEDS, fuzz
 from tests.histories.folders import check_run
 
 Damage = Callable[[bytes], bytes]

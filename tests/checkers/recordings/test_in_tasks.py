@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_importers import SEEDS, mutated
 from checkers.recordings import lines_in_tasks
 from checkers.recordings.formats import Request, import_config, import_files
 from core.errors import HistoryError
@@ -14,6 +13,7 @@ from history.events import decode
 from history.run_folder import Run
 from history.seal import seal
 from tests.checkers.recordings import folder
+from tests.checkers.recordings.fuzz import SEEDS, mutated
 from tests.history.test_parts import Apart, files
 
 (SEED,) = SEEDS["jsonl"]

@@ -10,15 +10,24 @@ import io
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from harness.cli import main
-from tests.faults.command import Ended
 
 DEADLINE_S = 60.0
 """A command that does not end by then hangs: a pipe that nobody writes to, a file without an end."""
+
+
+@dataclass(slots=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Hangs(BaseException):

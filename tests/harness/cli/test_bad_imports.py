@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fuzz_importers import RECORDINGS
+from tests.checkers.recordings.fuzz import RECORDINGS
 from tests.harness.cli.bad_input import command, no_traceback, one_line, refused
 from tests.harness.cli.damage import DEEP
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_importers import RECORDINGS
 from core.errors import HistoryError, UsageError
 from harness.cli.main import app
 from history.reader import load
 from history.run_folder import Run
 from history.seal import sealed
+from tests.checkers.recordings.fuzz import RECORDINGS
 from tests.history.test_parts import files
 
 

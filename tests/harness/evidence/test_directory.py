@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from harness.evidence.directory import read
 from history import evidence
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 LOG = "00000000000000000000.log"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.harness.evidence.conftest import GOLDEN, dump
 from tests.harness.evidence.dumped import Comparison, compare, sections
+from tests.histories.broker_files import GOLDEN, dump
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 

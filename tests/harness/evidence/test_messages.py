@@ -11,7 +11,7 @@ from harness.evidence.records import LogRecord, walk
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.definitions import definitions, includes
 from harness.protocol.messages import UnknownMessage, decode
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 
 def real_records(topic: str) -> Iterator[LogRecord]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.evidence import segments
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 LOG = NODE / "in-0" / "00000000000000000000.log"
 CONTENT = LOG.read_bytes()

@@ -8,7 +8,7 @@ import pytest
 
 from harness.evidence import checkpoints, producer_state
 from harness.evidence.damage import Damages
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 SNAPSHOT = NODE / "in-0" / "00000000000000000010.snapshot"
 INDEX = NODE / "in-0" / "00000000000000000000.txnindex"

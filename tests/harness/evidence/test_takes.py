@@ -3,7 +3,7 @@ from pathlib import Path
 from harness.evidence.directory import read
 from harness.evidence.takes import Takes
 from history.evidence import END, KILLED, Evidence
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 
 def test_takes_are_numbered_and_written_together(tmp_path: Path) -> None:

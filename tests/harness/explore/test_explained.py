@@ -16,8 +16,8 @@ from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history.run_folder import Run
 from history.seal import seal
-from tests.harness.modelled.virtual.stored import Pin
 from tests.histories.folders import check_run
+from tests.histories.stored import Pin
 
 SEEDS = Pin(first=13, within=40)
 

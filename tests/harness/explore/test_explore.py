@@ -28,7 +28,7 @@ from harness.explore.trial import Trial, trial
 from harness.run import planning
 from history.evidence import Evidence
 from model.mutants.registry import MUTANTS
-from tests.harness.modelled.virtual import stored
+from tests.histories import stored
 from workloads.registry import WORKLOADS
 
 SEEDS = 60

@@ -16,9 +16,9 @@ from core.programs import environment
 from harness.cli.verdict import Engine, checked
 from harness.judging.process import SOCKET, JudgeProcess, WarmJudge, judged
 from history.run_folder import Run
-from tests.checkers.test_sealed import a_file, scribble
+from tests.checkers.test_sealed import a_file
 from tests.harness.modelled.real.test_nodes import until
-from tests.histories.folders import check_run, write_run
+from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
 
 pytestmark = pytest.mark.spark

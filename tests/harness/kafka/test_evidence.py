@@ -15,7 +15,7 @@ from harness.containers.nodes import NodeContainer
 from harness.kafka import evidence as module
 from harness.kafka.evidence import NodeEvidence
 from history.evidence import END, KILLED, LOST_POWER, Evidence
-from tests.harness.evidence.conftest import NODE
+from tests.histories.broker_files import NODE
 
 if TYPE_CHECKING:
     from docker.models.containers import Container

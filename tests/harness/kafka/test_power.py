@@ -15,8 +15,8 @@ from core.errors import ClusterError
 from harness.containers.nodes import NodeContainer
 from harness.evidence import segments
 from harness.kafka.power import RECOVERY_POINTS, cuts, lose_unflushed
-from tests.harness.evidence.conftest import NODE
 from tests.harness.kafka.test_evidence import Ended, Sdk
+from tests.histories.broker_files import NODE
 
 CONFIG = RunConfig(seed=0)
 NOW_MS = 2**62

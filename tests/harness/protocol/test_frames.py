@@ -6,10 +6,10 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.metadata.v12.request import MetadataRequest
 
-from benchmarks.fuzz_frames import made, outcomes
 from harness.protocol.bounds import check
 from harness.protocol.frames import SIZE, FrameError, Splitter, correlation_id, frame, request_header
 from harness.protocol.payloads import decode_request, encode_request, request_type
+from tests.harness.protocol.fuzz import made, outcomes
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 METADATA = encode_request(

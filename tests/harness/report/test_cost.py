@@ -14,7 +14,7 @@ from history import unit_files, units
 from history.reader import SendRow, load
 from history.run_folder import Run
 from history.verdict import Anomaly, Example, OpView
-from tests.browser.report_runs import make_verdict
+from tests.histories.report_runs import make_verdict
 
 MESSAGES = 12_000
 ROW_GROUP = 64

@@ -12,7 +12,7 @@ from harness.report.drawing import around, panels, run, scales
 from harness.report.drawing.strips import HEIGHT, Drawing, Line, Series, Strip, TimeAxis
 from harness.report.timeline import lanes, numbers, partitions
 from history.events import EndsSeen
-from tests.browser.report_findings import CLIENT_FAULT, FOLDERS, anomalous
+from tests.histories.report_findings import CLIENT_FAULT, FOLDERS, anomalous
 
 
 def built(name: str, tmp_path: Path) -> numbers.Timeline:

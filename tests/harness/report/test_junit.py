@@ -9,8 +9,8 @@ import pytest
 
 from harness.report import build, github, junit
 from history.verdict import CheckResult, Incident, Verdict
-from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous
-from tests.browser.report_runs import clean
+from tests.histories.report_findings import FOLDERS, HOSTILE, anomalous
+from tests.histories.report_runs import clean
 
 
 def verdict_of(name: str) -> Verdict:

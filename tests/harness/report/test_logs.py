@@ -12,10 +12,10 @@ from harness.report.evidence import log_table
 from harness.report.evidence.choice import ChosenExamples
 from history import events as ev
 from history.verdict import Anomaly, Example
-from tests.browser import report_histories
-from tests.browser.report_findings import anomalous, transactional
-from tests.browser.report_histories import UNIT, History
-from tests.browser.report_runs import Folder, clean
+from tests.histories import report_histories
+from tests.histories.report_findings import anomalous, transactional
+from tests.histories.report_histories import UNIT, History
+from tests.histories.report_runs import Folder, clean
 
 
 def folder_of(history: History, **classes: list[Example]) -> Folder:

@@ -17,8 +17,8 @@ from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.report import build, page, wording
 from history.verdict import ClientKind, FaultLiveness, Liveness, Verdict
-from tests.browser.report_findings import FOLDERS, anomalous, lost_write
-from tests.browser.report_runs import FAULTS, Folder, clean, empty
+from tests.histories.report_findings import FOLDERS, anomalous, lost_write
+from tests.histories.report_runs import FAULTS, Folder, clean, empty
 
 
 class Parsed(HTMLParser):

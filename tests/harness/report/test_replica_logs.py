@@ -13,9 +13,9 @@ from harness.report.inputs import read
 from history.evidence import write
 from history.run_folder import Run
 from history.verdict import LogPlace, LogRuleResult, Logs, LogTake
-from tests.browser.report_findings import HOSTILE
-from tests.browser.report_runs import clean
 from tests.checkers.logs.made import TP, at, batch, tables, whole
+from tests.histories.report_findings import HOSTILE
+from tests.histories.report_runs import clean
 
 STATE = TopicPartition("__transaction_state", 0)
 

@@ -16,9 +16,9 @@ from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
 from history.verdict import Example, Fault
-from tests.browser.report_findings import FOLDERS, anomalous
-from tests.browser.report_runs import FAULTS
-from tests.harness.report import traced
+from tests.histories import traced
+from tests.histories.report_findings import FOLDERS, anomalous
+from tests.histories.report_runs import FAULTS
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from history.reader import History, Names
 from history.run_folder import FORMAT, Run
 from history.tables import OPEN
 from history.verdict import Fault
-from tests.browser import report_findings, report_runs
-from tests.browser.report_histories import START_NS
-from tests.browser.report_runs import clean, ops_table
+from tests.histories import report_findings, report_runs
+from tests.histories.report_histories import START_NS
+from tests.histories.report_runs import clean, ops_table
 
 
 def ops_of(rows: dict[str, list[int]]) -> OpColumns:

@@ -20,10 +20,10 @@ from history.events import TransactionsOpen
 from history.evidence import ALL, CLIENT, PER_NODE, PER_PARTITION, PER_RUN, Evidence, table
 from history.run_folder import Run
 from history.verdict import Anomaly, Example, Fault, Verdict
-from tests.browser.report_findings import FOLDERS
-from tests.browser.report_runs import clean
 from tests.harness.report.test_page import Parsed
-from tests.harness.report.traced import CLEAN, config, losing, recorded
+from tests.histories.report_findings import FOLDERS
+from tests.histories.report_runs import clean
+from tests.histories.traced import CLEAN, config, losing, recorded
 
 MS = 1_000_000
 EVIL = "<script>alert(1)</script>"

@@ -12,10 +12,10 @@ from harness.report.drawing import around
 from harness.report.evidence import transactions
 from harness.report.evidence.choice import ChosenExamples
 from history.verdict import Fault
-from tests.browser import report_histories
-from tests.browser.report_findings import CLIENT_FAULT, TXNS, anomalous, transactional
-from tests.browser.report_histories import ns
-from tests.browser.report_runs import FAULTS, Folder, clean
+from tests.histories import report_histories
+from tests.histories.report_findings import CLIENT_FAULT, TXNS, anomalous, transactional
+from tests.histories.report_histories import ns
+from tests.histories.report_runs import FAULTS, Folder, clean
 
 
 def built(folder: Folder, tmp_path: Path) -> ChosenExamples[transactions.TransactionTimeline]:

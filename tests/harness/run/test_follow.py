@@ -16,7 +16,7 @@ from harness.run.follow import Follower, Following
 from history import jsonl
 from history.run_folder import Run
 from nemesis.types import PlannedFault
-from tests.harness.modelled.virtual.stored import pins
+from tests.histories.stored import pins
 
 MUTANT = "repeats-not-recognised"
 DEADLINE_S = 60.0

@@ -17,7 +17,7 @@ from harness.explore.trial import checked, forbidden
 from harness.modelled.virtual.run import Simulated, simulate
 from history.events import Recovered
 from model.eras import ERAS, Era
-from tests.harness.modelled.virtual.stored import Pin
+from tests.histories.stored import Pin
 
 LOAD = {
     "sut": "simulated",

@@ -11,7 +11,7 @@ from history import journal as j
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import FindCoordinator, JoinGroup, JoinGroupResponse, SyncGroup
 from model.replication.node import Ask
-from tests.harness.modelled.virtual import stored
+from tests.histories import stored
 
 # The config "groups": several groups under a nemesis. Members poll now and then, and learn of their
 # assignments between polls.

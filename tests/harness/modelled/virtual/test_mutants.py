@@ -19,7 +19,7 @@ from harness.explore.trial import trial
 from harness.modelled.virtual.run import simulate
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS, PLANTED
-from tests.harness.modelled.virtual.stored import Pin, pins
+from tests.histories.stored import Pin, pins
 from workloads.registry import WORKLOADS
 
 PINS = pins()

@@ -19,7 +19,7 @@ from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.scheduler import Scheduler
 from harness.modelled.virtual.tracer import Tracing
 from history import trace as tr
-from tests.harness.report.traced import CLEAN, config, losing
+from tests.histories.traced import CLEAN, config, losing
 
 WORKLOADS = ("queue", "transactions", "copier")
 
@@ -48,7 +48,7 @@ def test_a_run_is_the_same_with_and_without(workload: str) -> None:
 PROGRAM = """
 from harness.modelled.virtual.run import simulate
 from history.trace import encode
-from tests.harness.report.traced import CLEAN, config
+from tests.histories.traced import CLEAN, config
 import hashlib
 print(hashlib.sha256(encode(simulate(config(**CLEAN), trace=True).trace)).hexdigest())
 """

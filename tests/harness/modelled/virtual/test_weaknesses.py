@@ -15,7 +15,7 @@ from model.log.unified_log import ABORT, COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.replication.node import TRANSACTION_TOPIC, MarkersLeftOut
 from model.settings import Settings
-from tests.harness.modelled.virtual.stored import Pin
+from tests.histories.stored import Pin
 
 P0, P1, LOG = ("p", 0), ("p", 1), (TRANSACTION_TOPIC, 0)
 V4_3 = ERAS["4.3"]

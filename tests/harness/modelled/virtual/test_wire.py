@@ -20,9 +20,9 @@ from history import events as ev
 from model.protocol.coordinator_messages import EndTxn, Heartbeat, TxnMarker, WriteTxnMarkers
 from nemesis.families import wire
 from tests.harness.modelled.virtual.one_node import OneNode
-from tests.harness.modelled.virtual.stored import Pin
 from tests.harness.modelled.virtual.test_labels import recorded
 from tests.histories.folders import check_run
+from tests.histories.stored import Pin
 
 FIRST, SECOND = EndTxn("a", 1, 0, commit=True), EndTxn("b", 2, 0, commit=True)
 BEAT, OTHER_BEAT = Heartbeat("g", 1, "m"), Heartbeat("other", 1, "m")

@@ -22,9 +22,9 @@ from history.verdict import (
     Stall,
     Verdict,
 )
-from tests.browser import report_histories
-from tests.browser.report_histories import START_NS, History, ns
-from tests.browser.report_runs import CHECKS, FAULTS, Folder, clean, empty, interrupted, make_verdict
+from tests.histories import report_histories
+from tests.histories.report_histories import START_NS, History, ns
+from tests.histories.report_runs import CHECKS, FAULTS, Folder, clean, empty, interrupted, make_verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&|`{{7*7}}\x07%{y}<b>"
 CLIENT_FAULT = Fault(

@@ -1,4 +1,4 @@
-"""Kinds of tampering with the evidence of a run, for `benchmarks.tamper`.
+"""Kinds of tampering with the evidence of a run, for `tests.checkers.logs.tamper`.
 
 A kind changes one place, drawn: in one copy of a log, as a disk or a follower would, or in all copies alike,
 as a leader or a coordinator would. It says where the rules have to find it.

@@ -1,6 +1,6 @@
 """Mutated recordings through the importers: every one must end in tables or in one clear error.
 
-    python -m benchmarks.fuzz_importers 100000 [first seed]
+    python -m tests.checkers.recordings.fuzz 100000 [first seed]
 
 Each file is a small recording with a few random changes (bytes, tokens and lines removed, repeated,
 exchanged or replaced by extremes). A crash is any exception but HistoryError; it is printed with the seed
@@ -27,7 +27,7 @@ from history import jsonl
 from history.rows import rows_of
 from history.run_folder import Run
 
-RECORDINGS = Path(__file__).parents[1] / "tests" / "histories" / "imports"
+RECORDINGS = Path(__file__).parents[2] / "histories" / "imports"
 FILES: Final[dict[str, tuple[str, ...]]] = {
     "jepsen": ("jepsen.edn",),
     "jsonl": ("lines.jsonl",),

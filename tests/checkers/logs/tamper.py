@@ -1,9 +1,11 @@
-"""How many tampered logs the rules find: `python -m benchmarks.tamper RUN… [--places 40] [--kind NAME]`.
+"""How many tampered logs the rules find.
 
-Each kind of `benchmarks.tampering` changes one place of the evidence of a run that the rules accept. It is
-found if rules refuse something that they did not refuse before; at its place, if that is in the tampered
-partition, at the tampered offset or at one that it decides (the next batch, the marker of the transaction).
-Exit code 1: a kind is missed.
+    python -m tests.checkers.logs.tamper RUN… [--places 40] [--kind NAME]
+
+Each kind of `tampering` changes one place of the evidence of a run that the rules accept. It is found if
+rules refuse something that they did not refuse before; at its place, if that is in the tampered partition,
+at the tampered offset or at one that it decides (the next batch, the marker of the transaction). Exit code
+1: a kind is missed.
 """
 
 import argparse
@@ -16,12 +18,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.tampering import KINDS, Place, Tampered
 from checkers.logs.engine import JudgePart
 from checkers.logs.judgement import Judgement, LogFinding, joined
 from checkers.logs.registry import LOCAL, WHOLE
 from core.op import TopicPartition
 from history.evidence import PER_NODE, PER_PARTITION, Evidence
+from tests.checkers.logs.tampering import KINDS, Place, Tampered
 
 
 @dataclass(slots=True)

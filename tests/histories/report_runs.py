@@ -21,8 +21,8 @@ from history import jsonl
 from history.run_folder import FORMAT, Run
 from history.tables import OPEN, TABLES
 from history.verdict import CheckResult, Fault, FaultHits, FaultLiveness, Liveness, Verdict
-from tests.browser import report_histories
-from tests.browser.report_histories import START_NS, TXN_IDS, UNITS, ns
+from tests.histories import report_histories
+from tests.histories.report_histories import START_NS, TXN_IDS, UNITS, ns
 
 WALL = "2026-03-01T10:15:00+00:00"
 ERRORS = ("_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "_TRANSPORT", "_FENCED")

@@ -1,4 +1,4 @@
-"""Damaged frames against the codec: `python -m benchmarks.fuzz_frames [--frames 1000000] [--seed 1]`.
+"""Damaged frames against the codec: `python -m tests.harness.protocol.fuzz [--frames 1000000] [--seed 1]`.
 
 Each frame holds a request or a response of a random API and version with random values, may be damaged, and
 arrives in pieces. It may raise FrameError only, and memory stays bounded: the process may not have more
