@@ -4,7 +4,7 @@ A log line counts as evidence only; nothing is judged by it alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -118,6 +118,58 @@ class MarkersCancelled:
     cancelled_ms: int
 
 
+BEGINS: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?:Leader|Follower) (?P<partition>\S+) (?:with topic id \S+ )?"
+    r"starts at leader epoch \d+ from offset (?P<end>\d+) with partition epoch \d+(?: and|,)"
+    r" high watermark (?P<high>\d+)"
+)
+CUT: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[UnifiedLog partition=(?P<partition>[^,\]]+), [^]]*\]"
+    r" Truncating to offset (?P<end>\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLine:
+    """A broker's line about its replica. end: where the log ended then; high: its high watermark, -1 = not
+    said. cut: the broker cut the log to this end."""
+
+    node: int
+    wall: datetime
+    end: int
+    high: int
+    cut: bool
+
+
+def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
+    """What brokers' logs say of a partition's replicas: where each began to lead or to follow, and was cut.
+
+    Raises: HistoryError.
+    """
+    found = []
+    for node, lines in _lines(run):
+        for line in lines:
+            if partition not in line:  # a search for plain words is fast
+                continue
+            match = BEGINS.match(line) or CUT.match(line)
+            if match and match["partition"] == partition:
+                cut = match.re is CUT
+                high = -1 if cut else int(match["high"])
+                wall = datetime.fromisoformat(match["wall"])
+                found.append(ReplicaLine(node=node, wall=wall, end=int(match["end"]), high=high, cut=cut))
+    return found
+
+
+def _lines(run: Run) -> Iterator[tuple[int, list[str]]]:
+    """Each broker's log. Raises: HistoryError."""
+    for path in sorted(run.cluster.glob("[0-9]*/server.log")):
+        try:
+            lines = storage.read_bytes(path).decode(errors="replace").splitlines()
+        except OSError as error:
+            raise HistoryError(f"{path} cannot be read: {storage.line(error)}") from error
+        yield int(path.parent.name), lines
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogs:
     """What the logs of all brokers say; nothing where the run has none."""
@@ -134,12 +186,7 @@ def broker_logs(run: Run) -> BrokerLogs:
     Raises: HistoryError.
     """
     logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[])
-    for path in sorted(run.cluster.glob("[0-9]*/server.log")):
-        try:
-            lines = storage.read_bytes(path).decode(errors="replace").splitlines()
-        except OSError as error:
-            raise HistoryError(f"{path} cannot be read: {storage.line(error)}") from error
-        node = int(path.parent.name)
+    for node, lines in _lines(run):
         for line in lines:  # a search for plain words is fast, and few lines have them
             if "Couldn't find leader endpoint" in line and (match := LEFT_OUT.match(line)):
                 logs.left_out.append(_left_out(node, match))

@@ -264,6 +264,12 @@ class Evidence:
         """Whether messages were looked at."""
         return "frames" in self._tables
 
+    @property
+    def topics(self) -> dict[str, str]:
+        """Names of topics by id, as brokers' directories have them."""
+        rows = self.table("partitions").select(["topic_id", "topic"]).to_pylist()
+        return {row["topic_id"]: row["topic"] for row in rows if row["topic_id"]}
+
     def table(self, name: str) -> pa.Table:
         """A table, with the columns of `schema`."""
         found = self._tables.get(name)

@@ -22,9 +22,10 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     """The lines, the result first. page: where the report is, "none"."""
     yield f"{verdict.result.upper()}: {verdict.summary}"
     worst = wording.worst(verdict)
-    if worst is not None:
-        for example in wording.shown_examples(worst[1])[:1]:
-            yield f"first {worst[0]}: {_cut(example.sentence)}"
+    about = wording.told(verdict)
+    if about is not None:
+        for example in wording.shown_examples(about[1])[:1]:
+            yield f"first {about[0]}: {_cut(example.sentence)}"
     for line in incident_lines(verdict):
         yield f"incident: {line}"
     yield f"faults: {faults_line(verdict)}"

@@ -1,6 +1,6 @@
 """What broke, in plain words: a headline for each class of anomaly, with the number of what it counts."""
 
-from harness.report.wording import number, worst
+from harness.report.wording import number, told
 from history.verdict import Anomaly, Verdict
 
 HEADLINES = {
@@ -101,8 +101,8 @@ def headline(name: str, title: str, many: int, *, acknowledged: bool = True) -> 
 
 
 def of_run(verdict: Verdict) -> str:
-    """What broke in a run, by its most severe forbidden class; "" = nothing that is forbidden."""
-    found = worst(verdict)
+    """What broke in a run, by the class that it is about; "" = nothing."""
+    found = told(verdict)
     if found is None:
         return ""
     name, anomaly = found
@@ -111,8 +111,9 @@ def of_run(verdict: Verdict) -> str:
 
 
 def many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
-    """How many forbidden findings: those of clients, which count records; else those in brokers' logs, which
-    are often several for one record."""
-    rules = verdict.logs.rules.values() if verdict.logs else ()
-    in_logs = sum(rule.disallowed for rule in rules if rule.anomaly == name)
-    return anomaly.disallowed - in_logs or anomaly.disallowed
+    """How many forbidden findings (of a class that is permitted: how many): those of clients, which count
+    records; else those in brokers' logs, which are often several for one record."""
+    mine = [rule for rule in verdict.logs.rules.values() if rule.anomaly == name] if verdict.logs else []
+    if not anomaly.disallowed:
+        return anomaly.count - sum(rule.found for rule in mine) or anomaly.count
+    return anomaly.disallowed - sum(rule.disallowed for rule in mine) or anomaly.disallowed

@@ -17,6 +17,8 @@ from core.errors import HistoryError
 from harness.report import headlines, wording
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
+from harness.report.evidence import decisions, replicas, side_by_side
+from harness.report.evidence.side_by_side import SideBySide
 from harness.report.inputs import Inputs
 from harness.report.records import Records
 from harness.report.timeline.numbers import Timeline
@@ -37,6 +39,28 @@ OF_OFFSETS = frozenset(
     {"phantom-read", "corrupt-record", "misdirected-record", "inconsistent-offsets", "offset-reuse"}
 )
 """Classes whose findings name an offset."""
+OF_REPLICAS = frozenset(
+    {
+        *("lost-write", "unseen", "inconsistent-offsets", "offset-reuse", "offset-realtime-inversion"),
+        *("replica-divergence", "model-violation", "unclean-election", "damaged-log"),
+    }
+)
+"""Classes whose cause may be how far replicas reached."""
+OF_TRANSACTIONS = frozenset(
+    {
+        *(
+            "torn-txn",
+            "aborted-read",
+            "precommitted-read",
+            "stuck-lso",
+            "hanging-txn",
+            "zombie-write",
+            "lost-write",
+        ),
+        *("lost-decision", "torn-decision", "hanging-partition", "unseen"),
+    }
+)
+"""Classes whose cause may be what was decided about a transaction."""
 NAME = re.compile(r"[A-Za-z0-9-]+")
 RANGES_MAX = 6
 APART_S = 3.0
@@ -68,7 +92,7 @@ class Story:
     """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
     listed, and their records. partial: ranges are those that examples name, not those of all findings.
     not_kept: findings that the checker counted, and ranges do not have. epochs: of the example's reads.
-    steps: (what for, command). paths: (what, path)."""
+    side: logs side by side, where they differ. steps: (what for, command). paths: (what, path)."""
 
     name: str
     anomaly: Anomaly
@@ -84,16 +108,17 @@ class Story:
     faults: list[NearFault]
     bug: Bug | None
     drawing: Drawing | None
+    side: SideBySide | None
     steps: list[tuple[str, str]]
     paths: list[tuple[str, str]]
 
 
 def build(inputs: Inputs, timeline: Timeline) -> Story | None:
-    """The story of the most severe class; None where nothing forbidden was found."""
-    worst = wording.worst(inputs.verdict)
-    if worst is None:
+    """The story of the class that the run is about (`wording.told`); None where there is none."""
+    about = wording.told(inputs.verdict)
+    if about is None:
         return None
-    name, anomaly = worst
+    name, anomaly = about
     shown = wording.shown_examples(anomaly)
     if not shown:
         return None
@@ -104,6 +129,12 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     times = acked or times_of(example)
     near_faults = near(inputs.verdict.faults, times)
     listed = ranges[:RANGES_MAX]
+    offset = min(example.offsets, default=-1)
+    ends = replicas.build(inputs, example.partition, offset) if name in OF_REPLICAS else None
+    decided = decisions.build(inputs, name, example) if name in OF_TRANSACTIONS else None
+    side = side_by_side.partitions(decided) if decided else None
+    if side is None and name in OF_REPLICAS:
+        side = side_by_side.copies(inputs, example.partition, offset)
     bug = _bug(anomaly)
     return Story(
         name=name,
@@ -119,7 +150,8 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         epochs=sorted(set(example.leader_epochs)),
         faults=near_faults,
         bug=bug,
-        drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline),
+        drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline, ends, decided),
+        side=side,
         steps=list(_steps(inputs, name, bug)),
         paths=_paths(inputs),
     )
@@ -141,7 +173,7 @@ def _ranges(
     keys: dict[int, set[int]] = {}
     if inputs.history is not None:
         try:
-            keys = _keys(inputs, name)
+            keys = _keys(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
             column = "value" if name in OF_VALUES else "offset"
             found = (
                 _of_keys(inputs, inputs.history, timeline, column, keys)
@@ -171,9 +203,9 @@ def _around(
     return _of_sends(inputs, history, timeline, sends)
 
 
-def _keys(inputs: Inputs, name: str) -> dict[int, set[int]]:
-    """Second number of the keys of a class's forbidden findings, by partition; none of classes whose keys do
-    not name records."""
+def _keys(inputs: Inputs, name: str, *, allowed: bool) -> dict[int, set[int]]:
+    """Second number of the keys of a class's forbidden (or allowed) findings, by partition; none of classes
+    whose keys do not name records."""
     found: dict[int, set[int]] = defaultdict(set)
     path = inputs.run.anomalies
     if name not in OF_VALUES | OF_OFFSETS or not path.is_file():
@@ -182,7 +214,12 @@ def _keys(inputs: Inputs, name: str) -> dict[int, set[int]]:
         with pq.ParquetFile(pa.BufferReader(regular(path).read_bytes())) as file:
             rows = file.read(["anomaly", "allowed", "key"]).to_pylist()
         for row in rows:
-            if row["anomaly"] == name and not row["allowed"] and len(row["key"]) > 1 and row["key"][0] >= 0:
+            if (
+                row["anomaly"] == name
+                and row["allowed"] == allowed
+                and len(row["key"]) > 1
+                and row["key"][0] >= 0
+            ):
                 found[row["key"][0]].add(row["key"][1])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None

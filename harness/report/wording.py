@@ -140,6 +140,13 @@ def worst(verdict: Verdict) -> tuple[str, Anomaly] | None:
     return next(((name, one) for name, one in ranked(verdict) if one.disallowed), None)
 
 
+def told(verdict: Verdict) -> tuple[str, Anomaly] | None:
+    """The class that a run is about: the most severe with a forbidden finding, else the first of those that a
+    control has to find."""
+    expected = ((name, verdict.anomalies[name]) for name in verdict.expect if name in verdict.anomalies)
+    return worst(verdict) or next(((name, one) for name, one in expected if one.count), None)
+
+
 def shown_examples(anomaly: Anomaly) -> Sequence[Example]:
     """The forbidden examples of a class; where none of them was kept, all."""
     return [one for one in anomaly.examples if not one.allowed] or anomaly.examples

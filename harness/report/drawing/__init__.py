@@ -1,6 +1,7 @@
 """Drawings over time, as SVG in the page: rows of bars and panels of lines on one axis of time.
 
 around     What surrounds a finding: the ops of its witness, its transactions.
+held       Who held a record when, and how a transaction ended.
 panels     Lines of records, ops, latency, errors, and the ends of logs.
 run        The whole run: phases, faults, stalls, clients, rates; leaders, replicas, ends of logs.
 scales     Round numbers beside axes; values as paths.

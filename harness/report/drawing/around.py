@@ -3,9 +3,13 @@
 import itertools
 from collections.abc import Sequence
 
+from core.op import Phase
 from harness.report import wording
+from harness.report.drawing import held
 from harness.report.drawing.run import cluster_key, fault_bars, partition_strip
 from harness.report.drawing.strips import WHOLE, Box, Drawing, Strip, TimeAxis
+from harness.report.evidence.decisions import Decisions
+from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.evidence.transactions import TransactionLane, TransactionTimeline
 from harness.report.records import Records
 from harness.report.timeline.lanes import fault_lanes
@@ -14,29 +18,40 @@ from history.verdict import Example, Fault, OpView
 
 WITNESS_ROWS_MAX = 16
 STORY_OPS_MAX = 5
-STORY_PARTITIONS_MAX = 3
+STORY_PARTITIONS_MAX = 2
+FINAL = Phase.FINAL.name.lower()
 NOTES_MAX = 4
 LONG_S = 60.0
 """An op that took longer does not make the drawing of a finding's seconds longer."""
 
 
 def seconds(
-    example: Example, ranges: Sequence[Records], near: Sequence[Fault], timeline: Timeline
+    example: Example,
+    ranges: Sequence[Records],
+    near: Sequence[Fault],
+    timeline: Timeline,
+    ends: ReplicaEnds | None = None,
+    decisions: Decisions | None = None,
 ) -> Drawing | None:
-    """The seconds of a finding: faults next to it, its records, the leaders of their partitions, its ops.
+    """The seconds of a finding: faults next to it, its records, the leaders of their partitions, how far the
+    replicas of its record reached, what was decided about its transaction, its ops.
 
     None where no time of it is on record.
     """
     ops = example.ops[:STORY_OPS_MAX]
-    times = [at for one in ranges[:STORY_PARTITIONS_MAX] for at in (one.begin, one.end) if at is not None]
-    times += [at for op in ops for at in (op.begin_s, op.end_s) if at is not None]
+    about = [] if decisions else ranges[:STORY_PARTITIONS_MAX]
+    times = [at for one in about for at in (one.begin, one.end) if at is not None]
+    during = [op for op in ops if op.phase != FINAL] or ops
+    times += [at for op in during for at in (op.begin_s, op.end_s) if at is not None]
     times += [example.at_s] if example.at_s is not None else []
     if not times:
         return None
     first = min(times)
     times = [at for at in times if at <= first + LONG_S]
-    times += [one.next_at for one in ranges[:STORY_PARTITIONS_MAX] if one.next_at is not None]
+    times += [one.next_at for one in about if one.next_at is not None]
     times += [at for fault in near for at in (fault.begin_s, fault.end_s) if at is not None]
+    times += ends.cuts if ends else []
+    times += decisions.times if decisions else []
     times = [at for at in times if abs(at - first) <= LONG_S]
     pad = max((max(times) - min(times)) * 0.06, 0.02)
     axis = TimeAxis(max(min(times) - pad, 0.0), max(times) + pad)
@@ -53,12 +68,18 @@ def seconds(
     strips += [
         _acknowledged(partition, list(some), axis)
         for partition, some in itertools.groupby(
-            sorted((one for one in ranges if one.begin is not None), key=lambda one: one.partition),
+            sorted(
+                (one for one in ranges if one.begin is not None), key=lambda one: names.index(one.partition)
+            ),
             key=lambda one: one.partition,
         )
     ][:STORY_PARTITIONS_MAX]
-    strips += [_op_strip(op, axis, near) for op in ops]
+    strips += held.replica_strips(ends, axis) if ends else []
+    strips += held.decision_strips(decisions, axis) if decisions else []
+    strips += [_op_strip(op, axis, near) for op in ops if op.begin_s <= axis.end]
     key = cluster_key(cluster, shown) if shown else []
+    key += held.replica_key(ends) if ends else []
+    key += held.decision_key(decisions) if decisions else []
     return Drawing(axis=axis, strips=strips, behind=axis.in_force(near), key=key)
 
 

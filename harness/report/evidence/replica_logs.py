@@ -90,8 +90,8 @@ def _rows(evidence: Evidence, place: LogPlace) -> Iterator[BatchRow]:
             leader_epoch=batch["leader_epoch"],
             producer=_producer(batch),
             what=_what(batch, words, copy) + differs,
-            copies=_named(holders[key], whys),
-            missing=_named([other for other in copies if other not in holders[key]], whys),
+            copies=named(holders[key], whys),
+            missing=named([other for other in copies if other not in holders[key]], whys),
             here=place.offset >= 0 and key[0] == behind,
         )
 
@@ -188,7 +188,7 @@ def _metadata(row: dict[str, Any]) -> str:
     return f"{row['name']}: {', '.join(fields)}" if fields else str(row["name"])
 
 
-def _named(copies: Iterable[Copy], whys: dict[int, str]) -> str:
+def named(copies: Iterable[Copy], whys: dict[int, str]) -> str:
     """`1, 2, 3; 2 (killed, take 0)`."""
     by: dict[int, list[int]] = defaultdict(list)
     for take, node in copies:

@@ -58,9 +58,8 @@ class Captured:
 
     @cached_property
     def _topics(self) -> dict[str, str]:
-        """Names of topics by id, as brokers' directories have them."""
-        rows = self._evidence.table("partitions").select(["topic_id", "topic"]).to_pylist()
-        return {row["topic_id"]: row["topic"] for row in rows if row["topic_id"]}
+        """Names of topics by id."""
+        return self._evidence.topics
 
     @cached_property
     def _used_by(self) -> dict[int, str]:

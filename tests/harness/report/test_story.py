@@ -104,6 +104,11 @@ def test_a_run_without_a_forbidden_finding_has_no_story(tmp_path: Path) -> None:
     folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=permitted)
     read = inputs.read(folder.write(tmp_path / "permitted"))
     assert story.build(read, numbers.build(read)) is None
+    folder.verdict = msgspec.structs.replace(folder.verdict, expect={"lost-write": True})
+    read = inputs.read(folder.write(tmp_path / "control"))
+    control = story.build(read, numbers.build(read))
+    assert control is not None
+    assert control.name == "lost-write", "a control is about what it has to find"
 
 
 def test_the_story_is_of_the_most_severe_class_that_no_known_bug_explains(tmp_path: Path) -> None:
@@ -167,13 +172,13 @@ def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_p
     read, found = told(lost)
     column = table.schema.get_field_index("allowed")
     none = table.set_column(column, "allowed", pa.array([True] * table.num_rows))
-    keys = story._keys(read, found.name)
+    keys = story._keys(read, found.name, allowed=False)
     assert sum(map(len, keys.values())) > 0
     copy = Run(tmp_path / "copy")
     copy.checked.mkdir(parents=True)
     pq.write_table(none, copy.anomalies)
     assert not story._keys(
-        Inputs(**{**{f: getattr(read, f) for f in read.__slots__}, "run": copy}), found.name
+        Inputs(**{**{f: getattr(read, f) for f in read.__slots__}, "run": copy}), found.name, allowed=False
     )
 
 
