@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 from history.evidence import Evidence
 
 TOPIC = "load"
@@ -57,7 +57,7 @@ def main() -> None:
     rate = float(sys.argv[1]) * 1e6 if len(sys.argv) > 1 else 20e6
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 20.0
     with tempfile.TemporaryDirectory() as folder:
-        cluster = KafkaCluster(
+        cluster = kafka_cluster(
             run_config({"seed": 1, "capture": True}), Path(folder) / f"load-{time.time_ns()}"
         )
         try:

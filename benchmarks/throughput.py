@@ -40,7 +40,7 @@ from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
 from harness.clients.librdkafka.settings import LIBRDKAFKA
 from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 from history.run_folder import Run
 from workloads.registry import WORKLOADS
 
@@ -234,7 +234,7 @@ def cluster(bootstrap: str | None, shapes: list[RunConfig]) -> Iterator[Endpoint
         yield Endpoint(factory=factory, args={"bootstrap.servers": bootstrap})
         return
     with tempfile.TemporaryDirectory() as folder:
-        made = KafkaCluster(shapes[0], Path(folder) / f"throughput-{os.getpid()}")
+        made = kafka_cluster(shapes[0], Path(folder) / f"throughput-{os.getpid()}")
         try:
             run_blocking(made.start())
             wanted: dict[str, int] = {}

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 
 TOPIC = "measured"
 PARTITIONS = 6
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=24)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        cluster = KafkaCluster(run_config({"seed": 1, "brokers": 3}), Path(folder))
+        cluster = kafka_cluster(run_config({"seed": 1, "brokers": 3}), Path(folder))
         run_blocking(cluster.use_wire())
         try:
             run_blocking(cluster.start())

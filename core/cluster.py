@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from signal import Signals
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -410,6 +410,26 @@ class WiredBetween(Protocol):
 
     async def use_wire_between(self) -> None:
         """Ask for the proxies; before `start`. Raises ClusterError, where they cannot stand here."""
+
+
+CAPABILITIES: Final[tuple[type, ...]] = (
+    Killable,
+    Powered,
+    Pausable,
+    Partitionable,
+    HalfOpenable,
+    Restartable,
+    Electable,
+    Linked,
+    Wired,
+    WiredBetween,
+)
+"""Every capability that a cluster may have."""
+
+
+def capabilities_of(cluster: type) -> frozenset[type]:
+    """The capabilities that a type of clusters has, whatever its configuration."""
+    return frozenset(one for one in CAPABILITIES if issubclass(cluster, one))
 
 
 class CrashPoint(StrEnum):

@@ -4,7 +4,7 @@ cli         The command `inquest`.
 brokers     What the harness asks of any brokers behind Kafka's protocol, and what it puts in front of them.
 clients     Load clients: one client loop, and the processes that run it.
 compose     Composition root: a config → a recorded run folder.
-containers  Docker: engine, images, nodes, network faults, cleaning up.
+containers  Docker: clusters in containers, engine, images, nodes, network faults, cleaning up.
 contract    The model against a real broker, by scenarios and random requests.
 evidence    What the brokers of a real run left on disk, as Arrow tables.
 explore     Many short simulated runs, with and without planted bugs; shrinking a run.

@@ -59,7 +59,7 @@ def plan(
     if why := system.refusal(config):
         raise ConfigError(why)
     check(made.workload.plans(config), system.client_library())
-    if lacking := execute.missing(made.steps, system.cluster_type(config)):
+    if lacking := execute.missing(made.steps, system.capabilities(config)):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
     return made
 

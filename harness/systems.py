@@ -13,10 +13,11 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 from core.client_settings import ClientLibrary
-from core.cluster import ServedCluster
+from core.cluster import ServedCluster, capabilities_of
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.op import Phase
@@ -44,9 +45,9 @@ class System:
     in `harness`.
 
     doc: one line for people. title: what a run is made on, in two to six words.
-    cluster: path of the type of its clusters; contained: of those in containers, where a config may ask for
-    containers; the capability protocols of that type say which nemeses it
-    can have. A cluster in real time is made as `type(config, run_folder)` and loaded by worker processes.
+    cluster: path of what makes a cluster in real time, called with config and run folder; contained: of what
+    makes one in containers, where a config may ask for them. kind, contained_kind: paths of the types of
+    these clusters, "" = `cluster` is the type; their capability protocols say which nemeses it can have.
     refuses: path of the function for `refusal`. leftovers: path of the function for `release`.
     clients: path of the `ClientLibrary` that loads it: its defaults, and which settings it honours.
     repeatable: runs in virtual time: a config and a schedule make the same journals, to the byte; such runs
@@ -57,15 +58,21 @@ class System:
     title: Callable[[RunConfig], str]
     cluster: str
     contained: str = ""
+    kind: str = ""
+    contained_kind: str = ""
     refuses: str = ""
     leftovers: str = ""
     clients: str = ".clients.librdkafka.settings:LIBRDKAFKA"
     repeatable: bool = False
 
-    def cluster_type(self, config: RunConfig | None = None) -> type:
-        """The type of its clusters, or of the one that a config asks for."""
-        found = _load(self.contained if config and self._in_containers(config) else self.cluster)
-        assert isinstance(found, type)
+    def capabilities(self, config: RunConfig) -> frozenset[type]:
+        """The capability protocols of the cluster that a config asks for."""
+        found = self.contained_kind if self._in_containers(config) else self.kind
+        return capabilities_of(_load(found or self.cluster))
+
+    def _made(self, config: RunConfig) -> Callable[[RunConfig, Path], ServedCluster]:
+        found: Callable[[RunConfig, Path], ServedCluster]
+        found = _load(self.contained if self._in_containers(config) else self.cluster)
         return found
 
     def _in_containers(self, config: RunConfig) -> bool:
@@ -117,7 +124,7 @@ class System:
     def _program(
         self, plan: RunPlan, run: Run, display: Display, interrupts: Interrupts, recorder: Recorder
     ) -> RunProgram:
-        cluster: ServedCluster = self.cluster_type(plan.config)(plan.config, run.folder)
+        cluster: ServedCluster = self._made(plan.config)(plan.config, run.folder)
         endpoint = cluster.endpoint()
         runtime = RealRuntime(interrupts)
         clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
@@ -165,7 +172,8 @@ SYSTEMS: dict[str, System] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
         title=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
-        cluster=".kafka.cluster:KafkaCluster",
+        cluster=".kafka.kraft:kafka_cluster",
+        kind=".containers.cluster:ContainerCluster",
         refuses=".kafka.broker_settings:refusal",
         leftovers=".containers.reaper:reap",
     ),
@@ -173,7 +181,8 @@ SYSTEMS: dict[str, System] = {
         doc="Kafka's reference model behind Kafka's own protocol, as processes, or as containers",
         title=_served,
         cluster=".modelled.real.cluster:ModelCluster",
-        contained=".modelled.real.containers:ModelContainers",
+        contained=".modelled.real.deployment:model_containers",
+        contained_kind=".containers.cluster:ContainerCluster",
         refuses=".modelled.real.cluster:refusal",
         leftovers=".containers.reaper:reap",
     ),

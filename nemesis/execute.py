@@ -5,7 +5,7 @@ force: the caller (what `inject` returns), the environment (which faults hold no
 clients; `heal_all` needs none of them.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles, Wired
 from core.errors import Unanswered
@@ -29,13 +29,12 @@ def needs(steps: Sequence[PlannedFault]) -> tuple[type, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def missing(steps: Sequence[PlannedFault], cluster: type) -> list[str]:
-    """Names of the needed capabilities that this type of cluster lacks; empty where it has all.
+def missing(steps: Sequence[PlannedFault], capabilities: Collection[type]) -> list[str]:
+    """Names of the needed capabilities that are not among these, a cluster's; empty where it has all.
 
     `Clients` is not the cluster's to have: every env has it.
     """
-    wanted = (need for need in needs(steps) if need is not Clients)
-    return [need.__name__ for need in wanted if not issubclass(cluster, need)]
+    return [need.__name__ for need in needs(steps) if need is not Clients and need not in capabilities]
 
 
 async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> AimedFault:

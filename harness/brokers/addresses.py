@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from core.cluster import Listener
+from core.config import RunConfig
 from core.errors import ClusterError
 
 LOOPBACK: Final = "127.0.0.1"
@@ -197,3 +198,8 @@ def cluster_id(run: str) -> str:
     digest = hashlib.sha256(run.encode()).digest()
     raw = bytes([digest[0] & 0x7F]) + digest[1:16]
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def host(config: RunConfig, node: int) -> str:
+    """Name of a node inside the cluster (each node's hosts file knows all of them)."""
+    return f"{'broker' if node <= config.brokers else 'controller'}-{node}"

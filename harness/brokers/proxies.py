@@ -19,14 +19,10 @@ from harness.wire.proxy_main import Route
 class ProxiedBrokers:
     """`Linked`, `Wired`."""
 
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Numbers of the brokers."""
-        raise NotImplementedError
-
-    def stand(self, plan: Plan) -> None:
-        """With these ports; no proxy is asked for yet."""
-        self._ports = plan
+    def __init__(self, ports: Plan, brokers: tuple[int, ...]) -> None:
+        """No proxy is asked for yet."""
+        self._ports = ports
+        self.brokers = brokers
         self._toxiproxy = ""
         self._proxies: toxiproxy.ToxiproxyServer | None = None
         self._wired = False

@@ -1,12 +1,13 @@
 """What the harness asks brokers over a listener of its own: the part of a cluster that is the same wherever
 its brokers run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
 from harness.brokers.admin import broker_views, elections, open_transactions
-from harness.brokers.admin.connection import Brokers
+from harness.brokers.admin.connection import BrokerConnection, Brokers
+from harness.brokers.admin.protocol import ControllerView, quorum_leader
 
 TOPIC_DEADLINE_S = 30.0
 
@@ -16,6 +17,8 @@ class AskedBrokers:
     asks them, each at a listener that only the harness uses. Safe from any thread."""
 
     admin: Brokers
+    controller: Callable[[BrokerConnection], ControllerView] = staticmethod(quorum_leader)
+    """Asks one broker which node is controller."""
 
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
@@ -28,7 +31,7 @@ class AskedBrokers:
 
     async def roles(self) -> Roles:
         """Agreed from the answers of all brokers; within 2 s, whatever they do."""
-        return broker_views.roles(self.admin)
+        return broker_views.roles(self.admin, self.controller)
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation

@@ -31,6 +31,14 @@ class Limit:
 
 
 UNLIMITED: Final = Limit(1 << 62, 1e9)
+SHUT_DOWN: Final = (0, 143)
+"""Exit codes of a node that ended in order (143 = by SIGTERM), and of one that never ran."""
+AT_KILL: Final = Limit(2 << 30, 10.0)
+"""Bytes that all takes of one run may read at kills; how long one may hold up the start of its nodes."""
+AT_END: Final = Limit(1 << 30, 60.0)
+"""Of each node, when its run has ended."""
+AT_POWER_LOSS: Final = Limit(1 << 30, 30.0)
+"""Of one node that lost power, to find what it had not flushed."""
 
 
 def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED) -> int:

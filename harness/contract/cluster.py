@@ -28,7 +28,7 @@ from harness.contract.scenarios import (
 )
 from harness.contract.stage import REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 from harness.modelled.real.cluster import ModelCluster
 from model.eras import ERAS
 from model.settings import Settings
@@ -82,7 +82,7 @@ def kafka_broker(
         **more,
     }
     config = run_config({**ALONE, "kafka": version.kafka, "broker_settings": settings})
-    return _running(KafkaCluster(config, folder, ready_deadline_s=READY_S), folder)
+    return _running(kafka_cluster(config, folder, ready_deadline_s=READY_S), folder)
 
 
 def model_broker(

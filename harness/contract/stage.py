@@ -3,7 +3,7 @@
 A stage delivers requests of clients to `nodes`; here a node is a `RealBroker`, which sends them on and has
 the answers. So what a step holds of a client's requests is held here as well; what brokers send each other
 cannot be held. Time passes really, and slower than the story's (`PACE`). Brokers are started and killed with
-the verbs of `KafkaCluster`.
+the verbs of `ContainerCluster`.
 
 All scenarios share one cluster: each has names of its own for topics, transactional ids and groups, which
 `renamed` puts into requests and takes out of answers.
@@ -23,10 +23,10 @@ from core.java_hash import java_hash
 from core.runtime import run_blocking
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError
+from harness.containers.cluster import ContainerCluster
 from harness.contract.dialect import Dialect, Names
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
-from harness.kafka.cluster import KafkaCluster
 from harness.modelled.real.cluster import ModelCluster
 from harness.processes.waiting import NotYet, until
 from model.broker import TICK_MS, Broker
@@ -75,7 +75,7 @@ BY_NAME: Final = "transactions"
 NOT_FOUND: Final = KafkaError.TRANSACTIONAL_ID_NOT_FOUND
 
 
-Cluster = KafkaCluster | ModelCluster
+Cluster = ContainerCluster | ModelCluster
 """Of one broker: Kafka's, or the model's behind Kafka's protocol."""
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from core.cluster import capabilities_of
 from core.config import RunConfig, SimulatedSection, run_config
 from core.errors import ConfigError
 from core.generator import source
@@ -143,5 +144,5 @@ def _refused(config: RunConfig) -> str:
         steps = planned(config).steps
     except ConfigError as error:
         return str(error)
-    lacking = execute.missing(steps, SimulatedCluster)
+    lacking = execute.missing(steps, capabilities_of(SimulatedCluster))
     return f"nemesis {config.nemesis}: needs {', '.join(lacking)}" if lacking else ""

@@ -4,12 +4,11 @@ broker_config  A node's `server.properties`: KRaft; broker and controller at onc
                one of them.
 broker_settings  Which settings of real brokers a run may have: sizes, times and
                counts.
-cluster        A real Kafka cluster in containers: KRaft nodes of any released
-               version from 3.3 on.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
 images         Images of Kafka's nodes, one per version.
 jars           Kafka's jars of one version, from Maven Central by the Ivy that PySpark ships.
+kraft          Kafka's nodes in KRaft mode as a deployment: any released version from 3.3 on.
 power          Power losses of nodes: what they had not flushed to disk is cut off
                their logs.
 

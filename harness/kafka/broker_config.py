@@ -7,17 +7,12 @@ the run's config says of replication, and the run's `broker_settings`.
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
-from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS
+from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS, host
 from harness.containers.data import DATA
 from harness.containers.images import RECIPES
 
 CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
-
-
-def host(config: RunConfig, node: int) -> str:
-    """Name of a node inside the cluster (each node's hosts file knows all of them)."""
-    return f"{'broker' if node <= config.brokers else 'controller'}-{node}"
 
 
 def environment(config: RunConfig, node: int) -> dict[str, str]:

@@ -13,25 +13,14 @@ import shutil
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final
 
 from core.errors import ClusterError
-from harness.containers.data import Limit, copy_data
+from harness.containers.data import AT_END, AT_KILL, SHUT_DOWN, Limit, copy_data
 from harness.containers.nodes import NodeContainer
 from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.processes.waiting import on_each
 from history.evidence import END, KILLED, LOST_POWER
-
-SHUT_DOWN: Final = (0, 143)
-"""Exit codes of a server that ended in order (143 = by SIGTERM), and of a node that never ran."""
-KILLED_BYTES: Final = 2 << 30
-"""How much the takes of one run may read at kills."""
-KILLED_S: Final = 10.0
-"""How long one take at a kill may hold up the start of its nodes."""
-END_BYTES: Final = 1 << 30
-"""How much of each node is read at the end."""
-END_S: Final = 60.0
 
 
 class NodeEvidence:
@@ -41,7 +30,7 @@ class NodeEvidence:
         """copies: a folder that exists only while nodes are copied and parsed."""
         self._copies = copies
         self._takes = Takes()
-        self._left = KILLED_BYTES
+        self._left = AT_KILL.bytes
 
     def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
         """Of these nodes, which are down, take those that ended without a shutdown. powerless: the ones that
@@ -49,11 +38,11 @@ class NodeEvidence:
         ended = [node for node in nodes if node.exit_code() not in SHUT_DOWN]
         for why in (KILLED, LOST_POWER):
             if its := [node for node in ended if (node.number in powerless) is (why == LOST_POWER)]:
-                self._left -= self._take(its, why, Limit(self._left // len(its), KILLED_S))
+                self._left -= self._take(its, why, Limit(self._left // len(its), AT_KILL.seconds))
 
     def at_end(self, nodes: Sequence[NodeContainer]) -> None:
         """Take all nodes, which are down."""
-        self._take(nodes, END, Limit(END_BYTES, END_S))
+        self._take(nodes, END, AT_END)
 
     def miss(self, why: str) -> None:
         """Something could not be taken; a sentence."""

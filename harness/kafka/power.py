@@ -23,7 +23,7 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import Flushing, flushing
 from core.generator import source
-from harness.containers.data import Limit, copy_data, put_files
+from harness.containers.data import AT_POWER_LOSS, copy_data, put_files
 from harness.containers.nodes import NodeContainer
 from harness.evidence import checkpoints, metadata_records, segments
 from harness.evidence.damage import Damages
@@ -31,8 +31,6 @@ from harness.evidence.directory import PARTITION, SEGMENT
 from harness.processes.waiting import on_each
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
-LIMIT: Final = Limit(bytes=1 << 30, seconds=30.0)
-"""Of what is copied of one node to find its batches."""
 ABORTED_INDEX: Final = ".txnindex"
 WAYS: Final = ("whole", "batch", "inside")
 """How a log loses its tail: all of it, from the begin of a drawn batch on, or from inside of one on."""
@@ -59,7 +57,7 @@ def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Pat
 
     def look(node: NodeContainer) -> None:
         folder = copies / str(node.number)
-        copy_data(node.own, folder, LIMIT)
+        copy_data(node.own, folder, AT_POWER_LOSS)
         rng = None if seed is None else source(seed, "power", node.number)
         found[node.number] = cuts(folder, rng, config, killed_ms)
 

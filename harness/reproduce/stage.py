@@ -27,7 +27,7 @@ from core.runtime import run_blocking
 from core.wire import Action, Rule
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, check
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.producer import WireProducer, milliseconds
 
@@ -69,7 +69,7 @@ class FiveBrokers:
         """
         brokers = {**SETTINGS, **(settings or {})}
         config = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": brokers}
-        self.cluster = KafkaCluster(run_config(config), folder)
+        self.cluster = kafka_cluster(run_config(config), folder)
         if wire:
             run_blocking(self.cluster.use_wire())
         if between:

@@ -13,7 +13,8 @@ from core.cluster import Roles
 from core.config import run_config
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 
 HERE = Path(__file__).parent
 TOPIC = "shared"
@@ -35,7 +36,7 @@ def until(true: Callable[[], bool], seconds: float, what: str) -> None:
         time.sleep(0.05)
 
 
-def roles_when(cluster: KafkaCluster, true: Callable[[Roles], bool], seconds: float, what: str) -> Roles:
+def roles_when(cluster: ContainerCluster, true: Callable[[Roles], bool], seconds: float, what: str) -> Roles:
     """The first roles that satisfy a condition."""
     seen: list[Roles] = []
 
@@ -50,7 +51,7 @@ def roles_when(cluster: KafkaCluster, true: Callable[[Roles], bool], seconds: fl
     return seen[0]
 
 
-def whole(cluster: KafkaCluster, topic: str = TOPIC) -> Roles:
+def whole(cluster: ContainerCluster, topic: str = TOPIC) -> Roles:
     """Roles once all nodes agree, every replica is in sync and the quorum has a leader."""
     copies = min(3, len(cluster.brokers))
 
@@ -67,14 +68,14 @@ def whole(cluster: KafkaCluster, topic: str = TOPIC) -> Roles:
 
 
 @pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluster]:
     """A running cluster of three with the topic `shared`; tests take `cluster` instead.
 
     Its controller balances no leaders: a leader that a test has seen moves only where the test makes it.
     """
     folder = tmp_path_factory.mktemp("docker") / f"docker-tests-{time.time_ns()}"
     settings = {"auto.leader.rebalance.enable": "false"}
-    cluster = KafkaCluster(run_config({"seed": 1, "broker_settings": settings}), folder)
+    cluster = kafka_cluster(run_config({"seed": 1, "broker_settings": settings}), folder)
     try:
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
@@ -96,7 +97,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def keep_logs(cluster: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def keep_logs(cluster: ContainerCluster, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Of the brokers, where the test failed."""
     if request.node.stash.get(FAILED, False):
         run_blocking(cluster.collect(tmp_path / "cluster"))
@@ -104,7 +105,9 @@ def keep_logs(cluster: KafkaCluster, request: pytest.FixtureRequest, tmp_path: P
 
 
 @pytest.fixture
-def cluster(started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaCluster]:
+def cluster(
+    started: ContainerCluster, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[ContainerCluster]:
     """The shared cluster, whole before and after the test, whatever the test did to it.
 
     The brokers' logs of a failed test are kept in its temporary folder.

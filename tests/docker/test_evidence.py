@@ -15,11 +15,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from checkers.logs.coordinator_log import coordinator_log
 from core.config import KAFKA_VERSION, run_config
 from core.runtime import run_blocking
+from harness.containers.cluster import ContainerCluster
 from harness.containers.engine import RUN_LABEL, connect
 from harness.evidence.directory import read
-from harness.kafka.cluster import KafkaCluster
 from harness.kafka.images import image_tag
 from harness.kafka.jars import jars
+from harness.kafka.kraft import kafka_cluster
 from harness.protocol.definitions import FILE, condensed
 from history.evidence import CLIENT, END, KILLED, Evidence
 from tests.docker.conftest import TOPIC, whole
@@ -37,7 +38,7 @@ DECODERS = {
 READ = (".log", ".snapshot", ".txnindex")
 
 
-def work(cluster: KafkaCluster) -> None:
+def work(cluster: ContainerCluster) -> None:
     """Three transactions, the second aborted, with offsets of a group; and batches of each codec."""
     servers = cluster.endpoint().args["bootstrap.servers"]
     for codec in ("none", "gzip", "lz4"):
@@ -65,7 +66,7 @@ def work(cluster: KafkaCluster) -> None:
 
 
 @contextmanager
-def started(cluster: KafkaCluster, data: Path, script: str) -> Iterator["Container"]:
+def started(cluster: ContainerCluster, data: Path, script: str) -> Iterator["Container"]:
     """A container with a copy of the data in /data, which runs the script."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -83,7 +84,7 @@ def started(cluster: KafkaCluster, data: Path, script: str) -> Iterator["Contain
         client.close()
 
 
-def dumped(cluster: KafkaCluster, data: Path) -> tuple[int, str]:
+def dumped(cluster: ContainerCluster, data: Path) -> tuple[int, str]:
     """What DumpLogSegments prints of all files: their number, the text."""
     calls: dict[str, list[str]] = {}
     files = [path for path in sorted(data.glob("*/*")) if path.suffix in READ and path.stat().st_size]
@@ -98,7 +99,7 @@ def dumped(cluster: KafkaCluster, data: Path) -> tuple[int, str]:
         return len(files), container.logs(stderr=False).decode()
 
 
-def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: ContainerCluster, tmp_path: Path) -> None:
     work(cluster)
     run_blocking(cluster.pause([3]))
     data = tmp_path / "data"
@@ -120,7 +121,7 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
 
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     """Nodes that were killed are taken before they start again, others at the end alone."""
-    cluster = KafkaCluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")
+    cluster = kafka_cluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")
     try:
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))

@@ -20,23 +20,23 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, Brokers
+from harness.containers.cluster import ContainerCluster
 from harness.containers.engine import NODE_LABEL, RUN_LABEL
 from harness.containers.nodes import STOP_S
-from harness.kafka.cluster import KafkaCluster
 from tests.docker.conftest import TOPIC, TP, roles_when, until, whole
 
 IN, OUT = Direction.IN, Direction.OUT
 
 
-def leader(cluster: KafkaCluster) -> int:
+def leader(cluster: ContainerCluster) -> int:
     return run_blocking(cluster.roles()).leaders[TP]
 
 
-def other(cluster: KafkaCluster, *nodes: int) -> int:
+def other(cluster: ContainerCluster, *nodes: int) -> int:
     return next(node for node in cluster.nodes if node not in nodes)
 
 
-def container(cluster: KafkaCluster, node: int) -> Container:
+def container(cluster: ContainerCluster, node: int) -> Container:
     client = docker.from_env()
     try:
         labels = [f"{RUN_LABEL}={cluster.run}", f"{NODE_LABEL}={node}"]
@@ -46,19 +46,19 @@ def container(cluster: KafkaCluster, node: int) -> Container:
         client.close()
 
 
-def reaches(cluster: KafkaCluster, source: int, target: int, listener_port: int) -> bool:
+def reaches(cluster: ContainerCluster, source: int, target: int, listener_port: int) -> bool:
     """Whether a new TCP connection inside the network is established."""
     probe = f"timeout 1 bash -c '</dev/tcp/broker-{target}/{listener_port}'"
     result = container(cluster, source).exec_run(["bash", "-c", probe])
     return result.exit_code == 0
 
 
-def isolation(cluster: KafkaCluster, node: int, *directions: Direction) -> list[Cut]:
+def isolation(cluster: ContainerCluster, node: int, *directions: Direction) -> list[Cut]:
     peers = [peer for peer in cluster.nodes if peer != node]
     return [Cut(node=node, direction=d, peer=peer) for d in directions for peer in peers]
 
 
-def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: KafkaCluster) -> None:
+def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: ContainerCluster) -> None:
     victim = leader(cluster)
     assert not run_blocking(cluster.ended())
     container(cluster, victim).kill()
@@ -72,7 +72,7 @@ def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: Kaf
     whole(cluster)
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: KafkaCluster) -> None:
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: ContainerCluster) -> None:
     victim = leader(cluster)
     address = cluster.addresses[victim]
     run_blocking(cluster.kill([victim]))
@@ -89,14 +89,14 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: Kafka
     assert [one["IPAddress"] for one in networks] == [address]
 
 
-def why_not_elected(cluster: KafkaCluster) -> str:
+def why_not_elected(cluster: ContainerCluster) -> str:
     """What is told to who asks for the preferred leader; it must not lead."""
     with pytest.raises(ClusterError) as raised:
         run_blocking(cluster.elect_preferred([TP]))
     return str(raised.value)
 
 
-def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: ContainerCluster, tmp_path: Path) -> None:
     victim = run_blocking(cluster.replicas())[TP][0]
     run_blocking(cluster.elect_preferred([TP]))
     roles_when(cluster, lambda r: r.leaders[TP] == victim, 10, "the first replica leads")
@@ -118,7 +118,7 @@ def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: KafkaCluster, t
     assert whole(cluster).isr[TP] == cluster.nodes
 
 
-def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None:
+def test_the_replica_put_first_is_the_one_elected(cluster: ContainerCluster) -> None:
     before = run_blocking(cluster.replicas())[TP]
     assert sorted(before) == list(cluster.brokers)
     wanted = next(node for node in before if node != leader(cluster))
@@ -135,7 +135,7 @@ def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None
 
 
 @pytest.mark.parametrize(("kind", "topic"), [(0, GROUP_TOPIC), (1, TRANSACTION_TOPIC)])
-def test_coordinators_are_those_that_kafka_names(cluster: KafkaCluster, kind: int, topic: str) -> None:
+def test_coordinators_are_those_that_kafka_names(cluster: ContainerCluster, kind: int, topic: str) -> None:
     names = [f"name-{i}" for i in range(50)] + ["polygenelubricants", "é\U0001f600", "a"]
     request = FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(names))
 
@@ -151,14 +151,14 @@ def test_coordinators_are_those_that_kafka_names(cluster: KafkaCluster, kind: in
     until(lambda: differing() == [], 30, "Kafka and the roles name the same coordinators")
 
 
-def coordinator_told(cluster: KafkaCluster, transactional_id: str) -> bool:
+def coordinator_told(cluster: ContainerCluster, transactional_id: str) -> bool:
     """Whether both looks name one node: brokers that came back take their partitions over meanwhile."""
     rows = run_blocking(cluster.open_transactions([TP]))
     leads = run_blocking(cluster.roles()).coordinator(TRANSACTION_TOPIC, transactional_id)
     return [row.coordinator for row in rows] == [leads]
 
 
-def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaCluster) -> None:
+def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: ContainerCluster) -> None:
     tps = [tp for tp in run_blocking(cluster.roles()).leaders if tp.topic == TOPIC]
     name = f"open-{time.time_ns()}"
     producer = Producer(
@@ -184,7 +184,7 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaClus
     run_blocking(cluster.resume(cluster.brokers))
 
 
-def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaCluster) -> None:
+def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: ContainerCluster) -> None:
     before = set(run_blocking(cluster.roles()).leaders)
     run_blocking(cluster.kill(cluster.nodes))
     assert run_blocking(cluster.roles()).answering == ()
@@ -199,7 +199,7 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaC
 
 
 def test_a_leader_without_power_comes_back_short_and_loses_nothing(
-    cluster: KafkaCluster, tmp_path: Path
+    cluster: ContainerCluster, tmp_path: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
     acknowledged: list[int] = []
@@ -228,14 +228,14 @@ def test_a_leader_without_power_comes_back_short_and_loses_nothing(
     run_blocking(cluster.revive([victim]))
 
 
-def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaCluster) -> None:
+def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: ContainerCluster) -> None:
     first = whole(cluster).controller
     run_blocking(cluster.kill([first]))
     roles = roles_when(cluster, lambda r: r.controller not in (first, -1), 30, "another node is controller")
     assert roles.controller in roles.answering
 
 
-def test_a_paused_leader_is_replaced_and_thawed_again(cluster: KafkaCluster) -> None:
+def test_a_paused_leader_is_replaced_and_thawed_again(cluster: ContainerCluster) -> None:
     victim = leader(cluster)
     run_blocking(cluster.pause([victim]))
     run_blocking(cluster.pause([victim]))  # no-op
@@ -248,7 +248,7 @@ def test_a_paused_leader_is_replaced_and_thawed_again(cluster: KafkaCluster) -> 
     assert victim in whole(cluster).answering
 
 
-def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: KafkaCluster) -> None:
+def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: ContainerCluster) -> None:
     run_blocking(cluster.pause([2]))
     run_blocking(cluster.kill([2]))
     assert container(cluster, 2).status == "exited"
@@ -260,7 +260,7 @@ def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: KafkaClu
 
 @pytest.mark.parametrize("directions", [(IN, OUT), (IN,), (OUT,)], ids=["both", "in", "out"])
 def test_an_isolated_leader_is_replaced_and_outvoted(
-    cluster: KafkaCluster, directions: tuple[Direction, ...]
+    cluster: ContainerCluster, directions: tuple[Direction, ...]
 ) -> None:
     victim = leader(cluster)
     cuts = isolation(cluster, victim, *directions)
@@ -277,7 +277,7 @@ def test_an_isolated_leader_is_replaced_and_outvoted(
     whole(cluster)
 
 
-def test_a_cut_link_blocks_new_connections_between_the_pair_only(cluster: KafkaCluster) -> None:
+def test_a_cut_link_blocks_new_connections_between_the_pair_only(cluster: ContainerCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=2, direction=IN, peer=1)]
     assert reaches(cluster, 1, 2, 9092)
     run_blocking(cluster.cut(cuts))
@@ -289,7 +289,7 @@ def test_a_cut_link_blocks_new_connections_between_the_pair_only(cluster: KafkaC
     assert reaches(cluster, 1, 2, 9092)
 
 
-def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster) -> None:
+def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: ContainerCluster) -> None:
     cuts = [Cut(node=1, direction=d, peer=2, listener=Listener.BROKER) for d in (IN, OUT)]
     run_blocking(cluster.cut(cuts))
     assert not reaches(cluster, 1, 2, 9092)
@@ -298,7 +298,7 @@ def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster
     assert reaches(cluster, 2, 1, 9093)
 
 
-def test_established_connections_live_while_no_new_one_can_be_made(cluster: KafkaCluster) -> None:
+def test_established_connections_live_while_no_new_one_can_be_made(cluster: ContainerCluster) -> None:
     node = leader(cluster)
     acknowledged: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
@@ -326,7 +326,7 @@ def test_established_connections_live_while_no_new_one_can_be_made(cluster: Kafk
     assert reaches(cluster, peer, node, 9094)
 
 
-def test_cuts_are_in_force_again_after_a_restart(cluster: KafkaCluster) -> None:
+def test_cuts_are_in_force_again_after_a_restart(cluster: ContainerCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=3, direction=OUT, peer=2)]
     run_blocking(cluster.cut(cuts[:1]))
     run_blocking(cluster.kill([1, 3]))
@@ -339,19 +339,19 @@ def test_cuts_are_in_force_again_after_a_restart(cluster: KafkaCluster) -> None:
     until(lambda: reaches(cluster, 2, 1, 9092), 30, "node 1 listens")
 
 
-def test_clients_requests_cut_do_not_arrive(cluster: KafkaCluster) -> None:
+def test_clients_requests_cut_do_not_arrive(cluster: ContainerCluster) -> None:
     _ask_through(cluster, IN, "cut-requests")
     time_to_arrive = time.monotonic() + 2
     while time.monotonic() < time_to_arrive:
         assert not _exists(cluster, "cut-requests")
 
 
-def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: KafkaCluster) -> None:
+def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: ContainerCluster) -> None:
     _ask_through(cluster, OUT, "cut-responses")
     until(lambda: _exists(cluster, "cut-responses"), 10, "the topic exists")
 
 
-def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> None:
+def _ask_through(cluster: ContainerCluster, direction: Direction, topic: str) -> None:
     """Create a topic over a client's open connection to node 1 while that direction is cut."""
     host, _, port = cluster.endpoint().args["bootstrap.servers"].partition(",")[0].partition(":")
     clients = Brokers({1: Address(host, int(port))})
@@ -370,11 +370,13 @@ def _creating(topic: str) -> create_topics.CreateTopicsRequest:
     return create_topics.CreateTopicsRequest(topics=(wanted,), timeout=broker_views.TIMEOUT)
 
 
-def _exists(cluster: KafkaCluster, topic: str) -> bool:
+def _exists(cluster: ContainerCluster, topic: str) -> bool:
     return any(tp.topic == topic for tp in run_blocking(cluster.roles()).leaders)
 
 
-def test_a_sidecar_cuts_where_the_host_cannot(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sidecar_cuts_where_the_host_cannot(
+    cluster: ContainerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "_from_host", False)
     cuts = [Cut(node=1, direction=OUT, peer=2)]
     run_blocking(cluster.cut(cuts))
@@ -384,7 +386,7 @@ def test_a_sidecar_cuts_where_the_host_cannot(cluster: KafkaCluster, monkeypatch
     assert reaches(cluster, 1, 2, 9092)
 
 
-def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
+def test_offsets_are_those_of_the_agreed_leader(cluster: ContainerCluster) -> None:
     everything = set(run_blocking(cluster.roles()).leaders)
     for level in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
         assert all(0 <= start <= end for start, end in _all_offsets(cluster, everything, level))
@@ -392,7 +394,9 @@ def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
     assert run_blocking(cluster.offsets(sorted(everything), Isolation.READ_COMMITTED)) == {}
 
 
-def _all_offsets(cluster: KafkaCluster, tps: set[TopicPartition], level: Isolation) -> list[tuple[int, int]]:
+def _all_offsets(
+    cluster: ContainerCluster, tps: set[TopicPartition], level: Isolation
+) -> list[tuple[int, int]]:
     found: dict[TopicPartition, tuple[int, int]] = {}
 
     def all_listed() -> bool:

@@ -17,7 +17,8 @@ from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 from nemesis.execute import heal, inject
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, until, whole
@@ -49,10 +50,10 @@ class RealClock:
 
 
 @pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluster]:
     folder = tmp_path_factory.mktemp("docker") / f"docker-links-{time.time_ns()}"
     config = run_config({"seed": 1, "unclean_leader_election": True, "min_insync_replicas": 1})
-    cluster = KafkaCluster(config, folder)
+    cluster = kafka_cluster(config, folder)
     try:
         run_blocking(cluster.use_proxies())
         run_blocking(cluster.use_wire_between())
@@ -64,7 +65,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def stage(behind: KafkaCluster) -> Iterator[Environment]:
+def stage(behind: ContainerCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
     yield Environment(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
     run_blocking(behind.mend(behind.cuts * 2))
@@ -86,7 +87,7 @@ def hit(stage: Environment, name: str, seed: int = 0) -> AimedFault:
 class Client:
     """One producer; sends one record at a time to each partition in turn."""
 
-    def __init__(self, cluster: KafkaCluster, **settings: str) -> None:
+    def __init__(self, cluster: ContainerCluster, **settings: str) -> None:
         servers = cluster.endpoint().args["bootstrap.servers"]
         common = {"socket.timeout.ms": "3000", "linger.ms": "0", "acks": "1", "log_level": "0"}
         self.producer = Producer({"bootstrap.servers": servers, **common, **settings})
@@ -132,7 +133,7 @@ class Client:
     ],
 )
 def test_bad_links_are_felt_and_healed(
-    behind: KafkaCluster,
+    behind: ContainerCluster,
     stage: Environment,
     kind: str,
     seed: int,
@@ -161,13 +162,15 @@ def test_bad_links_are_felt_and_healed(
 
 
 def test_the_harness_sees_the_cluster_whole_while_all_links_of_clients_are_bad(
-    behind: KafkaCluster, stage: Environment
+    behind: ContainerCluster, stage: Environment
 ) -> None:
     hit(stage, "links:timeout@all")
     assert whole(behind, TOPIC).answering == behind.brokers
 
 
-def test_one_broker_with_bad_links_leaves_the_others_alone(behind: KafkaCluster, stage: Environment) -> None:
+def test_one_broker_with_bad_links_leaves_the_others_alone(
+    behind: ContainerCluster, stage: Environment
+) -> None:
     roles_when(behind, _all_preferred, 60, "no leader is about to move")
     client = Client(behind)
     assert client.round_trip(10) is not None
@@ -184,7 +187,7 @@ def test_one_broker_with_bad_links_leaves_the_others_alone(behind: KafkaCluster,
 
 
 def test_a_replica_that_misses_records_becomes_leader(
-    behind: KafkaCluster, stage: Environment, tmp_path: Path
+    behind: ContainerCluster, stage: Environment, tmp_path: Path
 ) -> None:
     client = Client(behind)
     stop = threading.Event()
@@ -221,7 +224,7 @@ def test_a_replica_that_misses_records_becomes_leader(
     assert any(lost.values())
 
 
-def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
+def read(cluster: ContainerCluster, tp: TopicPartition) -> set[bytes]:
     """Values of a whole partition; the client itself follows a leader that moves after a failover."""
     servers = cluster.endpoint().args["bootstrap.servers"]
     consumer = Consumer(
@@ -248,7 +251,7 @@ def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
         consumer.close()
 
 
-def _done(cluster: KafkaCluster) -> set[str]:
+def _done(cluster: ContainerCluster) -> set[str]:
     return {one.what for one in run_blocking(cluster.seen(1))}
 
 
@@ -257,7 +260,7 @@ def _all_preferred(roles: Roles) -> bool:
 
 
 def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_released(
-    behind: KafkaCluster, stage: Environment
+    behind: ContainerCluster, stage: Environment
 ) -> None:
     """The broker that coordinates writes its own markers past the proxies; no other partition's last stable
     offset moves before the fault is healed."""
@@ -292,7 +295,7 @@ def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_rel
     until(lambda: _done(behind) >= {"caught", "delivered", "answered"}, 20, "the leaders answer")
 
 
-def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) -> None:
+def test_leaders_are_shuffled_at_once(behind: ContainerCluster, stage: Environment) -> None:
     before = roles_when(behind, _all_preferred, 60, "no leader is about to move").leaders
     begin = time.monotonic()
     injected = hit(stage, "elections:shuffle")
@@ -304,7 +307,7 @@ def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) 
 
 
 def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
-    behind: KafkaCluster, stage: Environment
+    behind: ContainerCluster, stage: Environment
 ) -> None:
     begin = time.monotonic()
     injected = hit(stage, "restart:rolling")
@@ -315,7 +318,7 @@ def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
     run_blocking(heal(stage, injected))
 
 
-def test_a_graceful_restart_hands_over_before_it_ends(behind: KafkaCluster, stage: Environment) -> None:
+def test_a_graceful_restart_hands_over_before_it_ends(behind: ContainerCluster, stage: Environment) -> None:
     injected = hit(stage, "restart:graceful@leader")
     (node,) = injected.nodes
     roles_when(behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over")

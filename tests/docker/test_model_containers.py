@@ -14,7 +14,8 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule, Seen
 from harness.clients.librdkafka.settings import of_librdkafka
-from harness.modelled.real.containers import ModelContainers
+from harness.containers.cluster import ContainerCluster
+from harness.modelled.real.deployment import model_containers
 from history import evidence
 from tests.docker.conftest import until
 
@@ -25,9 +26,9 @@ RECORDS = 20
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ModelContainers]:
+def cluster(tmp_path: Path) -> Iterator[ContainerCluster]:
     folder = tmp_path / f"model-containers-{time.time_ns()}"
-    made = ModelContainers(run_config({"sut": "model", "seed": 1, "containers": True}), folder)
+    made = model_containers(run_config({"sut": "model", "seed": 1, "containers": True}), folder)
     try:
         run_blocking(made.use_wire_between())
         run_blocking(made.start())
@@ -38,16 +39,16 @@ def cluster(tmp_path: Path) -> Iterator[ModelContainers]:
         run_blocking(made.stop())
 
 
-def leader(cluster: ModelContainers) -> int:
+def leader(cluster: ContainerCluster) -> int:
     return run_blocking(cluster.roles()).leaders.get(TP, -1)
 
 
-def whole(cluster: ModelContainers) -> bool:
+def whole(cluster: ContainerCluster) -> bool:
     roles = run_blocking(cluster.roles())
     return roles.agreed and set(roles.isr.get(TP, ())) == {1, 2, 3}
 
 
-def send(cluster: ModelContainers) -> int:
+def send(cluster: ContainerCluster) -> int:
     """Send records; how many were acknowledged."""
     made = Producer({**of_librdkafka(cluster.endpoint().args), "enable.idempotence": True, "linger.ms": 0})
     acked: list[object] = []
@@ -57,11 +58,11 @@ def send(cluster: ModelContainers) -> int:
     return acked.count(None)
 
 
-def end(cluster: ModelContainers) -> int:
+def end(cluster: ContainerCluster) -> int:
     return run_blocking(cluster.offsets([TP], Isolation.READ_COMMITTED)).get(TP, (-1, -1))[1]
 
 
-def replaces_leaders(cluster: ModelContainers) -> None:
+def replaces_leaders(cluster: ContainerCluster) -> None:
     """A leader is replaced where it is cut off or paused; a kill of all brokers loses nothing."""
     assert send(cluster) == RECORDS
     alone = leader(cluster)
@@ -81,7 +82,7 @@ def replaces_leaders(cluster: ModelContainers) -> None:
     assert end(cluster) == RECORDS
 
 
-def loses_what_was_not_flushed(cluster: ModelContainers) -> None:
+def loses_what_was_not_flushed(cluster: ContainerCluster) -> None:
     """Where all brokers lose power."""
     assert send(cluster) == RECORDS
     before = end(cluster)
@@ -91,7 +92,7 @@ def loses_what_was_not_flushed(cluster: ModelContainers) -> None:
     assert end(cluster) < before
 
 
-def delays_markers(cluster: ModelContainers) -> None:
+def delays_markers(cluster: ContainerCluster) -> None:
     """Markers that a rule holds between brokers: their partitions are unstable until it lets them go."""
     tid = "held"
     made = Producer({**of_librdkafka(cluster.endpoint().args), "transactional.id": tid, "log_level": "0"})
@@ -128,7 +129,7 @@ def delays_markers(cluster: ModelContainers) -> None:
 
 
 def test_faults_of_containers_hit_the_models_brokers_and_evidence_says_so(
-    cluster: ModelContainers, tmp_path: Path
+    cluster: ContainerCluster, tmp_path: Path
 ) -> None:
     delays_markers(cluster)
     replaces_leaders(cluster)

@@ -18,7 +18,8 @@ from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, Brokers
 from harness.clients.librdkafka.endpoint import endpoint
 from harness.clients.librdkafka.session import connect
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 from tests.docker.conftest import keep_logs
 
 USER, PASSWORD = "alice", "open sesame"
@@ -55,10 +56,12 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def cluster(authority: trustme.CA, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaCluster]:
+def cluster(
+    authority: trustme.CA, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[ContainerCluster]:
     small = {"brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
     config = run_config({"seed": 1, "broker_settings": secured(authority)} | small)
-    made = KafkaCluster(config, tmp_path / "security")
+    made = kafka_cluster(config, tmp_path / "security")
     try:
         run_blocking(made.start())
         yield made
@@ -68,7 +71,7 @@ def cluster(authority: trustme.CA, request: pytest.FixtureRequest, tmp_path: Pat
 
 
 def test_admin_calls_and_clients_authenticate_over_tls(
-    cluster: KafkaCluster, authority: trustme.CA, tmp_path: Path
+    cluster: ContainerCluster, authority: trustme.CA, tmp_path: Path
 ) -> None:
     trusted = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(trusted)

@@ -11,7 +11,7 @@ from core.payload import encode
 from core.runtime import run_blocking
 from core.session import AssignmentEvent, Indefinite, ProducerEvent, Record, Session, Unknown
 from harness.clients.librdkafka.session import connect
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
 from tests.contract.session_contract_test import (
     NUMBERS,
     PATIENCE_S,
@@ -29,7 +29,7 @@ from tests.contract.session_contract_work_test import WorkContract
 
 
 @pytest.fixture
-def sessions(cluster: KafkaCluster) -> Iterator[Sessions]:
+def sessions(cluster: ContainerCluster) -> Iterator[Sessions]:
     made = Sessions(
         System(
             connect=lambda spec: connect(cluster.endpoint().args, spec),
@@ -44,7 +44,7 @@ class TestKafka(SessionContract, WorkContract):
     """Real brokers."""
 
 
-def test_each_incarnation_is_told_with_its_epoch(sessions: Sessions, cluster: KafkaCluster) -> None:
+def test_each_incarnation_is_told_with_its_epoch(sessions: Sessions, cluster: ContainerCluster) -> None:
     (tp,) = sessions.topic()
     name = f"x{next(NUMBERS)}"
     seen: list[ProducerEvent] = []
@@ -62,7 +62,7 @@ def test_each_incarnation_is_told_with_its_epoch(sessions: Sessions, cluster: Ka
     assert [event.epoch_cnt for event in seen] == [1, 1]
 
 
-def test_records_come_with_the_epoch_of_their_leader(sessions: Sessions, cluster: KafkaCluster) -> None:
+def test_records_come_with_the_epoch_of_their_leader(sessions: Sessions, cluster: ContainerCluster) -> None:
     (tp,) = sessions.topic()
     reader = sessions.reader(Isolation.READ_COMMITTED, tp, report_end=True)
     assert [f.leader_epoch for f in read_to_end(reader, tp)] == [
@@ -71,7 +71,7 @@ def test_records_come_with_the_epoch_of_their_leader(sessions: Sessions, cluster
 
 
 def test_a_record_that_the_broker_refuses_is_unknown_and_its_transaction_wants_an_abort(
-    sessions: Sessions, cluster: KafkaCluster
+    sessions: Sessions, cluster: ContainerCluster
 ) -> None:
     tp = TopicPartition(f"t{next(NUMBERS)}", 0)
     run_blocking(cluster.create_topic(tp.topic, 1, 3, {"max.message.bytes": "1000"}))
@@ -100,7 +100,7 @@ def test_a_record_that_the_broker_refuses_is_unknown_and_its_transaction_wants_a
 
 
 @pytest.fixture
-def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
+def paused(cluster: ContainerCluster) -> Iterator[Callable[[], None]]:
     """Call it to freeze all brokers; they are thawed after the test."""
     yield lambda: run_blocking(cluster.pause(cluster.nodes))
     run_blocking(cluster.resume(cluster.nodes))
@@ -172,7 +172,7 @@ def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
 
 
 def test_a_member_that_does_not_poll_loses_its_partitions_and_is_over(
-    sessions: Sessions, cluster: KafkaCluster
+    sessions: Sessions, cluster: ContainerCluster
 ) -> None:
     (tp,) = sessions.topic()
     spec: dict[str, Any] = {"isolation": Isolation.READ_COMMITTED, "group": f"g{tp.topic}"}
@@ -197,7 +197,7 @@ def poll_until_refused(session: Session) -> None:
 
 
 def test_a_transaction_that_outlived_its_time_out_is_fatal_and_aborted(
-    sessions: Sessions, cluster: KafkaCluster
+    sessions: Sessions, cluster: ContainerCluster
 ) -> None:
     (tp,) = sessions.topic()
     producer = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}", transaction_timeout_s=2.0)

@@ -25,10 +25,11 @@ from core.errors import ClusterError
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.containers import engine
+from harness.containers.cluster import ContainerCluster
 from harness.containers.images import build
 from harness.evidence.directory import read as read_directory
-from harness.kafka.cluster import KafkaCluster
 from harness.kafka.images import ensure_image
+from harness.kafka.kraft import kafka_cluster
 from tests.docker.conftest import TOPIC, until
 
 
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / f"docker-tests-{time.time_ns()}"
 
 
-def topic_configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
+def topic_configs(cluster: ContainerCluster, topic: str) -> dict[str, str]:
     """All settings of a topic that are in force, defaults included."""
     resource = DescribeConfigsResource(resource_type=i8(2), resource_name=topic, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(resource,))
@@ -51,7 +52,7 @@ def topic_configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
     return {one.name: one.value or "" for one in result.configs}
 
 
-def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: KafkaCluster) -> None:
+def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: ContainerCluster) -> None:
     roles = run_blocking(cluster.roles())
     assert roles.agreed
     assert roles.answering == cluster.nodes == (1, 2, 3)
@@ -61,7 +62,7 @@ def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: Kafk
     assert found["unclean.leader.election.enable"] == "false"
 
 
-def test_a_topic_asked_for_twice_is_there_and_nonsense_is_refused(cluster: KafkaCluster) -> None:
+def test_a_topic_asked_for_twice_is_there_and_nonsense_is_refused(cluster: ContainerCluster) -> None:
     run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
     with pytest.raises(ClusterError, match="INVALID_CONFIG"):
         run_blocking(cluster.create_topic("odd", 1, 1, {"retention.ms": "banana"}))
@@ -70,7 +71,7 @@ def test_a_topic_asked_for_twice_is_there_and_nonsense_is_refused(cluster: Kafka
 
 
 def test_logs_are_collected_over_restarts_and_say_what_happened(
-    cluster: KafkaCluster, tmp_path: Path
+    cluster: ContainerCluster, tmp_path: Path
 ) -> None:
     tp = TopicPartition(TOPIC, 0)
     victim = run_blocking(cluster.roles()).leaders[tp]
@@ -90,12 +91,12 @@ def test_logs_are_collected_over_restarts_and_say_what_happened(
     assert "node.id=1\n" in properties
 
 
-def listeners(cluster: KafkaCluster) -> set[Address]:
+def listeners(cluster: ContainerCluster) -> set[Address]:
     return set(cluster.admin.addresses.values())
 
 
-def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: KafkaCluster, folder: Path) -> None:
-    second = KafkaCluster(one_broker(), folder)
+def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: ContainerCluster, folder: Path) -> None:
+    second = kafka_cluster(one_broker(), folder)
     try:
         run_blocking(second.start())
         assert not listeners(second) & listeners(cluster)
@@ -110,7 +111,7 @@ def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: KafkaCluster
 
 
 def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> None:
-    cluster = KafkaCluster(one_broker(controllers=1), folder)
+    cluster = kafka_cluster(one_broker(controllers=1), folder)
     try:
         run_blocking(cluster.start())
         assert (cluster.nodes, cluster.brokers) == ((1, 2), (1,))
@@ -143,7 +144,7 @@ def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> N
     assert engine.leftovers(cluster.run) == []
 
 
-def starts(cluster: KafkaCluster, node: int, into: Path) -> int:
+def starts(cluster: ContainerCluster, node: int, into: Path) -> int:
     """How often a node has come up, by its log."""
     run_blocking(cluster.collect(into))
     return (into / str(node) / "server.log").read_text().count("Kafka Server started")
@@ -219,7 +220,7 @@ def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
     try:
         with monkeypatch.context() as patch:
             patch.setenv("DOCKER_HOST", between.url)
-            cluster = KafkaCluster(one_broker(), folder)
+            cluster = kafka_cluster(one_broker(), folder)
             run_blocking(cluster.start())
             assert run_blocking(cluster.trouble()) == ""
             between.die()
@@ -240,12 +241,13 @@ def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
 def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
-        "from harness.kafka.cluster import KafkaCluster\n"
+        "from harness.containers.cluster import ContainerCluster\n"
+        "from harness.kafka.kraft import kafka_cluster\n"
         "from core.config import run_config\n"
         "from core.runtime import run_blocking\n"
         "config = run_config({'seed': 1, 'brokers': 1, 'replication_factor': 1,"
         " 'min_insync_replicas': 1, 'capture': True})\n"
-        "cluster = KafkaCluster(config, Path(sys.argv[1]))\n"
+        "cluster = kafka_cluster(config, Path(sys.argv[1]))\n"
         "run_blocking(cluster.use_wire_between())\n"
         "run_blocking(cluster.start())\n"
         "print('started', flush=True)\n"
@@ -272,7 +274,7 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
 def test_a_broker_that_ends_while_starting_shows_why(
     folder: Path, setting: str, value: str, words: str
 ) -> None:
-    cluster = KafkaCluster(one_broker(broker_settings={setting: value}), folder)
+    cluster = kafka_cluster(one_broker(broker_settings={setting: value}), folder)
     try:
         with pytest.raises(ClusterError, match="node 1 ended with exit code") as error:
             run_blocking(cluster.start())
@@ -287,7 +289,7 @@ def test_a_broker_that_ends_while_starting_shows_why(
 def test_a_broker_that_never_comes_up_shows_the_end_of_its_log(folder: Path) -> None:
     # A quorum of two of which one does not exist: it waits for ever.
     lonely = {"controller.quorum.voters": "1@broker-1:9093,2@broker-1:1"}
-    cluster = KafkaCluster(one_broker(broker_settings=lonely), folder, ready_deadline_s=5)
+    cluster = kafka_cluster(one_broker(broker_settings=lonely), folder, ready_deadline_s=5)
     try:
         with pytest.raises(ClusterError, match="did not see all 1 brokers within 5 s") as error:
             run_blocking(cluster.start())
@@ -297,7 +299,7 @@ def test_a_broker_that_never_comes_up_shows_the_end_of_its_log(folder: Path) -> 
 
 
 def test_an_image_that_cannot_be_built_shows_the_end_of_the_log(
-    cluster: KafkaCluster, tmp_path: Path
+    cluster: ContainerCluster, tmp_path: Path
 ) -> None:
     base = "inquest-broken"
     client = engine.connect()

@@ -21,7 +21,8 @@ from core.session import Acked, Record, Session
 from harness.clients.librdkafka.session import connect
 from harness.containers import claims, engine
 from harness.containers.claims import State
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 from tests.docker.conftest import until
 
 SMALL = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
@@ -31,9 +32,10 @@ import sys
 from pathlib import Path
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 small = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
-cluster = KafkaCluster(run_config(small), Path(sys.argv[1]))
+cluster = kafka_cluster(run_config(small), Path(sys.argv[1]))
 run_blocking(cluster.start())
 run_blocking(cluster.create_topic("orders", 1, 1, {}))
 (broker,) = cluster.addresses.values()
@@ -43,9 +45,9 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Iterator[KafkaCluster]:
+def mine(tmp_path: Path) -> Iterator[ContainerCluster]:
     """A cluster of one broker with a topic."""
-    made = KafkaCluster(run_config(SMALL), tmp_path / "results" / f"docker-tests-{time.time_ns()}")
+    made = kafka_cluster(run_config(SMALL), tmp_path / "results" / f"docker-tests-{time.time_ns()}")
     try:
         run_blocking(made.start())
         run_blocking(made.create_topic("orders", 1, 1, {}))
@@ -85,7 +87,7 @@ def states() -> dict[str, State]:
 
 
 def test_two_users_keep_apart_also_while_brokers_are_down_and_what_a_killed_one_left_is_removed(
-    mine: KafkaCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    mine: ContainerCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     session = connect(mine.endpoint().args, SessionSpec(slot=0, process=0, acks=-1, deadline_s=5))
     assert acknowledged(session, 1)
@@ -120,8 +122,8 @@ def test_two_users_keep_apart_also_while_brokers_are_down_and_what_a_killed_one_
     run_blocking(session.close())
 
 
-def test_a_second_run_of_a_name_is_refused_and_takes_nothing(mine: KafkaCluster, tmp_path: Path) -> None:
-    second = KafkaCluster(run_config(SMALL), tmp_path / "elsewhere" / mine.run)
+def test_a_second_run_of_a_name_is_refused_and_takes_nothing(mine: ContainerCluster, tmp_path: Path) -> None:
+    second = kafka_cluster(run_config(SMALL), tmp_path / "elsewhere" / mine.run)
     try:
         with pytest.raises(ClusterError, match="under way on this machine"):
             run_blocking(second.start())

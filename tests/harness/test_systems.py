@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import Killable, Linked, Partitionable, Pausable, Powered
+from core.cluster import HalfOpenable, Killable, Linked, Partitionable, Pausable, Powered, WiredBetween
 from core.config import run_config
 from core.errors import ConfigError
 from harness.compose import plan
@@ -77,11 +77,18 @@ def test_the_simulation_honours_the_topic_settings_that_it_has() -> None:
     assert (settings.min_isr, settings.unclean) == (1, True)
 
 
-def test_capabilities_are_asked_of_the_type() -> None:
-    simulated, kafka = (SYSTEMS[name].cluster_type() for name in ("simulated", "kafka"))
-    for need in (Killable, Pausable, Partitionable, Linked, Powered):
-        assert issubclass(simulated, need)
-        assert issubclass(kafka, need)
+@pytest.mark.parametrize("settings", [{"sut": "kafka"}, {"sut": "simulated"}, {"sut": "model"}])
+def test_capabilities_are_those_of_the_configured_system(settings: dict[str, Any]) -> None:
+    config = run_config({**SMALL, **settings})
+    assert {Killable, Pausable, Partitionable, Linked, Powered} <= system_of(config).capabilities(config)
+
+
+def test_brokers_of_the_model_have_more_capabilities_in_containers() -> None:
+    processes, containers = (
+        run_config({**SMALL, "sut": "model", "containers": where}) for where in (False, True)
+    )
+    system = SYSTEMS["model"]
+    assert system.capabilities(containers) - system.capabilities(processes) == {HalfOpenable, WiredBetween}
 
 
 def test_only_a_repeatable_system_is_replayed() -> None:

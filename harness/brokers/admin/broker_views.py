@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
-from kio.schema.describe_quorum.v0.response import PartitionData as QuorumView
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v9.response import MetadataResponsePartition
 from kio.schema.types import TopicName
@@ -27,7 +26,7 @@ from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from harness.brokers.admin import protocol
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
-from harness.brokers.admin.protocol import View
+from harness.brokers.admin.protocol import ControllerView, View
 from harness.processes.waiting import NotYet, until
 
 K = TypeVar("K")
@@ -94,32 +93,32 @@ def ask_all(brokers: Brokers, question: Question[T], within_s: float = ASK_S) ->
     return ask(brokers, {node: (node, question) for node in brokers.nodes}, within_s=within_s)
 
 
-def roles(brokers: Brokers) -> Roles:
-    """Which node leads what, agreed from all brokers that answer."""
+def roles(brokers: Brokers, controller: Question[ControllerView] = protocol.quorum_leader) -> Roles:
+    """Which node leads what, agreed from all brokers that answer. controller: who is it, asked of each."""
     ns = time.monotonic_ns()
-    questions: dict[tuple[str, int], tuple[int, Question[View | QuorumView]]] = {}
+    questions: dict[tuple[str, int], tuple[int, Question[View | ControllerView]]] = {}
     for node in brokers.nodes:
         questions["view", node] = (node, protocol.view)
-        questions["quorum", node] = (node, protocol.quorum)
+        questions["controller", node] = (node, controller)
     count = len(brokers.nodes)
     answers = ask(brokers, questions, lambda so_far: _two_majorities(so_far, count))
     reported = {node: one for (_, node), one in answers.items() if isinstance(one, View)}
-    quorums = {node: one for (_, node), one in answers.items() if isinstance(one, QuorumView)}
-    return replace(agree(ns, brokers.nodes, reported, quorums), strangers=dict(brokers.strangers))
+    controllers = {node: one for (_, node), one in answers.items() if isinstance(one, ControllerView)}
+    return replace(agree(ns, brokers.nodes, reported, controllers), strangers=dict(brokers.strangers))
 
 
 def _two_majorities(answers: Mapping[tuple[str, int], object], nodes: int) -> bool:
     kinds = Counter(kind for kind, _ in answers)
-    return all(2 * kinds[kind] > nodes for kind in ("view", "quorum"))
+    return all(2 * kinds[kind] > nodes for kind in ("view", "controller"))
 
 
 def agree(
-    ns: int, nodes: tuple[int, ...], views: Mapping[int, View], quorums: Mapping[int, QuorumView]
+    ns: int, nodes: tuple[int, ...], views: Mapping[int, View], controllers: Mapping[int, ControllerView]
 ) -> Roles:
     """The roles that the answers show.
 
-    views, quorums: by node, of the nodes that answered. In a cluster of one node its own answer counts, and
-    in one of two that of the only one that answers: none else could confirm it.
+    views, controllers: by node, of the nodes that answered. In a cluster of one node its own answer counts,
+    and in one of two that of the only one that answers: none else could confirm it.
     """
     needed = 1 if len(nodes) <= 2 and len(views) == 1 else min(2, len(nodes))
     leaders: dict[TopicPartition, int] = {}
@@ -138,7 +137,7 @@ def agree(
         leader_epochs=epochs,
         isr=isr,
         replicas=replicas,
-        controller=_controller(quorums),
+        controller=_controller(controllers),
         answering=tuple(sorted(views)),
         agreed=set(views) == set(nodes) and _same_leaders(views),
     )
@@ -155,10 +154,9 @@ def _leader(reported: Mapping[int, MetadataResponsePartition], needed: int) -> t
     return leader, epoch
 
 
-def _controller(quorums: Mapping[int, QuorumView]) -> int:
-    """The latest epoch's leader: a deposed one names itself until it notices."""
-    known = [(one.leader_epoch, one.leader_id) for one in quorums.values() if one.leader_id >= 0]
-    return max(known)[1] if known else -1
+def _controller(views: Mapping[int, ControllerView]) -> int:
+    """The one of the latest epoch: a deposed one names itself until it notices."""
+    return max((one for one in views.values() if one.node >= 0), default=ControllerView(-1, -1)).node
 
 
 def _same_leaders(views: Mapping[int, View]) -> bool:

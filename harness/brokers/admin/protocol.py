@@ -5,9 +5,10 @@ Versions of requests are the lowest with the fields needed; every broker from 3.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kio.schema.describe_quorum.v0 import request as describe_quorum
-from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, PartitionData
+from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v5 import request as list_offsets
 from kio.schema.list_offsets.v5.response import ListOffsetsResponse
@@ -49,8 +50,15 @@ def view(connection: BrokerConnection) -> View:
     return View(brokers=frozenset(broker.node_id for broker in answer.brokers), partitions=partitions)
 
 
-def quorum(connection: BrokerConnection) -> PartitionData:
-    """The metadata quorum's state (leader -1 = none); the node asks its leader for it. Raises: AdminError."""
+class ControllerView(NamedTuple):
+    """Which node is controller, as one broker says: -1 = none. Of two answers the newer epoch counts."""
+
+    epoch: int
+    node: int
+
+
+def quorum_leader(connection: BrokerConnection) -> ControllerView:
+    """The leader of the metadata quorum (KRaft); the node asks that leader for it. Raises: AdminError."""
     topic = describe_quorum.TopicData(
         topic_name=TopicName(METADATA_TOPIC),
         partitions=(describe_quorum.PartitionData(partition_index=i32(0)),),
@@ -59,7 +67,7 @@ def quorum(connection: BrokerConnection) -> PartitionData:
     check("DescribeQuorum", answer.error_code)
     partition = answer.topics[0].partitions[0]
     check("DescribeQuorum", partition.error_code)
-    return partition
+    return ControllerView(partition.leader_epoch, partition.leader_id)
 
 
 def by_topic(tps: Iterable[TopicPartition]) -> dict[TopicName, tuple[i32, ...]]:

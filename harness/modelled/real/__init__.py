@@ -11,8 +11,9 @@ clients              Connections of clients: frames of Kafka's protocol in, resp
                      the other.
 cluster              A cluster of the model's brokers as processes of this machine, behind Kafka's own
                      protocol.
-containers           A cluster of the model's brokers in containers, on the network that Kafka's would have.
 coordinator_records  Records of the coordinators as Kafka's logs have them.
+deployment           The model's nodes in containers as a deployment, on the network that Kafka's would
+                     have.
 disk                 The disk of a node: everything that is durable, in one file that only grows.
 embedded             Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
                      pass on.

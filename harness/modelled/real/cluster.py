@@ -107,7 +107,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         self._cluster = cluster_id(Run(run_dir).name)
         self._numbers = tuple(range(1, config.brokers + config.controllers + 1))
         self._plan = reserve()
-        self.stand(self._plan)
+        super().__init__(self._plan, self._numbers[: config.brokers])
         listeners = {n: ListenerAddress(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
         self.admin = Brokers(listeners, cluster=self._cluster)
         self._processes: dict[int, NodeProcess] = {}
@@ -123,11 +123,6 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     def nodes(self) -> tuple[int, ...]:
         """Node numbers: brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
         return self._numbers
-
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Numbers of the brokers, 1 to N."""
-        return self._numbers[: self._config.brokers]
 
     @property
     def pids(self) -> tuple[int, ...]:

@@ -1,14 +1,13 @@
 from collections.abc import Mapping
 
-from kio.schema.describe_quorum.v0.response import PartitionData, ReplicaState
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v9.response import MetadataResponsePartition
 from kio.schema.types import BrokerId
-from kio.static.primitive import i32, i64
+from kio.static.primitive import i32
 
 from core.op import TopicPartition
 from harness.brokers.admin.broker_views import agree
-from harness.brokers.admin.protocol import View
+from harness.brokers.admin.protocol import ControllerView, View
 
 TP = TopicPartition("t", 0)
 
@@ -22,19 +21,6 @@ def view(leader: int, epoch: int = 0, isr: tuple[int, ...] = (1, 2, 3)) -> View:
         isr_nodes=tuple(map(BrokerId, isr)),
     )
     return View(brokers=frozenset({1, 2, 3}), partitions={TP: partition})
-
-
-def quorum(leader: int, epoch: int) -> PartitionData:
-    nobody: tuple[ReplicaState, ...] = ()
-    return PartitionData(
-        partition_index=i32(0),
-        error_code=ErrorCode.none,
-        leader_id=BrokerId(leader),
-        leader_epoch=i32(epoch),
-        high_watermark=i64(0),
-        current_voters=nobody,
-        observers=nobody,
-    )
 
 
 def leader(views: Mapping[int, View], nodes: tuple[int, ...] = (1, 2, 3)) -> int:
@@ -103,6 +89,6 @@ def test_a_missing_answer_or_partition_is_no_agreement() -> None:
 
 
 def test_the_controller_is_the_one_of_the_latest_epoch() -> None:
-    answers = {1: quorum(1, 4), 2: quorum(3, 5), 3: quorum(-1, 6)}
+    answers = {1: ControllerView(4, 1), 2: ControllerView(5, 3), 3: ControllerView(6, -1)}
     assert agree(0, (1, 2, 3), {}, answers).controller == 3
     assert agree(0, (1, 2, 3), {}, {}).controller == -1

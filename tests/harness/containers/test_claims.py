@@ -15,7 +15,7 @@ from core.errors import ClusterError
 from core.runtime import run_blocking
 from harness.containers import claims, engine
 from harness.containers.claims import Claim, State, claim, claimed, place, state
-from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import kafka_cluster
 
 CLAIMER = (
     "import sys; from harness.containers.claims import claim\n"
@@ -143,7 +143,7 @@ def test_a_cluster_whose_name_is_taken_does_not_touch_what_carries_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / tmp_path.name
-    cluster = KafkaCluster(run_config({"seed": 1}), folder)
+    cluster = kafka_cluster(run_config({"seed": 1}), folder)
     cleared: list[str] = []
     monkeypatch.setattr(engine, "clear", cleared.append)
     other = claim(cluster.run)

@@ -10,7 +10,8 @@ from core.config import run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking
 from harness.containers import engine
-from harness.kafka.cluster import KafkaCluster
+from harness.containers.cluster import ContainerCluster
+from harness.kafka.kraft import kafka_cluster
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def fail_to_connect() -> None:
 def test_a_cluster_without_engine_fails_to_start_and_still_stops(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = KafkaCluster(run_config({"seed": 1}), tmp_path / tmp_path.name)
+    cluster = kafka_cluster(run_config({"seed": 1}), tmp_path / tmp_path.name)
     try:
         with pytest.raises(ClusterError, match="no Docker engine answers"):
             run_blocking(cluster.start())
@@ -104,7 +105,7 @@ def test_a_cluster_without_engine_fails_to_start_and_still_stops(
 
 @pytest.mark.usefixtures("_no_engine")
 def test_the_endpoint_is_known_before_the_start(tmp_path: Path) -> None:
-    cluster = KafkaCluster(run_config({"seed": 1, "brokers": 5}), tmp_path / tmp_path.name)
+    cluster = kafka_cluster(run_config({"seed": 1, "brokers": 5}), tmp_path / tmp_path.name)
     try:
         servers = cluster.endpoint().args["bootstrap.servers"].split(",")
         assert len(set(servers)) == 5 == len(cluster.nodes)
@@ -194,8 +195,8 @@ class Surroundings:
         self.done.append("client closed")
 
 
-def started(folder: Path) -> tuple[KafkaCluster, Any]:
-    cluster: Any = KafkaCluster(run_config({"seed": 1}), folder)
+def started(folder: Path) -> tuple[ContainerCluster, Any]:
+    cluster: Any = kafka_cluster(run_config({"seed": 1}), folder)
     around: Any = Surroundings()
     cluster._client = cluster._proxies = cluster._reaper = around
     return cluster, around

@@ -2,8 +2,8 @@ import base64
 from typing import Any
 
 from core.config import run_config
-from harness.brokers.addresses import cluster_id
-from harness.kafka.broker_config import environment, host, server_properties
+from harness.brokers.addresses import cluster_id, host
+from harness.kafka.broker_config import environment, server_properties
 
 
 def settings(node: int = 1, *, proxied: bool = False, **config: Any) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from docker.errors import APIError
 
 from core.errors import ClusterError
-from harness.containers.data import CHUNK, copy_data
+from harness.containers.data import AT_KILL, CHUNK, Limit, copy_data
 from harness.containers.nodes import NodeContainer
 from harness.kafka import evidence as module
 from harness.kafka.evidence import NodeEvidence
@@ -121,7 +121,7 @@ def test_takes_at_kills_share_a_limit(
 def test_a_take_at_a_kill_has_little_time(
     taken: NodeEvidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "KILLED_S", 0.0)
+    monkeypatch.setattr(module, "AT_KILL", Limit(AT_KILL.bytes, 0.0))
     taken.before_start([Ended(1)])
     found, (missed,) = takes(taken, tmp_path)
     assert found == []

@@ -1,4 +1,4 @@
-"""A real Kafka cluster in containers: KRaft nodes of any released version from 3.3 on.
+"""Brokers in containers of one Docker engine: what runs in them is a `Deployment`, all else is the same.
 
 N brokers, which are controllers as well unless the run asks for isolated ones: those are nodes N + 1
 to N + M, without any listener on the host. Nodes have static addresses on a private network (a
@@ -6,7 +6,7 @@ restarted container keeps its own, so firewall rules still match it); brokers pu
 the host's loopback: one for clients, one for the harness. Data live in the containers and are removed
 with them.
 
-Verbs block and never suspend. Those that only send requests to Kafka (`roles`, `offsets`,
+Verbs block and never suspend. Those that only send requests to brokers (`roles`, `offsets`,
 `open_transactions`, `replicas`, `elect_preferred`, `reorder`) may be called from any thread; the
 other verbs from one thread at a time.
 """
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from core.cluster import Address, Cut, Endpoint, Listener, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
-from core.flushing import flushes_each
 from core.terminal import say
-from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, reserve
+from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, host, reserve
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import Brokers
 from harness.brokers.admin.protocol import view
@@ -32,14 +31,10 @@ from harness.brokers.questions import AskedBrokers
 from harness.clients.librdkafka.endpoint import endpoint
 from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
+from harness.containers.deployment import Deployment, Network
 from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.containers.reaper import Reaper, start_reaper
 from harness.containers.sidecar import Sidecar
-from harness.kafka import broker_config
-from harness.kafka.broker_config import environment, host
-from harness.kafka.evidence import NodeEvidence
-from harness.kafka.images import ensure_image
-from harness.kafka.power import lose_unflushed
 from harness.processes.clocks import boot
 from harness.processes.waiting import NotYet, on_each, until
 from harness.wire.capture import Capture
@@ -61,7 +56,7 @@ TAIL = 60
 """Lines of a node's log that are looked through when it has ended."""
 
 
-class KafkaCluster(AskedBrokers, ProxiedBrokers):
+class ContainerCluster(AskedBrokers, ProxiedBrokers):
     """`Cluster` and all capabilities over containers of one Docker engine.
 
     run: value of the label that all its containers and networks carry. addresses: IP address of each
@@ -69,18 +64,25 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
     """
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        deployment: Deployment,
+        *,
+        ready_deadline_s: float = READY_DEADLINE_S,
     ) -> None:
         """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
         self._config = config
+        self.deployment = deployment
+        self.controller = deployment.controller
         run = Run(run_dir)
         self.run = run.name
         self._copies, self._captured = run.copies, run.captured
         self._capture: Capture | None = None
-        self._evidence = NodeEvidence(run.copies)
         self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
+        super().__init__(self._plan, self._nodes[: config.brokers])
         self._cluster = cluster_id(self.run)
         listeners = {n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
         self.admin = Brokers(listeners, cluster=self._cluster)
@@ -91,7 +93,6 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._claim: claims.Claim | None = None
         self._ends = NodeEnds(self._down, self._described_end)
         self._reaper: Reaper | None = None
-        self.stand(self._plan)
         self._powerless: set[int] = set()
         self._from_host: bool | None = None
         self.addresses: dict[int, str] = {}
@@ -101,11 +102,6 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
     def nodes(self) -> tuple[int, ...]:
         """Node numbers: brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
         return self._nodes
-
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Numbers of the brokers, 1 to N."""
-        return self._nodes[: self._config.brokers]
 
     @property
     def capture(self) -> Capture:
@@ -134,7 +130,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._client = engine.ensure()
         claims.remove_left(self._client)
         self._watcher = engine.connect(timeout_s=TROUBLE_S)
-        self._image = self._built(self._client)
+        self._image = self.deployment.image(self._client)
         if self._between is not None or self._config.capture:
             self._code_image = ensure_code_image(self._client)
         self._reaper = start_reaper(self.run, self._copies)
@@ -152,12 +148,13 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._wait_until_ready()
 
     async def trouble(self) -> str:
-        """The Docker engine does not answer, or the proxies have ended."""
+        """The Docker engine does not answer, the proxies have ended, or the deployment says why."""
         try:
             engine.connect(timeout_s=TROUBLE_S).close()
+            why = self.deployment.trouble(list(self._containers.values()))
         except ClusterError as error:
             return str(error)
-        return self.trouble_of_proxies() or (self._capture.trouble() if self._capture else "")
+        return why or self.trouble_of_proxies() or (self._capture.trouble() if self._capture else "")
 
     async def ended(self) -> Sequence[NodeEnd]:
         """Containers that ended, and neither `kill` nor another verb had ended them."""
@@ -169,7 +166,8 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             folder = into / str(node)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / Path(self.PROPERTIES).name).write_text(self._properties(node))
+                for path, text in self.deployment.files(node, self._network()).items():
+                    (folder / Path(path).name).write_text(text)
                 with (folder / "server.log").open("wb") as file:
                     file.writelines(self._made([node])[0].log())
             except (ClusterError, OSError) as error:
@@ -188,10 +186,11 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             nodes = self._made(self._nodes)
             self._ends.asked(self._nodes)
             kill_all(nodes)
-            self._evidence.at_end(nodes)
         except ClusterError as error:
-            self._evidence.miss(str(error))
-        return self._evidence.write(into)
+            self.deployment.miss(str(error))
+        else:
+            self.deployment.at_end(nodes)
+        return self.deployment.write(into)
 
     def copy_data(self, node: int, into: Path) -> None:
         """Copy the data directory of a node that has ended or is frozen, as `harness.evidence` reads it.
@@ -243,17 +242,14 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
 
     def flushes_each(self) -> bool:
         """See `Powered`."""
-        return flushes_each(self._config)
+        return self.deployment.flushes_each()
 
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
-        """SIGKILL to all of them at once; then their logs lose what was not flushed (`power`)."""
+        """SIGKILL to all of them at once; then their logs lose what was not flushed."""
         ended = self._made(nodes)
         self._ends.asked(nodes)
         kill_all(ended)
-        try:
-            lost = lose_unflushed(ended, seed, self._copies, self._config)
-        except OSError as error:
-            raise ClusterError(f"no power loss: {error}") from error
+        lost = self.deployment.lose_power(ended, seed)
         self._powerless.update(nodes)
         return lost
 
@@ -275,12 +271,12 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         def one(node: NodeContainer) -> None:
             node.start()
             self._ends.started([node.number])
-            self._links.reapply(node.number)  # long before the JVM reaches the network
+            self._links.reapply(node.number)  # before its program reaches the network
             self._stand_between(node)
 
         self._ends.look()
         down = [node for node in self._made(nodes) if not node.is_up()]
-        self._evidence.before_start(down, self._powerless)
+        self.deployment.before_start(down, self._powerless)
         on_each(one, down)
         self._powerless.difference_update(node.number for node in down)
 
@@ -356,32 +352,15 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             hostname=host(self._config, node),
             address=self.addresses[node],
             ports=published if node in self.brokers else {},
-            environment=self._environment(node),
+            environment=self.deployment.environment(node),
             hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
         )
-        return made.with_copy_into_container(self._properties(node).encode(), self.PROPERTIES)
+        for path, text in self.deployment.files(node, self._network()).items():
+            made.with_copy_into_container(text.encode(), path)
+        return made.with_command(list(self.deployment.command)) if self.deployment.command else made
 
-    # ---- what other nodes than Kafka's have of their own
-
-    PROPERTIES = "/etc/kafka/node.properties"
-    OWN_PROGRAM = False
-
-    def _built(self, client: "DockerClient") -> str:
-        """The image of nodes. Raises: ClusterError."""
-        assert self._config.kafka is not None
-        return ensure_image(client, self._config.kafka.version)
-
-    def _environment(self, node: int) -> dict[str, str]:
-        return {"CLUSTER_ID": self._cluster, **environment(self._config, node)}
-
-    def _properties(self, node: int) -> str:
-        return broker_config.server_properties(
-            self._config,
-            node,
-            self._plan.advertised(node),
-            self._plan.harness(node),
-            proxied=self._between is not None,
-        )
+    def _network(self) -> Network:
+        return Network(addresses=self.addresses, ports=self._plan, proxied=self._between is not None)
 
     # ---- containers and cuts
 
@@ -414,7 +393,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             signal=signal_of(code),
             log=log,
             oom_killed=bool(state.get("OOMKilled")),
-            own_program=self.OWN_PROGRAM,
+            own_program=self.deployment.own_program,
         )
 
     def _set_table(self, node: int, table: str) -> None:
@@ -445,7 +424,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return self._from_host
 
     def _wait_until_ready(self) -> None:
-        """Return when every broker sees all brokers, and the metadata quorum has a leader.
+        """Return when every broker sees all brokers, and there is a controller.
 
         Raises: ClusterError, where a node has ended or the deadline passed, with the end of its log.
         """
@@ -459,7 +438,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
                     f"node {blind[0].number} did not see all {len(self.brokers)} brokers {allowed} "
                     f"(nor did {len(blind) - 1} others)"
                 )
-            if broker_views.roles(self.admin).controller < 0:
+            if broker_views.roles(self.admin, self.controller).controller < 0:
                 raise NotYet(f"the controllers elected no leader {allowed}")
 
         try:
