@@ -40,7 +40,7 @@ from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
 from harness.clients.librdkafka.settings import LIBRDKAFKA
 from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from history.run_folder import Run
 from workloads.registry import WORKLOADS
 

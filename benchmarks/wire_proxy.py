@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 
 TOPIC = "measured"
 PARTITIONS = 6

@@ -24,6 +24,7 @@ from checkers.api import FINDINGS
 from core.config import recorded_config
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.systems import KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
@@ -207,7 +208,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "run": run.name,
         "started": started.get("wall"),
         "system": config.sut,
-        "version": config.kafka.version if config.kafka is not None else None,
+        "version": config.section(KafkaSection).version if config.has(KafkaSection) else None,
         "workload": config.workload,
         "nemesis": config.nemesis,
         "preset": config.preset,

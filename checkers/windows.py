@@ -16,6 +16,7 @@ import numpy as np
 
 from core.config import RunConfig
 from core.flushing import DAY_MS, Flushing, flushing
+from core.systems import ImportedSection
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 
@@ -281,7 +282,7 @@ def _flushed_ns(of: Flushing) -> int:
 def removes(config: RunConfig) -> bool:
     """Whether retention may remove records within a run, which lasts two days at most; nothing else does, for
     no workload deletes records. Imported histories do not say."""
-    if config.imported is not None:
+    if config.has(ImportedSection):
         return True
     own, brokers = config.topic_settings, config.broker_settings
     if _number(own.get("retention.bytes", brokers.get("log.retention.bytes", "")), -1) >= 0:

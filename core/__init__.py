@@ -25,6 +25,7 @@ runtime        Time and tasks of a run: the run program is written once, over a
 secrets        Secrets among settings: never written into a file of a run, never shown.
 session        The seam to a system under test: the verbs of one client, as Kafka
                names them.
+systems        The systems under test and the deployments of Kafka: one visible dict each.
 terminal       What the harness shows a person: the only place that writes to a terminal,
                and all of it is printable.
 wire           Rules about single requests on their way between clients and brokers.

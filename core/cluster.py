@@ -136,13 +136,17 @@ class Security:
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker process reaches the cluster.
+    """How a worker process reaches the cluster."""
 
-    factory: `module:function`, called as `function(endpoint.args, spec) -> Session`.
-    """
-
-    factory: str
     args: dict[str, str]
+    """Where the cluster is: settings of clients by librdkafka's names, and `CLUSTER_ID`."""
+    factory: str = ""
+    """`module:function`, called as `function(endpoint.args, spec) -> Session`; "" = that of the run's kind of
+    clients, for which `args` is enough."""
+
+
+CLUSTER_ID: Final = "cluster.id"
+"""Beside the settings of librdkafka that reaching a cluster takes: the id that its brokers have to name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

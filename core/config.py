@@ -3,20 +3,21 @@
 A run is repeated by its `config.json`. A *preset* is a named set of settings; a *control* is a preset
 that must misbehave: it lists the anomaly classes that the run has to find (`expect`).
 
-Not here: which workloads and nemeses exist (their registries), the paths (`history.run_folder`).
+Not here: which systems, workloads and nemeses exist (their registries), the paths (`history.run_folder`).
 """
 
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     ValidationError,
+    create_model,
     field_serializer,
     field_validator,
     model_validator,
@@ -27,101 +28,15 @@ from core.errors import ConfigError, HistoryError
 from core.files import read_small
 from core.op import Isolation
 from core.secrets import HIDDEN, is_secret, masked, shown
+from core.systems import SYSTEMS, Section, short_settings
 
-KAFKA_VERSION = "4.3.1"
-KAFKA_LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3")
-"""Released lines that can run. 3.3 was the first one whose KRaft was declared ready for production."""
-
-
-class KafkaSection(BaseModel):
-    """Settings of real Kafka in containers (`sut` kafka)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    version: str = KAFKA_VERSION
-
-    @field_validator("version")
-    @classmethod
-    def _can_run(cls, version: str) -> str:
-        if why := refused_version(version):
-            raise ValueError(why)
-        return version
+SHORT: Final = short_settings()
+"""Short names for settings in sections (`core.systems.System.short`)."""
+S = TypeVar("S", bound=Section)
 
 
-class SimulatedSection(BaseModel):
-    """Settings of the modelled cluster in virtual time (`sut` simulated)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    era: str = "4.3"
-    """Behaviour of the cluster, by the release that had it (`model.eras`)."""
-    mutant: str = ""
-    """A bug that is planted in the cluster (`model.mutants`), "" = none."""
-
-
-class ModelSection(BaseModel):
-    """Settings of the modelled cluster behind Kafka's protocol (`sut` model)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    era: str = "4.3-tv1"
-    """As with `simulated`; the clients speak transaction version 1."""
-    mutant: str = ""
-    """As with `simulated`."""
-    containers: bool = False
-    """Brokers are containers, on the network that Kafka's would have; else processes of this machine."""
-
-
-class ImportedSection(BaseModel):
-    """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: str = ""
-    """Of the files: a command of `inquest recording import`."""
-    files: tuple[str, ...] = ()
-    on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
-    """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""
-
-
-def refused_version(version: str) -> str:
-    """Why this version of Kafka cannot run, "" = it can, if it exists."""
-    if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){2,3}", version) is None:
-        return f"a Kafka version has three numbers, such as {KAFKA_VERSION}"
-    oldest = KAFKA_LINES[0]
-    if _line(version) < _line(oldest):
-        return f"KRaft needs Kafka {oldest} or later; {lines()}"
-    return ""
-
-
-def lines() -> str:
-    """Which versions can run, in words."""
-    return f"versions of the lines {KAFKA_LINES[0]} to {KAFKA_LINES[-1]} can run"
-
-
-def _line(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "kafka": KafkaSection,
-    "simulated": SimulatedSection,
-    "model": ModelSection,
-    "imported": ImportedSection,
-}
-"""Systems under test that have settings of their own, in a section of the config that has their name."""
-SHORT: dict[str, tuple[tuple[str, ...], str]] = {
-    "kafka": (("kafka",), "version"),
-    "era": (("simulated", "model"), "era"),
-    "mutant": (("simulated", "model"), "mutant"),
-    "containers": (("model",), "containers"),
-}
-"""Short names for settings in sections: the systems that have the setting, and its name there. A user may
-write them wherever settings are written: `--kafka 4.3.1`, `--set era=2.4`, presets, the matrix of a soak."""
-
-
-class RunConfig(BaseModel):
-    """Settings of one run. Times are in seconds, sizes in bytes, rates in ops per second."""
+class _Named(BaseModel):
+    """What a run is called by."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -129,11 +44,18 @@ class RunConfig(BaseModel):
     nemesis: str = "partition"
     preset: str = "safe"
     sut: str = "kafka"
-    kafka: KafkaSection | None = None
-    simulated: SimulatedSection | None = None
-    model: ModelSection | None = None
-    imported: ImportedSection | None = None
-    """Exactly the section of the chosen system (`sut`) is set."""
+
+
+if TYPE_CHECKING:
+    _Sectioned = _Named
+else:  # one field a system: its section, set for the chosen one (`sut`) only
+    _sections = {name: (system.section | None, None) for name, system in SYSTEMS.items()}
+    _Sectioned = create_model("_Sectioned", __base__=_Named, **_sections)
+
+
+class RunConfig(_Sectioned):
+    """Settings of one run. Times are in seconds, sizes in bytes, rates in ops per second."""
+
     seed: int = Field(ge=0, lt=2**63)
     duration_s: float = Field(default=60.0, ge=1, le=86_400)
     """Length of the phase of faults."""
@@ -166,6 +88,8 @@ class RunConfig(BaseModel):
     commit: Literal["transaction", "after", "before"] = "transaction"
     """When a copier commits its input offsets: in the transaction of its output, or outside of it,
     after or before it produced."""
+    clients: str = Field(default="", exclude_if=lambda name: not name)
+    """Kind of the load clients (`harness.clients.registry`), "" = the usual one of the system."""
     client_settings: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings: sizes, times, protocols. `producer.` or `consumer.` as a prefix limits one to that
     client."""
@@ -191,12 +115,27 @@ class RunConfig(BaseModel):
 
     def short(self) -> dict[str, Any]:
         """All settings, those of the system's section by their short names."""
-        found = self.model_dump(exclude=set(SECTIONS))
+        found = self.model_dump(exclude=set(SYSTEMS))
         for name, (sections, field) in SHORT.items():
             for section in sections:
                 if (made := getattr(self, section)) is not None:
                     found[name] = getattr(made, field)
         return found
+
+    def has(self, kind: type[Section]) -> bool:
+        """Whether the run's system has settings of this kind."""
+        return isinstance(getattr(self, self.sut, None), kind)
+
+    def section(self, kind: type[S]) -> S:
+        """The settings of the run's system, which are of this kind."""
+        found = getattr(self, self.sut)
+        assert isinstance(found, kind), f"sut {self.sut} has no {kind.__name__}"
+        return found
+
+    @property
+    def title(self) -> str:
+        """What the run is made on, in two to six words."""
+        return SYSTEMS[self.sut].title(getattr(self, self.sut, None))
 
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
@@ -226,9 +165,11 @@ class RunConfig(BaseModel):
                 made[sut] = value
             else:
                 made[sut] = {**made.get(sut, {}), field: value}
-        for section, kind in SECTIONS.items():
+        for section, system in SYSTEMS.items():
+            if section not in cls.model_fields:  # it was added after this class was made
+                continue
             if section == sut:
-                made[section] = made.get(section) or kind()
+                made[section] = made.get(section) or system.section()
             elif made.get(section) is not None:
                 raise ValueError(f"{section} is a section of sut={section}, and this run has sut={sut}")
         return made

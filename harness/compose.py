@@ -16,9 +16,10 @@ from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
+from harness import systems
 from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
-from harness.systems import NEVER, Early, system_of
+from harness.systems import NEVER, Early, backend_of, client_kind, system_of
 from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
@@ -56,10 +57,11 @@ def plan(
     if fail_fast and system.repeatable:
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     made = planned(config) if steps is None else RunPlan(config, steps)
-    if why := system.refusal(config):
+    backend = backend_of(config)
+    if why := backend.refusal(config):
         raise ConfigError(why)
-    check(made.workload.plans(config), system.client_library())
-    if lacking := execute.missing(made.steps, system.capabilities(config)):
+    check(made.workload.plans(config), client_kind(config).client_library())
+    if lacking := execute.missing(made.steps, backend.capabilities(config)):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
     return made
 
@@ -94,14 +96,14 @@ def record(
     steps: the faults; None = those that the config plans. owner: mark of the soak session that wants the run,
     "" = none. fail_fast: end the phase of faults on the first finding that is final.
 
-    Raises: see `harness.systems.System.record`; ConfigError, where a simulated run is to fail fast.
+    Raises: see `harness.systems.record`; ConfigError, where a simulated run is to fail fast.
     """
     made = plan(config, steps, fail_fast=fail_fast)
     run = create_folder(config, results, owner)
     early = _early(made, run, display) if fail_fast else NEVER
     try:
         with as_latest(run, display.say):
-            interrupted = system_of(config).record(made, run, display, ended_early=early)
+            interrupted = systems.record(made, run, display, ended_early=early)
     finally:
         display.close()
     return Recorded(run=run, interrupted=interrupted)

@@ -46,7 +46,7 @@ OPS: Final = (
 
 class OnRecord(NamedTuple):
     """What a history holds beside ops and their records. Inquest's own recordings hold all of it,
-    portable histories nothing; an imported one says what it holds (`core.config.ImportedSection`).
+    portable histories nothing; an imported one says what it holds (`core.systems.ImportedSection`).
 
     final_reads: it ended with final reads of every partition, or was to. Without them its acknowledged
     offsets are evidence of what the log holds.

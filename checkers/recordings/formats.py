@@ -12,6 +12,7 @@ from checkers.recordings.recording import Recording
 from checkers.recordings.verifiable import VerifiableImport
 from core.config import RunConfig, run_config
 from core.errors import HistoryError, UsageError
+from core.systems import ImportedSection
 from history.run_folder import Run, write_atomically
 from history.tasks import Workers
 
@@ -29,7 +30,7 @@ class Request:
 
 
 Facts = tuple[str, ...]
-"""What the recording holds: names of `core.config.ImportedSection.on_record`."""
+"""What the recording holds: names of `core.systems.ImportedSection.on_record`."""
 
 
 def _jepsen(recording: Recording, request: Request) -> Facts:
@@ -118,5 +119,4 @@ def import_files(run: Run, config: RunConfig, request: Request, workers: Workers
 
 
 def _section(config: RunConfig) -> dict[str, Any]:
-    assert config.imported is not None
-    return config.imported.model_dump()
+    return config.section(ImportedSection).model_dump()

@@ -21,6 +21,7 @@ from checkers.engine.cut_journals import broke_off, cut
 from core.cluster import SENT
 from core.config import RunConfig
 from core.op import Phase
+from core.systems import ImportedSection
 from history import events as ev
 from history.columns import Columns, columns
 from history.events import Event
@@ -169,7 +170,7 @@ def _roles(config: RunConfig) -> dict[Role, set[int]]:
     """Who has which role in the workload of a run."""
     workload = WORKLOADS.get(config.workload)
     roles: dict[Role, set[int]] = {}
-    for plan in workload.plans(config) if workload and not config.imported else ():
+    for plan in workload.plans(config) if workload and not config.has(ImportedSection) else ():
         role = Role(plan.acks is not None, bool(plan.transactional_id), plan.group or "")
         roles.setdefault(role, set()).add(plan.slot)
     return roles

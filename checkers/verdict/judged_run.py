@@ -33,6 +33,7 @@ from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
 from core.secrets import masked
+from core.systems import ImportedSection
 from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, WrongCluster, incomplete
 from history.reader import History, planned_faults
@@ -193,7 +194,8 @@ def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
 def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
     if run.mixed:
         return True, run.mixed
-    if ANOMALIES[kind.name].absence and run.config.imported and any(map(incomplete, run.history.events)):
+    foreign = run.config.has(ImportedSection)
+    if ANOMALIES[kind.name].absence and foreign and any(map(incomplete, run.history.events)):
         return (
             True,
             "the import could not read everything, and this rests on what the recording does not show",
@@ -285,7 +287,9 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     for name, check in CHECKS.items():
         if not tally.rows:
             reasons.setdefault(name, []).append("nothing was sent or read")
-        elif not run.config.imported and not tally.acknowledged and check.subject == "acknowledgements":
+        elif run.config.has(ImportedSection):
+            continue
+        elif not tally.acknowledged and check.subject == "acknowledgements":
             reasons.setdefault(name, []).append("no record was acknowledged")
     return reasons
 

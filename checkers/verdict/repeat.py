@@ -10,6 +10,7 @@ import msgspec
 
 from core.config import PRESETS, RunConfig
 from core.op import Isolation
+from core.systems import ImportedSection
 from history.run_folder import Run
 
 OPTIONS: Final = {
@@ -31,8 +32,9 @@ def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
     if run.shrunk.exists() or config.nemesis == "schedule":  # the config does not plan its faults
         return shlex.join(["inquest", "recording", "replay", str(run.folder)])
-    if config.imported is not None:
-        return shlex.join(["inquest", "recording", "import", config.imported.format, *config.imported.files])
+    if config.has(ImportedSection):
+        its = config.section(ImportedSection)
+        return shlex.join(["inquest", "recording", "import", its.format, *its.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
     usual = RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]

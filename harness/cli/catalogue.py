@@ -18,6 +18,8 @@ from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.registry import RULES
 from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig
+from core.systems import DEPLOYMENTS, SYSTEMS, runnable
+from harness.clients.registry import CLIENTS
 from harness.reproduce import rates
 from history.run_folder import write_atomically
 from history.verdict import Verdict
@@ -30,6 +32,9 @@ from workloads.registry import WORKLOADS
 def lists() -> dict[str, dict[str, str]]:
     """Name of a list → name of an entry → its line."""
     return {
+        "systems": {name: SYSTEMS[name].doc for name in runnable()},
+        "deployments": {name: deployment.doc for name, deployment in DEPLOYMENTS.items()},
+        "clients": {name: kind.doc for name, kind in CLIENTS.items()},
         "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
         "nemeses": {name: _nemesis(nemesis) for name, nemesis in NEMESES.items()},
         "checks": {name: check.claim for name, check in CHECKS.items()},

@@ -25,7 +25,7 @@ def contract(
 ) -> None:
     """Compare the model with a real broker, or its own broker behind Kafka's protocol, by scenarios and by
     random requests; exit code 1 for a difference not listed."""
-    from core.config import KAFKA_VERSION
+    from core.systems import KAFKA_VERSION
     from harness.contract.cluster import BROKERS, compare
     from harness.contract.scenarios import PLAYED, SCENARIOS
     from harness.contract.versions import version_of

@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.config import KAFKA_VERSION
 from core.errors import ClusterError, ExitCode
+from core.systems import KAFKA_VERSION
 from core.terminal import say
 from harness.containers import engine
 from harness.processes.cache import cache_folder

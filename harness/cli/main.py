@@ -126,7 +126,7 @@ def run(
     ] = None,
     preset: Annotated[str | None, Option(help="A named set of settings (inquest list presets).")] = None,
     sut: Annotated[
-        str | None, Option(help="System under test: kafka, model, simulated (default kafka).")
+        str | None, Option(help="System under test (inquest list systems; default kafka).")
     ] = None,
     kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
@@ -178,7 +178,6 @@ def _run(
     from harness.compose import plan, read_schedule, record
     from harness.judging.process import WarmJudge
     from harness.run.progress import Display
-    from harness.systems import system_of
 
     steps = None if schedule is None else read_schedule(schedule, config)
     plan(config, steps, fail_fast=fail_fast)  # refuses what cannot work before the first line of output
@@ -189,7 +188,7 @@ def _run(
     display = Display(entered=judge_.entered)
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
-        f"preset {config.preset} · {system_of(config).title(config)} · {config.brokers} brokers · "
+        f"preset {config.preset} · {config.title} · {config.brokers} brokers · "
         f"{config.duration_s:g} s of faults"
     )
     with judge_:
@@ -324,7 +323,7 @@ def soak(
 def list_(
     what: Annotated[str, typer.Argument(help="A list, or one entry of any (default: all lists).")] = "",
 ) -> None:
-    """List workloads, nemeses, checks, anomalies and presets; of one entry, all that is known."""
+    """List systems, workloads, nemeses, checks, anomalies, presets …; of one entry, all that is known."""
     from harness.cli.catalogue import details, lists
 
     known = lists()
@@ -343,7 +342,7 @@ def list_(
 @app.command()
 def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""
-    from core.config import KAFKA_VERSION, refused_version
+    from core.systems import KAFKA_VERSION, refused_version
     from harness.cli.doctor import setup as prepare
 
     if kafka and (why := refused_version(kafka)):

@@ -24,7 +24,7 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:
     """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
-    from core.config import refused_version
+    from core.systems import refused_version
     from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code
     from harness.reproduce.schedules import REPRODUCTIONS

@@ -24,11 +24,11 @@ from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cl
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import Brokers
 from harness.brokers.admin.protocol import view
+from harness.brokers.endpoint import endpoint
 from harness.brokers.node_ends import NodeEnds, described, signal_of
 from harness.brokers.peer_proxies import Between
 from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
-from harness.clients.librdkafka.endpoint import endpoint
 from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
 from harness.containers.deployment import Deployment, Network

@@ -28,7 +28,7 @@ from harness.contract.scenarios import (
 )
 from harness.contract.stage import REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from harness.modelled.real.cluster import ModelCluster
 from model.eras import ERAS
 from model.settings import Settings

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from core.config import refused_version
 from core.errors import UsageError
+from core.systems import refused_version
 from model.eras import ERAS, Era
 
 OLDEST: Final = (3, 6)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core.cluster import capabilities_of
-from core.config import RunConfig, SimulatedSection, run_config
+from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
+from core.systems import SimulatedSection
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.run.planning import planned
 from model.eras import ERAS
@@ -112,8 +113,7 @@ def hunted() -> list[str]:
 
 def without_mutant(config: RunConfig) -> RunConfig:
     """The same run without its planted bug."""
-    assert config.simulated is not None
-    sound = config.simulated.model_copy(update={"mutant": ""})
+    sound = config.section(SimulatedSection).model_copy(update={"mutant": ""})
     return config.model_copy(update={"simulated": sound})
 
 

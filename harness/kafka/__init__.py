@@ -9,6 +9,7 @@ evidence       What nodes left on disk: copied out of their containers, parsed, 
 images         Images of Kafka's nodes, one per version.
 jars           Kafka's jars of one version, from Maven Central by the Ivy that PySpark ships.
 kraft          Kafka's nodes in KRaft mode as a deployment: any released version from 3.3 on.
+system         Kafka as a system under test.
 power          Power losses of nodes: what they had not flushed to disk is cut off
                their logs.
 

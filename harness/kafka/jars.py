@@ -16,8 +16,9 @@ from typing import Final
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from core.config import KAFKA_LINES, KAFKA_VERSION, RunConfig, lines, refused_version
+from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
+from core.systems import DEPLOYMENTS, KafkaSection, refused_version
 from core.terminal import say
 from harness.processes.cache import cache_folder, locked
 
@@ -67,12 +68,13 @@ def jars(version: str) -> Path:
 
 def refusal(config: RunConfig) -> str:
     """Why a run cannot have its version of Kafka, "" = it can: its line is released, or it was fetched."""
-    version = KAFKA_VERSION if config.kafka is None else config.kafka.version
+    its = config.section(KafkaSection)
+    version, deployment = its.version, DEPLOYMENTS[its.deployment]
     line = ".".join(version.split(".")[:2])
-    if line in KAFKA_LINES or version in cached_versions():
+    if line in deployment.lines or version in cached_versions():
         return ""
     return (
-        f"kafka {version}: {lines()}; if a newer one is released, "
+        f"kafka {version}: {deployment.text()}; if a newer one is released, "
         f"`inquest setup --kafka {version}` fetches it, and runs can use it then"
     )
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
+from core.systems import KafkaSection
 from harness.brokers.addresses import cluster_id
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
-from harness.containers.cluster import READY_DEADLINE_S, ContainerCluster
 from harness.containers.deployment import Network
 from harness.containers.nodes import NodeContainer
 from harness.kafka.broker_config import environment, server_properties
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 PROPERTIES = "/etc/kafka/node.properties"
-
-
-def kafka_cluster(
-    config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
-) -> ContainerCluster:
-    """A cluster of Kafka; nothing is started. Raises: ClusterError, where no ports are free."""
-    return ContainerCluster(config, run_dir, KRaft(config, run_dir), ready_deadline_s=ready_deadline_s)
 
 
 class KRaft(NodeEvidence):
@@ -46,8 +39,7 @@ class KRaft(NodeEvidence):
 
     def image(self, client: "DockerClient") -> str:
         """See `Deployment`."""
-        assert self._config.kafka is not None
-        return ensure_image(client, self._config.kafka.version)
+        return ensure_image(client, self._config.section(KafkaSection).version)
 
     def environment(self, node: int) -> Mapping[str, str]:
         """See `Deployment`."""

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
-from harness.systems import SYSTEMS
+from core.systems import SYSTEMS, runnable
+from harness.clients.registry import CLIENTS
 from history.verdict import NOT_RECOVERED, Result, Verdict
 
 FOLDER = "nights"
@@ -92,7 +93,9 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         section = config.get(system)
         settings = section if isinstance(section, dict) else {}
         version = settings.get("version") or settings.get("era") or settings.get("format") or ""
-        library = SYSTEMS[system].client_library().name if system in SYSTEMS else ""
+        usual = SYSTEMS[system].clients if system in runnable() else ""
+        kind = CLIENTS.get(str(config.get("clients") or usual))
+        library = kind.client_library().name if kind is not None else ""
         return cls(
             system=system, version=str(version), client=library, planted=str(settings.get("mutant") or "")
         )

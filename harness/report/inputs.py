@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.errors import HistoryError
-from harness.systems import SYSTEMS
+from core.systems import SYSTEMS
 from history import storage
 from history.columns import numbers
 from history.events import Event, RunStarted

@@ -12,6 +12,7 @@ from io import BytesIO
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult, SystemOut
 
+from core.systems import report_title
 from harness.report import wording
 from history.verdict import NOT_RECOVERED, CheckResult, Verdict
 
@@ -50,7 +51,7 @@ def _properties(verdict: Verdict) -> dict[str, str]:
             for name in ("workload", "nemesis", "preset", "sut")
             if name in verdict.config
         },
-        "system": wording.tested_system(verdict.config),
+        "system": report_title(verdict.config),
         "repeat": verdict.repro,
     }
 

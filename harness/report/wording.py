@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.errors import ExitCode
+from core.systems import report_title
 from history.verdict import Anomaly, ClientKind, Example, Fault, FaultHits, Logs, Result, Verdict
 
 INCIDENTS_MAX = 4
@@ -352,20 +353,6 @@ def held(verdict: Verdict) -> str:
     return ", ".join(parts) + "."
 
 
-def tested_system(config: dict[str, Any]) -> str:
-    """The system under test, with its version or era."""
-    match config:
-        case {"kafka": {"version": str(version)}} | {"sut": "kafka", "kafka": str(version)}:
-            return f"Apache Kafka {version}"
-        case {"imported": {"format": format_, "files": files}}:
-            return f"imported, {format_}: {', '.join(files)}"
-        case {"simulated": {"era": era, "mutant": mutant}}:
-            return f"simulated, era {era}" + (f", mutant {mutant}" if mutant else "")
-        case {"model": {"era": era, "mutant": mutant}}:
-            return f"model's brokers, era {era}" + (f", mutant {mutant}" if mutant else "")
-    return str(config.get("sut", "unknown"))
-
-
 def tested(verdict: Verdict) -> list[tuple[str, str]]:
     """What was tested: term and description. Of a recording of another program, only what it holds."""
     config = verdict.config
@@ -374,7 +361,7 @@ def tested(verdict: Verdict) -> list[tuple[str, str]]:
     if foreign:
         partitions = int(verdict.stats.get("partitions", 0))
         rows = [
-            ("System", tested_system(config)),
+            ("System", report_title(config)),
             ("Topics", f"{count(partitions, 'partition')}; their settings are not on record"),
         ]
     producing = [kind for kind in verdict.clients if kind.produces]
@@ -411,7 +398,7 @@ def _settings(config: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if has("sut", "brokers"):
-        system = f"{tested_system(config)}, {count(config['brokers'], 'broker')}"
+        system = f"{report_title(config)}, {count(config['brokers'], 'broker')}"
         if config.get("controllers"):
             system += f", {count(config['controllers'], 'isolated controller')}"
         rows.append(("System", system))

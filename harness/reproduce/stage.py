@@ -27,7 +27,7 @@ from core.runtime import run_blocking
 from core.wire import Action, Rule
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, check
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.producer import WireProducer, milliseconds
 

@@ -1,5 +1,6 @@
 """The run program, for every system and both runtimes.
 
+backend          A system under test as the harness makes, asks and removes it.
 cluster_monitor  Looks at the cluster during a run: which node leads what, and where the logs end.
 faults           Executing a plan of faults against a running cluster and its clients.
 follow           Looks at a run while it records: findings that are final already.

@@ -46,7 +46,7 @@ from harness.processes import guard
 from harness.processes.child import start, tail
 from harness.processes.interrupts import Interrupts
 from harness.soak.matrix import config_of
-from harness.systems import system_of
+from harness.systems import backend_of
 from history.jsonl import being_written
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -336,4 +336,4 @@ def quiet(folder: Path) -> bool:
 def release(folder: Path | None, config: RunConfig) -> list[str]:
     """Remove what an ended run may have left in the Docker engine; returns a sentence for each thing that
     could not be removed."""
-    return [] if folder is None else system_of(config).release(folder.name, config)
+    return [] if folder is None else backend_of(config).release(folder.name, config)

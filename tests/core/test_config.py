@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from core.config import PRESETS, KafkaSection, RunConfig, SimulatedSection, recorded_config, run_config
+from core.config import PRESETS, RunConfig, recorded_config, run_config
 from core.errors import ConfigError, HistoryError
 from core.op import Isolation
+from core.systems import KafkaSection, SimulatedSection
 from harness.compose import plan
 from harness.kafka import jars
-from harness.systems import system_of
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -56,13 +56,16 @@ def test_nonsense_is_named(settings: dict[str, object], said: str) -> None:
 
 def test_each_system_has_its_section_and_no_other() -> None:
     real = run_config({"seed": 1, "kafka": "4.0.0"})
-    assert (real.kafka, real.simulated) == (KafkaSection(version="4.0.0"), None)
+    assert real.section(KafkaSection) == KafkaSection(version="4.0.0")
+    assert not real.has(SimulatedSection)
     model = run_config({"seed": 1, "sut": "simulated", "era": "2.4"})
-    assert (model.kafka, model.simulated) == (None, SimulatedSection(era="2.4"))
-    titles = [system_of(config).title(config) for config in (real, model)]
+    assert model.section(SimulatedSection) == SimulatedSection(era="2.4")
+    assert not model.has(KafkaSection)
+    titles = [config.title for config in (real, model)]
     assert titles == ["Kafka 4.0.0", "model, era 2.4"]
     other = run_config({"seed": 1, "sut": "other"})
-    assert (other.kafka, other.simulated) == (None, None)
+    assert not other.has(KafkaSection)
+    assert not other.has(SimulatedSection)
 
 
 def test_short_names_and_sections_say_the_same() -> None:

@@ -14,7 +14,7 @@ from core.config import run_config
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 
 HERE = Path(__file__).parent
 TOPIC = "shared"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.config import KAFKA_VERSION
+from core.systems import KAFKA_VERSION
 from harness.contract.cluster import compare
 
 REQUESTS = 2000

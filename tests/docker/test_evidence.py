@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from checkers.logs.coordinator_log import coordinator_log
-from core.config import KAFKA_VERSION, run_config
+from core.config import run_config
 from core.runtime import run_blocking
+from core.systems import KAFKA_VERSION
 from harness.containers.cluster import ContainerCluster
 from harness.containers.engine import RUN_LABEL, connect
 from harness.evidence.directory import read
 from harness.kafka.images import image_tag
 from harness.kafka.jars import jars
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from harness.protocol.definitions import FILE, condensed
 from history.evidence import CLIENT, END, KILLED, Evidence
 from tests.docker.conftest import TOPIC, whole

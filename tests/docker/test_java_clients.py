@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from core.config import KAFKA_VERSION, run_config
+from core.config import run_config
 from core.runtime import run_blocking
+from core.systems import KAFKA_VERSION
 from harness.kafka.jars import jars
 from harness.modelled.real.cluster import ModelCluster
 

@@ -18,7 +18,7 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from nemesis.execute import heal, inject
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, until, whole

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import KAFKA_VERSION
+from core.systems import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.schedules import PATIENT, REPRODUCTIONS

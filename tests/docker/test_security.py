@@ -16,10 +16,10 @@ from core.runtime import run_blocking
 from core.session import Acked, Record
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, Brokers
-from harness.clients.librdkafka.endpoint import endpoint
+from harness.brokers.endpoint import endpoint
 from harness.clients.librdkafka.session import connect
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from tests.docker.conftest import keep_logs
 
 USER, PASSWORD = "alice", "open sesame"

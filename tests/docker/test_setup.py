@@ -29,7 +29,7 @@ from harness.containers.cluster import ContainerCluster
 from harness.containers.images import build
 from harness.evidence.directory import read as read_directory
 from harness.kafka.images import ensure_image
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from tests.docker.conftest import TOPIC, until
 
 

@@ -22,7 +22,7 @@ from harness.clients.librdkafka.session import connect
 from harness.containers import claims, engine
 from harness.containers.claims import State
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 from tests.docker.conftest import until
 
 SMALL = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
@@ -33,7 +33,7 @@ from pathlib import Path
 from core.config import run_config
 from core.runtime import run_blocking
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 small = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
 cluster = kafka_cluster(run_config(small), Path(sys.argv[1]))
 run_blocking(cluster.start())

@@ -3,27 +3,33 @@ clients are librdkafka's: good enough to find out which settings librdkafka refu
 
 from dataclasses import replace
 
-from core.cluster import Endpoint
+from core.cluster import Endpoint, capabilities_of
+from core.systems import SYSTEMS, System
 from harness.cli import main
 from harness.clients.librdkafka.settings import LIBRDKAFKA
-from harness.systems import SYSTEMS, System
+from harness.clients.registry import CLIENTS
+from harness.run.backend import Backend
 from tests.memory.cluster import MemoryCluster
 
 UNTRIED = replace(LIBRDKAFKA, honoured=None, trial=None)
 """The clients of the run are the first that see the settings."""
+KIND = replace(CLIENTS["librdkafka"], library="tests.faults.refusing:UNTRIED")
 
 
 class RefusingCluster(MemoryCluster):
     def endpoint(self) -> Endpoint:
         bootstrap = {"bootstrap.servers": "127.0.0.1:1"}
-        return Endpoint(factory="harness.clients.librdkafka.session:connect", args=bootstrap)
+        return Endpoint(args=bootstrap)
 
+
+BACKEND = Backend(cluster=RefusingCluster, capabilities=lambda _: capabilities_of(RefusingCluster))
 
 if __name__ == "__main__":
+    CLIENTS["untried"] = KIND
     SYSTEMS["refusing"] = System(
         doc="refuses settings",
-        cluster="tests.faults.refusing:RefusingCluster",
         title=lambda _: "refusing",
-        clients="tests.faults.refusing:UNTRIED",
+        backend="tests.faults.refusing:BACKEND",
+        clients="untried",
     )
     main.main()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.systems import SYSTEMS
+from core.systems import SYSTEMS
 from tests.faults.command import arguments, inquest, until, workers_of
 from tests.harness.cli.bad_input import command
 from tests.memory.system import MEMORY

@@ -13,7 +13,6 @@ from harness import compose
 from harness.brokers.addresses import cluster_id
 from harness.compose import as_latest, create_folder, point_latest
 from harness.run.progress import Display
-from harness.systems import System
 from history.run_folder import Run
 
 CONFIG = run_config({"seed": 1, "sut": "simulated", "duration_s": 1})
@@ -50,7 +49,7 @@ def test_latest_leads_to_a_run_from_its_begin(tmp_path: Path, display: Display) 
 
 def record(config: RunConfig, results: Path, display: Display, then: Any, patch: pytest.MonkeyPatch) -> None:
     """A run in which `then` happens."""
-    patch.setattr(System, "record", lambda self, made, run, *_, **__: then(run))
+    patch.setattr("harness.systems.record", lambda made, run, *_, **__: then(run))
     compose.record(config, results=results, display=display)
 
 

@@ -7,10 +7,11 @@ import pytest
 from core.cluster import HalfOpenable, Killable, Linked, Partitionable, Pausable, Powered, WiredBetween
 from core.config import run_config
 from core.errors import ConfigError
+from core.systems import SYSTEMS
 from harness.compose import plan
 from harness.modelled.virtual.run import simulate
 from harness.run.planning import RunPlan
-from harness.systems import SYSTEMS, system_of
+from harness.systems import backend_of
 
 SMALL: dict[str, Any] = {"seed": 1, "nemesis": "none", "duration_s": 1, "rate": 10}
 
@@ -23,7 +24,7 @@ def planned(**settings: Any) -> RunPlan:
 def test_a_system_accepts_the_defaults(sut: str) -> None:
     assert planned(sut=sut).steps == ()
     assert SYSTEMS[sut].doc
-    assert SYSTEMS[sut].title(run_config({**SMALL, "sut": sut}))
+    assert run_config({**SMALL, "sut": sut}).title
 
 
 @pytest.mark.parametrize(
@@ -80,18 +81,19 @@ def test_the_simulation_honours_the_topic_settings_that_it_has() -> None:
 @pytest.mark.parametrize("settings", [{"sut": "kafka"}, {"sut": "simulated"}, {"sut": "model"}])
 def test_capabilities_are_those_of_the_configured_system(settings: dict[str, Any]) -> None:
     config = run_config({**SMALL, **settings})
-    assert {Killable, Pausable, Partitionable, Linked, Powered} <= system_of(config).capabilities(config)
+    has = set(backend_of(config).capabilities(config))
+    assert {Killable, Pausable, Partitionable, Linked, Powered} <= has
 
 
 def test_brokers_of_the_model_have_more_capabilities_in_containers() -> None:
     processes, containers = (
         run_config({**SMALL, "sut": "model", "containers": where}) for where in (False, True)
     )
-    system = SYSTEMS["model"]
-    assert system.capabilities(containers) - system.capabilities(processes) == {HalfOpenable, WiredBetween}
+    alone, contained = (set(backend_of(one).capabilities(one)) for one in (processes, containers))
+    assert contained - alone == {HalfOpenable, WiredBetween}
 
 
 def test_only_a_repeatable_system_is_replayed() -> None:
     assert [name for name, system in SYSTEMS.items() if system.repeatable] == ["simulated"]
     kafka = run_config({**SMALL, "sut": "kafka"})
-    assert system_of(kafka).release("a-run-that-never-was", kafka) == []
+    assert backend_of(kafka).release("a-run-that-never-was", kafka) == []

@@ -1,8 +1,8 @@
 """`python -m tests.memory …`: the command `inquest` with the in-memory cluster as system `memory`."""
 
+from core.systems import SYSTEMS
 from harness.cli import main
 from harness.soak import runs, scheduler
-from harness.systems import SYSTEMS
 from tests.memory.system import MEMORY
 
 SYSTEMS["memory"] = MEMORY

@@ -1,7 +1,6 @@
 """A session over confluent-kafka.
 
 consumer     The consuming half of a session, and what the client commits automatically.
-endpoint     How a worker process reaches brokers by librdkafka.
 error_table  Kafka's errors → what each proves of the verb that met it.
 client_part  What both halves need of librdkafka: bounded calls, errors taken apart,
              callbacks as events.

@@ -17,13 +17,14 @@ from core.client_settings import (
     properties_of_consumer,
     properties_of_producer,
 )
+from core.cluster import CLUSTER_ID
 from core.op import Isolation, TopicPartition
 from core.session import Delivery, Fetched, Record, Session, SessionEvent
 from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, Expired, bounded
 from harness.clients.librdkafka.consumer import SessionConsumer
 from harness.clients.librdkafka.error_table import Failure, Verb, outcome
 from harness.clients.librdkafka.producer import SessionProducer
-from harness.clients.librdkafka.settings import CLUSTER_ID, LIBRDKAFKA, of_librdkafka
+from harness.clients.librdkafka.settings import LIBRDKAFKA, of_librdkafka
 from harness.clients.librdkafka.trial import REFUSALS, refused
 
 

@@ -26,6 +26,7 @@ from core.client_settings import (
     properties_of_consumer,
     properties_of_producer,
 )
+from core.cluster import CLUSTER_ID
 from core.op import Isolation
 
 ALLOWED: Final = frozenset(
@@ -120,9 +121,6 @@ def _tried(client: str, properties: tuple[tuple[str, Value], ...]) -> None:
 
 
 NAMES: Final = ("transactional.id", "group.id", "client.id")
-
-CLUSTER_ID: Final = "cluster.id"
-"""Beside the settings of librdkafka that reaching a cluster takes: the id that its brokers have to name."""
 
 
 def of_librdkafka(args: Mapping[str, str]) -> dict[str, str]:

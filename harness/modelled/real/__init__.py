@@ -30,6 +30,7 @@ peer_frames          Frames between nodes: Kafka's headers, markers as Kafka enc
 peers                Connections between nodes, on a listener that only nodes dial: what they carry is in
                      `peer_frames`.
 records              Batches of records between Kafka's wire and the model's logs.
+system               The model's brokers behind Kafka's protocol as a system under test.
 
 The broker of the model is the one that the simulation runs, in the same eras and with the same planted bugs.
 Here librdkafka (or any client) speaks to it, so that clients, wire, admin calls and checks are those of a run

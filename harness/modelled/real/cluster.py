@@ -16,31 +16,30 @@ from core.cluster import Address as ListenerAddress
 from core.cluster import Cut, Endpoint, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.systems import ModelSection
 from harness.brokers.addresses import LOOPBACK, cluster_id, reserve
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import Brokers
 from harness.brokers.admin.protocol import view
+from harness.brokers.endpoint import endpoint
 from harness.brokers.node_ends import NodeEnds
 from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
-from harness.clients.librdkafka.endpoint import endpoint
 from harness.modelled.real import disk
 from harness.modelled.real.node import DISK, NodeAddress, NodeSettings, now_ms
 from harness.modelled.real.node_process import LOG, NodeProcess
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import Disk
 from harness.modelled.shared.evidence import tables
-from harness.modelled.shared.settings import refused_settings, settings_of_run
+from harness.modelled.shared.settings import settings_of_run
 from harness.processes import guard
 from harness.processes.waiting import NotYet, on_each, until
 from history import evidence
 from history.run_folder import Run
-from model.eras import ERAS
 
 READY_DEADLINE_S: Final = 60.0
 READY_POLL_S: Final = 0.1
 SHUT_DOWN_S: Final = 30.0
-MOST_NODES: Final = 9
 
 
 def node_settings(
@@ -53,10 +52,10 @@ def node_settings(
     bind: str = LOOPBACK,
 ) -> NodeSettings:
     """What a node of a run is started with."""
-    assert config.model is not None
+    of_model = config.section(ModelSection)
     numbers = tuple(range(1, config.brokers + config.controllers + 1))
     brokers = numbers[: config.brokers]
-    settings = settings_of_run(config, config.model.era, config.model.mutant)
+    settings = settings_of_run(config, of_model.era, of_model.mutant)
     return NodeSettings(
         me=node,
         brokers=brokers,
@@ -64,33 +63,12 @@ def node_settings(
         addresses=addresses,
         cluster=cluster,
         folder=folder,
-        era=config.model.era,
-        mutant=config.model.mutant,
+        era=of_model.era,
+        mutant=of_model.mutant,
         model=NodeSettings.numbers(settings),
         bind=bind,
         wall_ms=wall_ms,
     )
-
-
-def refusal(config: RunConfig) -> str:
-    """Which setting these brokers cannot honour, "" = they honour all."""
-    assert config.model is not None
-    if refused := refused_settings(config, config.model.era, config.model.mutant):
-        return refused
-    if config.capture and not config.model.containers:
-        return "capture: brokers that are processes have no network of their own; set containers=true"
-    era = ERAS[config.model.era]
-    if era.zookeeper:
-        return (
-            f"era {config.model.era} keeps its metadata in ZooKeeper, which is not served; use sut=simulated"
-        )
-    if era.client_transaction_version >= 2:
-        return (
-            f"era {config.model.era} has clients of transaction version 2, and librdkafka speaks 1: add -tv1"
-        )
-    if config.brokers + config.controllers > MOST_NODES:
-        return f"brokers and controllers: at most {MOST_NODES} nodes"
-    return ""
 
 
 class ModelCluster(AskedBrokers, ProxiedBrokers):
@@ -99,10 +77,9 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
-        assert config.model is not None
         self._config = config
-        self._era = config.model.era
-        self._settings = settings_of_run(config, config.model.era, config.model.mutant)
+        self._era = config.section(ModelSection).era
+        self._settings = settings_of_run(config, self._era, config.section(ModelSection).mutant)
         self._folder = Run(run_dir).copies
         self._cluster = cluster_id(Run(run_dir).name)
         self._numbers = tuple(range(1, config.brokers + config.controllers + 1))

@@ -15,6 +15,7 @@ import msgspec
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.systems import ModelSection
 from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, LOOPBACK, PORTS, cluster_id
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
@@ -66,14 +67,13 @@ class ModelNodes:
     own_program = True
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        assert config.model is not None
         run = Run(run_dir)
         self._config = config
         self._copies = run.copies
         self._cluster = cluster_id(run.name)
         self._brokers = tuple(range(1, config.brokers + 1))
-        self._era = config.model.era
-        self._settings = settings_of_run(config, self._era, config.model.mutant)
+        self._era = config.section(ModelSection).era
+        self._settings = settings_of_run(config, self._era, config.section(ModelSection).mutant)
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
         self._takes: list[list[Disk]] = []
         self._missed: list[str] = []

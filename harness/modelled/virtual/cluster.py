@@ -16,6 +16,7 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
 from core.op import Isolation, TopicPartition
+from core.systems import SimulatedSection
 from core.wire import Rule, Seen
 from harness.modelled.shared.disk_copy import Disk, copied
 from harness.modelled.shared.settings import settings_of_run
@@ -53,8 +54,8 @@ class SimulatedCluster(Administered):
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
         self.scheduler = scheduler
-        assert config.simulated is not None
-        self.settings = settings_of_run(config, config.simulated.era, config.simulated.mutant)
+        its = config.section(SimulatedSection)
+        self.settings = settings_of_run(config, its.era, its.mutant)
         rng = random.Random(f"{config.seed}/simulation")
         self.network = Network(scheduler, random.Random(f"{config.seed}/network"))
         self.brokers = tuple(range(1, config.brokers + 1))

@@ -5,6 +5,7 @@ evidence(cluster)      # when the run has ended, in memory: every take
 
 import pyarrow as pa
 
+from core.systems import SimulatedSection
 from harness.modelled.shared.evidence import tables
 from harness.modelled.virtual.cluster import SimulatedCluster
 from history.evidence import Evidence
@@ -17,5 +18,4 @@ def evidence(cluster: SimulatedCluster) -> Evidence:
 
 def tables_of_run(cluster: SimulatedCluster) -> dict[str, pa.Table]:
     """As `history.evidence.write` takes them."""
-    assert cluster.config.simulated is not None
-    return tables(cluster.disks(), cluster.settings, cluster.config.simulated.era)
+    return tables(cluster.disks(), cluster.settings, cluster.config.section(SimulatedSection).era)

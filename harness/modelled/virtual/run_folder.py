@@ -1,6 +1,6 @@
 """A simulated run as a run folder: the files of a real run, its evidence too, and `trace.jsonl`, the messages
 and states of the nodes, which no real cluster tells. Of the brokers' server logs only what a check reads is
-there. Also: which settings a simulation cannot honour.
+there.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ from itertools import takewhile
 from core.config import RunConfig
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.shared.server_log import text
-from harness.modelled.shared.settings import refused_settings
 from harness.modelled.virtual.evidence import tables_of_run
 from harness.modelled.virtual.frames import frames
 from harness.modelled.virtual.run import Simulated, simulate
@@ -20,12 +19,6 @@ from history import trace as tr
 from history.broker_logs import write_virtual
 from history.run_folder import Run, write_atomically
 from nemesis.types import PlannedFault
-
-
-def refusal(config: RunConfig) -> str:
-    """Which setting the simulation cannot honour, "" = it honours all."""
-    assert config.simulated is not None
-    return refused_settings(config, config.simulated.era, config.simulated.mutant)
 
 
 def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:

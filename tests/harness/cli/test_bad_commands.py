@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.systems import System
 from tests.harness.cli.bad_input import refused
 
 DEEP = "[" * 200_000
@@ -25,7 +24,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     def started(*_: object, **__: object) -> None:
         raise AssertionError("taken")
 
-    monkeypatch.setattr(System, "record", started)
+    monkeypatch.setattr("harness.systems.record", started)
     for name in (
         "harness.contract.cluster.compare",
         "harness.reproduce.attempts.attempts",

@@ -13,7 +13,6 @@ import pytest
 from core.config import run_config
 from harness.compose import record
 from harness.run.progress import silent
-from harness.systems import System
 from history.run_folder import Run
 from tests.harness.cli.bad_input import command, no_traceback, refused
 
@@ -36,7 +35,7 @@ def run(recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def started(*_: object, **__: object) -> None:
         raise AssertionError("taken")
 
-    monkeypatch.setattr(System, "record", started)
+    monkeypatch.setattr("harness.systems.record", started)
     return Run(shutil.copytree(recorded.folder, tmp_path / "run"))
 
 

@@ -20,7 +20,7 @@ from tests.harness.cli.bad_input import command, no_traceback
 
 SMALL = {"sut": "simulated", "seed": 5, "duration_s": 6, "rate": 10, "nemesis": "kill", "producers": 1}
 COMMANDS: dict[str, tuple[list[str], str]] = {
-    "run": (["run", "--sut", "simulated"], "harness.systems.System.record"),
+    "run": (["run", "--sut", "simulated"], "harness.systems.record"),
     "check": (["check", "run"], "checkers.api.check"),
     "check, the report": (["check", "run"], "harness.report.build"),
     "check of histories": (["check", "--history", "file"], "checkers.api.check_portable"),

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from core.client_settings import SessionSpec, properties_of_consumer, properties_of_producer
+from core.cluster import CLUSTER_ID
 from core.errors import ConfigError, WrongCluster
 from core.op import AssignmentKind, Isolation, TopicPartition
 from core.payload import encode
@@ -34,7 +35,7 @@ from harness.clients.librdkafka.client_part import ClientEvents, Expired, bounde
 from harness.clients.librdkafka.consumer import generation_of
 from harness.clients.librdkafka.producer import SessionProducer, _Reports
 from harness.clients.librdkafka.session import KafkaSession, connect
-from harness.clients.librdkafka.settings import CLUSTER_ID, LIBRDKAFKA
+from harness.clients.librdkafka.settings import LIBRDKAFKA
 
 PATIENCE_S = 60.0
 LATE_S = 20.0

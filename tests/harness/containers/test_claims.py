@@ -15,7 +15,7 @@ from core.errors import ClusterError
 from core.runtime import run_blocking
 from harness.containers import claims, engine
 from harness.containers.claims import Claim, State, claim, claimed, place, state
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
 
 CLAIMER = (
     "import sys; from harness.containers.claims import claim\n"

@@ -11,7 +11,8 @@ from core.errors import ClusterError
 from core.runtime import run_blocking
 from harness.containers import engine
 from harness.containers.cluster import ContainerCluster
-from harness.kafka.kraft import kafka_cluster
+from harness.kafka.system import kafka_cluster
+from harness.systems import client_kind
 
 
 @pytest.fixture
@@ -105,12 +106,14 @@ def test_a_cluster_without_engine_fails_to_start_and_still_stops(
 
 @pytest.mark.usefixtures("_no_engine")
 def test_the_endpoint_is_known_before_the_start(tmp_path: Path) -> None:
-    cluster = kafka_cluster(run_config({"seed": 1, "brokers": 5}), tmp_path / tmp_path.name)
+    config = run_config({"seed": 1, "brokers": 5})
+    cluster = kafka_cluster(config, tmp_path / tmp_path.name)
     try:
         servers = cluster.endpoint().args["bootstrap.servers"].split(",")
         assert len(set(servers)) == 5 == len(cluster.nodes)
         assert all(server.startswith("127.0.0.1:") for server in servers)
-        assert cluster.endpoint().factory == "harness.clients.librdkafka.session:connect"
+        assert cluster.endpoint().factory == ""
+        assert client_kind(config).factory == "harness.clients.librdkafka.session:connect"
     finally:
         run_blocking(cluster.stop())
 

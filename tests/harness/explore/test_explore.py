@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from checkers.logs.judgement import Judgement
 from core.config import RunConfig
 from core.errors import ConfigError, ExitCode
+from core.systems import SimulatedSection
 from harness.cli.main import app
 from harness.explore import exploration, profile
 from harness.explore import trial as trials
@@ -269,7 +270,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def finds(config: RunConfig, **asked: bool) -> Trial:
-        planted = config.simulated.mutant if config.simulated else ""
+        planted = config.section(SimulatedSection).mutant
         bad = {"duplicate": 1} if planted == "bump-in-flight" else {}
         return Trial(seed=0, config={}, anomalies=bad, simulated_s=10)
 

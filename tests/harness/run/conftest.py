@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.systems import SYSTEMS
+from core.systems import SYSTEMS
 from tests.harness.run.worlds import (
     TIMES,
     WORLDS,

@@ -11,18 +11,20 @@ import pytest
 
 from core.errors import Unanswered
 from core.op import Phase
+from core.systems import SYSTEMS
 from harness.clients.worker_process import WorkerProcess
 from harness.run import program
 from history import events as ev
 from tests.harness.run.test_program import KILL, of, phases, when
-from tests.harness.run.worlds import RealWorld, register_memory
+from tests.harness.run.worlds import RealWorld
+from tests.memory.system import MEMORY
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> RealWorld:
-    register_memory()
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealWorld:
+    monkeypatch.setitem(SYSTEMS, "memory", MEMORY)
     return RealWorld(tmp_path)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from core.config import RunConfig, run_config
 from core.op import Phase
 from core.runtime import Runtime, run_blocking
+from core.systems import SYSTEMS
 from harness.clients.pool import ClientPool
 from harness.clients.worker_process import WorkerProcess
 from harness.compose import plan
@@ -22,7 +23,6 @@ from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime
 from harness.run.program import RunProgram
 from harness.run.progress import silent
-from harness.systems import SYSTEMS
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import KAFKA_VERSION
 from core.errors import UsageError
+from core.systems import KAFKA_VERSION
 from harness.contract.cluster import compare, model_broker
 from harness.contract.versions import version_of
 

@@ -1,0 +1,219 @@
+"""The systems under test and the deployments of Kafka: one visible dict each.
+
+An entry owns the settings and the title of what it names, and no other place repeats them.
+
+    SYSTEMS["kafka"].title(config.section(KafkaSection))
+
+To add a system: an entry here and its module in `harness/`, with a `harness.run.backend.Backend`. Modules are
+named as text, and `harness.systems` imports them when a run needs them: no arrow leads up from this room.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+KAFKA_VERSION: Final = "4.3.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaDeployment:
+    """One way to deploy Kafka in containers."""
+
+    doc: str
+    """One line for people."""
+    lines: tuple[str, ...]
+    """Released lines that can run, the oldest first."""
+    oldest: str
+    """Why none before the first line can."""
+    nodes: str
+    """`module:name` of what makes its `harness.containers.deployment.Deployment`, called with config and run
+    folder; `.module` begins in the harness."""
+
+    def refused(self, version: str) -> str:
+        """Why this version of Kafka cannot run, "" = it can, if it exists."""
+        if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){2,3}", version) is None:
+            return f"a Kafka version has three numbers, such as {KAFKA_VERSION}"
+        if _line(version) < _line(self.lines[0]):
+            return f"{self.oldest} {self.lines[0]} or later; {self.text()}"
+        return ""
+
+    def text(self) -> str:
+        """Which versions can run, in words."""
+        return f"versions of the lines {self.lines[0]} to {self.lines[-1]} can run"
+
+
+def _line(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
+    "kraft": KafkaDeployment(
+        doc="brokers whose metadata are a Raft quorum's",
+        # 3.3 was the first line whose KRaft was declared ready for production.
+        lines=("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3"),
+        oldest="KRaft needs Kafka",
+        nodes=".kafka.kraft:KRaft",
+    )
+}
+"""How Kafka can be deployed, the usual way first."""
+KRAFT: Final = next(iter(DEPLOYMENTS))
+
+
+def refused_version(version: str) -> str:
+    """Why no deployment can run this version of Kafka, "" = one can, if the version exists."""
+    reasons = [one.refused(version) for one in DEPLOYMENTS.values()]
+    return "" if "" in reasons else reasons[0]
+
+
+class Section(BaseModel):
+    """Settings of one system, a section of the config that has the system's name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSection(Section):
+    """Settings of real Kafka in containers (`sut` kafka)."""
+
+    deployment: str = Field(default=KRAFT, exclude_if=lambda name: name == KRAFT)
+    """How its nodes are deployed."""
+    version: str = KAFKA_VERSION
+
+    @field_validator("deployment")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in DEPLOYMENTS:
+            raise ValueError(f"known deployments: {', '.join(DEPLOYMENTS)}")
+        return name
+
+    @field_validator("version")
+    @classmethod
+    def _can_run(cls, version: str, info: ValidationInfo) -> str:
+        deployment = DEPLOYMENTS.get(info.data.get("deployment", ""))
+        if deployment is not None and (why := deployment.refused(version)):
+            raise ValueError(why)
+        return version
+
+
+class SimulatedSection(Section):
+    """Settings of the modelled cluster in virtual time (`sut` simulated)."""
+
+    era: str = "4.3"
+    """Behaviour of the cluster, by the release that had it (`model.eras`)."""
+    mutant: str = ""
+    """A bug that is planted in the cluster (`model.mutants`), "" = none."""
+
+
+class ModelSection(Section):
+    """Settings of the modelled cluster behind Kafka's protocol (`sut` model)."""
+
+    era: str = "4.3-tv1"
+    """As with `simulated`; the clients speak transaction version 1."""
+    mutant: str = ""
+    """As with `simulated`."""
+    containers: bool = False
+    """Brokers are containers, on the network that Kafka's would have; else processes of this machine."""
+
+
+class ImportedSection(Section):
+    """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""
+
+    format: str = ""
+    """Of the files: a command of `inquest recording import`."""
+    files: tuple[str, ...] = ()
+    on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
+    """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One kind of system under test."""
+
+    doc: str
+    """One line for people."""
+    section: type[Section] = Section
+    """Its settings."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Short names for settings in its section, and their names there. A user may write them wherever settings
+    are written: `--kafka 4.3.1`, `--set era=2.4`, presets, the matrix of a soak."""
+    title: Callable[[Any], str]
+    """What a run is made on, in two to six words, by its section."""
+    report_title: Callable[[Any], str] | None = None
+    """The same for readers who do not know which kinds there are; None = `title`."""
+    backend: str = ""
+    """`module:name` of its `harness.run.backend.Backend`; `.module` begins in the harness. "" = no run can
+    have it."""
+    clients: str = "librdkafka"
+    """Load clients of its runs: an entry of `harness.clients.registry.CLIENTS`."""
+    repeatable: bool = False
+    """It runs in virtual time: a config and a schedule make the same journals, to the byte; such runs have a
+    trace, and can be replayed and shrunk."""
+
+
+def _model(settings: SimulatedSection | ModelSection) -> str:
+    return f"era {settings.era}" + (f", mutant {settings.mutant}" if settings.mutant else "")
+
+
+SYSTEMS: Final[dict[str, System]] = {
+    "kafka": System(
+        doc="real Kafka brokers in Docker containers",
+        section=KafkaSection,
+        short={"kafka": "version", "deployment": "deployment"},
+        title=lambda its: f"Kafka {its.version}",
+        report_title=lambda its: f"Apache Kafka {its.version}",
+        backend=".kafka.system:KAFKA",
+    ),
+    "simulated": System(
+        doc="Kafka's reference model in virtual time, in one process; no Docker",
+        section=SimulatedSection,
+        short={"era": "era", "mutant": "mutant"},
+        title=lambda its: f"model, {_model(its)}",
+        report_title=lambda its: f"simulated, {_model(its)}",
+        backend=".modelled.virtual.system:SIMULATED",
+        clients="modelled",
+        repeatable=True,
+    ),
+    "model": System(
+        doc="Kafka's reference model behind Kafka's own protocol, as processes, or as containers",
+        section=ModelSection,
+        short={"era": "era", "mutant": "mutant", "containers": "containers"},
+        title=lambda its: f"model's brokers, {_model(its)}",
+        backend=".modelled.real.system:MODEL",
+    ),
+    "imported": System(
+        doc="a recording of another program",
+        section=ImportedSection,
+        title=lambda its: f"imported, {its.format}: {', '.join(its.files)}",
+    ),
+}
+"""Every system by the value of `sut`."""
+
+
+def runnable() -> tuple[str, ...]:
+    """Names of the systems that a run can have, in the order of words."""
+    return tuple(sorted(name for name, system in SYSTEMS.items() if system.backend))
+
+
+def report_title(config: Mapping[str, Any]) -> str:
+    """What a run was made on, by its recorded config, which may be one of an earlier version."""
+    sut = str(config.get("sut", "unknown"))
+    for name, system in SYSTEMS.items():
+        given = config.get(name)
+        if isinstance(given, str) and name in system.short:  # as the user may write it
+            given = {system.short[name]: given}
+        if isinstance(given, dict):
+            section = system.section.model_construct(**given)
+            return (system.report_title or system.title)(section)
+    return sut
+
+
+def short_settings() -> dict[str, tuple[tuple[str, ...], str]]:
+    """By short name, the systems that have the setting, and its name in their sections."""
+    found: dict[str, tuple[tuple[str, ...], str]] = {}
+    for name, system in SYSTEMS.items():
+        for short, setting in system.short.items():
+            owners, _ = found.get(short, ((), setting))
+            found[short] = ((*owners, name), setting)
+    return found

@@ -1,0 +1,32 @@
+"""Kafka as a system under test."""
+
+import importlib
+from pathlib import Path
+from typing import Final
+
+from core.cluster import capabilities_of
+from core.config import RunConfig
+from core.systems import DEPLOYMENTS, KafkaSection
+from harness.containers.cluster import READY_DEADLINE_S, ContainerCluster
+from harness.containers.deployment import Deployment
+from harness.containers.reaper import reap
+from harness.kafka.broker_settings import refusal
+from harness.run.backend import Backend
+
+
+def kafka_cluster(
+    config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
+) -> ContainerCluster:
+    """A cluster of Kafka; nothing is started. Raises: ClusterError, where no ports are free."""
+    module, _, name = DEPLOYMENTS[config.section(KafkaSection).deployment].nodes.partition(":")
+    root = __package__.rpartition(".")[0]
+    nodes: Deployment = getattr(importlib.import_module(module, root), name)(config, run_dir)
+    return ContainerCluster(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
+
+
+KAFKA: Final = Backend(
+    cluster=kafka_cluster,
+    capabilities=lambda _: capabilities_of(ContainerCluster),
+    refusal=refusal,
+    release=lambda run, _: reap(run),
+)
