@@ -1,7 +1,8 @@
 """How fast the acceptors of ring 1 read logs: python -m benchmarks.accept_logs [BATCHES].
 
-A log of idempotent and transactional producers, from the columns of evidence through `accept_data.judge`, and
-as many records of `__transaction_state` through the acceptor of that log. Seconds are of the processor.
+A log of idempotent and transactional producers, from the columns of evidence through the kernel of
+`accept_data`, and as many records of `__transaction_state` through the acceptor of that log. Seconds are of
+the processor.
 """
 
 import resource
@@ -12,7 +13,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from checkers.logs import accept_data
+from checkers.engine.findings import LogGround
+from checkers.engine.log_tasks import LogTask, LogWork
+from checkers.engine.pipeline import kernels_over_logs, kinds_of
+from checkers.logs.accept_data import CHECKS
 from core.op import TopicPartition
 from history.evidence import END, Evidence, schema, table
 from model.accepting.transaction_log import TransactionLog
@@ -107,7 +111,9 @@ def main() -> None:
     evidence = data(count)
 
     def judged() -> None:
-        found = accept_data.judge(evidence, TP)
+        (found,) = LogTask(source=evidence, job="", partitions=(TP,)).run(
+            LogWork(LogGround(kinds_of(CHECKS)), kernels_over_logs(CHECKS))
+        )
         assert not found.findings, found.findings[0]
         assert sum(found.asked.values()) > count
 

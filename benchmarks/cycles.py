@@ -109,7 +109,7 @@ def main() -> None:
     joined, wall = time.process_time(), time.perf_counter()
     tally = check_tables(tables, {"cycles": CHECKS["cycles"]}, recorded=False)
     took, wall = time.process_time() - joined, time.perf_counter() - wall
-    found = {name: number for (name, _, _), number in sorted(tally.counts.items())}
+    found = {name: number for (name, *_), number in sorted(tally.counts.items())}
     rows = tables["sends"].num_rows + tables["reads"].num_rows
     print(
         f"{options.transactions:,} transactions, {rows:,} rows: CPU {took:.2f} s, wall {wall:.2f} s (joining"

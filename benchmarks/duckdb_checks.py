@@ -43,7 +43,7 @@ def by_duckdb(run: Run) -> Counter[str]:
 def by_checker(run: Run) -> Counter[str]:
     """The same of all checks. What final reads show of the log's content counts nowhere."""
     found: Counter[str] = Counter()
-    for (name, variant, _), number in check_history(load(run)).counts.items():
+    for (name, variant, *_), number in check_history(load(run)).counts.items():
         if variant is not Level.LOG:
             found[name] += number
     return found

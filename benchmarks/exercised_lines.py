@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from checkers.logs.engine import judge_all
+from checkers.api import check_evidence
 from history.evidence import Evidence
 from model.accepting import (
     data_partition,
@@ -90,7 +90,7 @@ def over(folders: Iterable[str]) -> dict[str, set[int]]:
         evidence = Evidence.load(Path(folder) / "evidence")
         if not evidence.table("takes").num_rows:
             raise SystemExit(f"{folder}: no evidence")
-        for file, numbers in exercised(functools.partial(judge_all, evidence)).items():
+        for file, numbers in exercised(functools.partial(check_evidence, evidence)).items():
             seen[file] |= numbers
     return seen
 

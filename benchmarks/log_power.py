@@ -36,8 +36,8 @@ def seeds(first: int, number: int, era: str) -> None:
     broken, asked, doubts = 0, Counter[str](), Counter[str]()
     for seed in range(first, first + number):
         verdict = judged(clean(seed, era), weaknesses=True)
-        asked.update(verdict.judgement.asked)
-        doubts.update({doubt.rule for doubt in verdict.judgement.doubts})
+        asked.update(verdict.tally.asked)
+        doubts.update({doubt.check for doubt in verdict.tally.doubts})
         if verdict.broken:
             broken += not verdict.weak
             print(f"seed {seed}: {_told(verdict)}", flush=True)
@@ -47,9 +47,7 @@ def seeds(first: int, number: int, era: str) -> None:
 
 
 def _told(verdict: Verdict) -> str:
-    shown = [
-        f"{one.rule}: {one.tp} at {one.offset}: {one.sentence}" for one in verdict.judgement.findings[:3]
-    ]
+    shown = [f"{one.check}: {one.log} at {one.offset}: {one.text}" for one in verdict.tally.in_logs[:3]]
     return f"{verdict.broken}, known weaknesses {dict(verdict.weak)}: " + " | ".join(shown)
 
 

@@ -6,14 +6,14 @@
 allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
 api         The ways in: a recorded run, portable histories, and tables in memory.
 caller_tables  Tables of a caller → a sealed run folder.
-catalogue   Every anomaly class by name, and whether a run permits a finding of it.
+catalogue   All checks, every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 faults      What the faults of a run did to it.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run:
             one module a bug.
-logs        Judging the logs that brokers left behind: no client is asked.
+logs        Checks of evidence: what brokers left behind, and no client is asked.
 recordings  Recordings of other programs, small histories that others wrote by hand, and what other
             checkers take.
 run_source  Recorded runs as Spark DataFrames: one run, or a year of nights.

@@ -14,20 +14,18 @@ import pyarrow.parquet as pq
 
 from checkers.allowed import Ground
 from checkers.caller_tables import Tables, run_of
-from checkers.catalogue import INFORMATIONAL, permission
-from checkers.checks import CHECKS
+from checkers.catalogue import ALL_CHECKS, INFORMATIONAL, check_of, permission
 from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.engines import Chosen, chosen
-from checkers.engine.findings import CAP
+from checkers.engine.findings import CAP, NOWHERE, Finding, LogFinding
 from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.spark import spark_runs
-from checkers.logs import engine as log_engine
+from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import PollMop, PortableOp
 from checkers.recordings.portable_tables import PortableTables, cases
-from checkers.verdict.judged_logs import JudgedLogs
 from checkers.verdict.judged_run import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, UsageError
@@ -169,46 +167,36 @@ def _checked(run: Run, choice: Chosen) -> Result:
         refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))
     if not workers.apart:
         keep_freed()
-    tally, logs = _guarded(history, workers), judged_logs(evidence, history, workers)
+    tally = _guarded(history, workers, evidence)
     seconds = time.perf_counter() - begin
     judged = JudgedRun(
-        history=history, config=config, tally=tally, seconds=seconds, engine=choice.title, logs=logs
+        history=history, config=config, tally=tally, seconds=seconds, evidence=evidence, engine=choice.title
     )
     verdict = judge(judged)
     return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=choice.why)
 
 
-def judged_logs(evidence: Evidence, history: History | None, workers: Workers | None = None) -> JudgedLogs:
-    """What the brokers' logs say. workers: None = this process.
-
-    Raises: HistoryError, where a file proves damaged.
-    """
-    begin = time.perf_counter()
-    folder = None if history is None else history.run.evidence
-    judgement = log_engine.judge_all(evidence, history, workers=workers, folder=folder)
-    return JudgedLogs(evidence=evidence, judgement=judgement, seconds=time.perf_counter() - begin)
-
-
-def _guarded(sealed: History, workers: Workers) -> Tally:
+def _guarded(sealed: History, workers: Workers, evidence: Evidence) -> Tally:
     """A run of the kernels that crashed as a whole crashed every check."""
     try:
-        return check_history(sealed, workers)
+        return check_history(sealed, workers, evidence=evidence)
     except (HistoryError, OSError):
         raise
     except Exception:  # noqa: BLE001 (every check is named as crashed; none passes)
         how = traceback.format_exc(limit=-3)
-        return Tally(crashed=dict.fromkeys(CHECKS, how))
+        return Tally(crashed=dict.fromkeys(ALL_CHECKS, how))
 
 
 FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], Any]]]] = {
     "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
+    "check": (pa.string(), lambda _, judged: check_of(judged.finding)),
     "variant": (pa.string(), lambda _, judged: judged.finding.variant),
     "excuse": (pa.string(), lambda _, judged: judged.finding.excuse),
     "allowed": (pa.bool_(), lambda _, judged: judged.allowed),
     "why": (pa.string(), lambda _, judged: judged.why),
     "known_bug": (pa.string(), lambda _, judged: judged.bug),
     "tp": (pa.int32(), lambda _, judged: judged.finding.tp),
-    "partition": (pa.string(), lambda history, judged: _partition(history, judged.finding.tp)),
+    "partition": (pa.string(), lambda history, judged: _partition(history, judged.finding)),
     "process": (pa.int32(), lambda _, judged: judged.finding.process),
     "at_ns": (pa.int64(), lambda _, judged: judged.finding.at_ns),
     "ops": (pa.list_(pa.int32()), lambda _, judged: judged.finding.ops),
@@ -216,15 +204,16 @@ FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], 
 }
 """Columns of `Result.findings` and `checked/anomalies.parquet`: one row a finding that was kept.
 
-anomaly, variant, key: docs/checks.md, section 2; excuse: section 6, "" = none. allowed, why: whether
-configuration or faults permit it.
-known_bug: id of the bug whose signature it bears, "" = none. tp, partition: row of `tps`, `topic-partition`
-(-1, "" = none). process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops:
-rows of `ops`."""
+anomaly, variant, key: docs/checks.md, section 2; check: what found it; excuse: section 6, "" = none. allowed,
+why: whether configuration or faults permit it. known_bug: id of the bug whose signature it bears, "" = none.
+tp, partition: row of `tps`, `topic-partition` (-1, "" = none; findings in brokers' logs have no row).
+process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops: rows of `ops`."""
 
 
-def _partition(history: History, tp: int) -> str:
-    return history.tp(tp) if tp >= 0 else ""
+def _partition(history: History, finding: Finding) -> str:
+    if isinstance(finding, LogFinding):
+        return "" if finding.log == NOWHERE else str(finding.log)
+    return history.tp(finding.tp) if finding.tp >= 0 else ""
 
 
 def _table(history: History, judged: Sequence[JudgedFinding]) -> pa.Table:
@@ -313,14 +302,30 @@ def _showed(op: PortableOp) -> bool:
     return read or (op.outcome is Outcome.OK and bool(op.sends))
 
 
-def check_history(history: History, workers: Workers | None = None, config: RunConfig | None = None) -> Tally:
+def check_history(
+    history: History,
+    workers: Workers | None = None,
+    config: RunConfig | None = None,
+    evidence: Evidence | None = None,
+) -> Tally:
     """Check a sealed history; the tally, without a verdict. workers: None = this process. config: None = that
-    of its folder.
+    of its folder. evidence: of its brokers, None = there is none.
 
     Raises: HistoryError, where a file proves damaged.
     """
     own = config or recorded_config(history.run.config)
-    return pipeline.check_sealed(history, own, CHECKS, workers or Here())
+    return pipeline.check_sealed(history, own, ALL_CHECKS, workers or Here(), evidence)
+
+
+def check_evidence(
+    evidence: Evidence, history: History | None = None, workers: Workers | None = None
+) -> Tally:
+    """Check what brokers left behind; the tally, without a verdict. history: what clients saw, None =
+    unknown. workers: None = this process.
+
+    Raises: HistoryError, where a file proves damaged.
+    """
+    return pipeline.check_evidence(evidence, LOG_CHECKS, history, workers)
 
 
 def check_tables(
@@ -330,7 +335,10 @@ def check_tables(
     events: Sequence[Event] = (),
     config: RunConfig | None = None,
     cap: int = CAP,
+    evidence: Evidence | None = None,
 ) -> Tally:
     """Check a whole history that is in memory, in this process. recorded: else it is a portable one. config:
-    None = that of a run with all defaults."""
-    return pipeline.check_tables(tables, CHECKS, recorded=recorded, events=events, config=config, cap=cap)
+    None = that of a run with all defaults. evidence: of its brokers, None = there is none."""
+    return pipeline.check_tables(
+        tables, ALL_CHECKS, recorded=recorded, events=events, config=config, cap=cap, evidence=evidence
+    )

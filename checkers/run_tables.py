@@ -300,7 +300,10 @@ def _event_rows(run: Run, _: str) -> Iterator[pa.Table]:
 
 def _findings(run: Run, _: str) -> Iterator[pa.Table]:
     if storage.is_there(run.anomalies):
-        yield _named(run, _parquet(run.anomalies), SCHEMAS["findings"])
+        rows = _parquet(run.anomalies)
+        if "check" not in rows.column_names:  # of an older version
+            rows = rows.append_column("check", pa.nulls(rows.num_rows, pa.string()))
+        yield _named(run, rows, SCHEMAS["findings"])
 
 
 def _of_logs(run: Run, name: str) -> Iterator[pa.Table]:

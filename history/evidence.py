@@ -175,6 +175,8 @@ GAPS: Final = _table(
 )
 """What `frames` may lack from this time on: frames of this connection, or of ALL."""
 
+METADATA_LOG: Final = TopicPartition("__cluster_metadata", 0)
+"""The metadata log, in tables of partitions."""
 CLIENT: Final = -1
 """Stands for who is not a node."""
 ALL: Final = -1
@@ -227,11 +229,12 @@ def schema(name: str) -> pa.Schema:
 class Evidence:
     """The evidence of a run, table by table. A run without evidence has no takes."""
 
-    def __init__(self, tables: Mapping[str, pa.Table], lacks: str = "") -> None:
+    def __init__(self, tables: Mapping[str, pa.Table], lacks: str = "", folder: Path | None = None) -> None:
         """Tables by name; missing ones are empty. Sorted by the way (`merged`). lacks: why there are none,
-        where a run had some."""
+        where a run had some. folder: that they were read from, None = they never were in files."""
         self._tables = dict(tables)
         self.lacks = lacks
+        self.folder = folder
         self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
@@ -257,7 +260,8 @@ class Evidence:
     def _whole(cls, folder: Path) -> "Evidence":
         seen = [name for name in PER_RUN if storage.is_there(folder / f"{name}.parquet")]
         names = (*PER_PARTITION, *PER_NODE, *seen)
-        return cls({name: _read(folder / f"{name}.parquet", schema(name)) for name in names})
+        tables = {name: _read(folder / f"{name}.parquet", schema(name)) for name in names}
+        return cls(tables, folder=folder)
 
     @property
     def captured(self) -> bool:

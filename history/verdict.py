@@ -34,11 +34,26 @@ class OpView(msgspec.Struct, frozen=True, kw_only=True):
     records: list[str] = []
 
 
+class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The place in brokers' logs that a finding is about.
+
+    offset: -1 = the partition as a whole. take, nodes: where it stands; take -1 = it is about messages of
+    these nodes. before: the state before it, "" = there is none. transactional_id: "" = it is about none.
+    """
+
+    offset: int
+    take: int
+    nodes: list[int]
+    before: str = ""
+    transactional_id: str = ""
+
+
 class Example(msgspec.Struct, frozen=True, kw_only=True):
     """One finding with its minimal witness.
 
-    sentence: the whole story in one plain sentence. faults: ids of the faults in force then.
-    producer: identity as the client's statistics reported it (producer_id, epoch, epoch_cnt), if known.
+    sentence: the whole story in one plain sentence. faults: ids of the faults in force then. producer:
+    identity as the client's statistics reported it (producer_id, epoch, epoch_cnt), or as brokers' logs have
+    it, if known. check: that of evidence which found it, "" = one of the history. log: its place then.
     """
 
     sentence: str
@@ -53,10 +68,13 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[int] = []
     ops: list[OpView] = []
     producer: dict[str, int] = {}
+    check: str = ""
+    log: LogPlace | None = None
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings of one class. `count` is exact; `examples` are capped.
+    """All findings of one class. `count` is exact; `examples` are capped: those of the history together, and
+    those of each check of evidence.
 
     disallowed: findings that nothing in configuration or faults permits. allowed: disallowed == 0.
     why: why it is allowed, or forbidden, here. known_bug: id of the known bug whose signature every
@@ -81,13 +99,24 @@ check could have refused, or the recording does not hold what it needs."""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check. `why` says what it found, what kept it from deciding, or how it crashed."""
+    """The result of one check. `why` says what it found, what kept it from deciding, or how it crashed.
+
+    rows: that it was applied to; of a check of evidence: rows or pairs of rows that it could have refused.
+    anomalies: the classes of its findings. found: exact. disallowed: of those, what nothing in configuration
+    or faults permits. doubts: what it could not decide, capped, in words. ring: of a check of evidence
+    (docs/log-rules.md), -1 = it reads the history.
+    """
 
     claim: str
     status: CheckStatus
     seconds: float
     rows: int
     why: str = ""
+    anomalies: list[str] = []
+    found: int = 0
+    disallowed: int = 0
+    doubts: list[str] = []
+    ring: int = -1
 
 
 class FaultHits(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,78 +219,20 @@ class LogTake(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float
 
 
-class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a log that a rule refuses.
-
-    sentence: what stands there, and what has to hold. before: the state before it, "" = there is none.
-    offset: -1 = the partition as a whole. take, nodes: where it stands. allowed, why: whether configuration
-    or faults permit it. producer_id, producer_epoch: -1, transactional_id: "" = it is about none.
-    """
-
-    rule: str
-    sentence: str
-    partition: str
-    offset: int
-    take: int
-    nodes: list[int]
-    allowed: bool
-    why: str
-    before: str = ""
-    known_bug: str = ""
-    producer_id: int = -1
-    producer_epoch: int = -1
-    transactional_id: str = ""
-
-
-class LogRuleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one rule about logs.
-
-    asked: how often it was applied to something that it could have refused. found: exact. disallowed: of
-    those, what nothing in configuration or faults permits. doubts: what it could not decide, capped, in
-    words. status `unasked`: this run has nothing that it could have refused.
-    """
-
-    ring: int
-    anomaly: str
-    claim: str
-    status: Literal["valid", "invalid", "unknown", "crashed", "unasked"]
-    asked: int
-    found: int = 0
-    disallowed: int = 0
-    doubts: list[str] = []
-    why: str = ""
-
-
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the brokers' logs say (docs/checks.md, section "Brokers' logs").
+    """What the checks of evidence had before them (docs/checks.md, section "Brokers' logs").
 
     why: why nothing was judged, "" = it was. lacks: what cannot be read of the evidence that the run had; the
-    verdict is unknown then. missing: what part of the evidence could not be taken; rules that found nothing
-    are unknown then. exercised: share of the rules that were asked. places: capped by rule. seconds: spent.
+    verdict is unknown then. missing: what part of the evidence could not be taken; checks that found nothing
+    are unknown then. exercised: share of the checks of evidence that were asked. seconds: spent.
     """
 
     why: str = ""
     lacks: str = ""
     takes: list[LogTake] = []
-    rules: dict[str, LogRuleResult] = {}
     exercised: float = 0.0
-    places: list[LogPlace] = []
     seconds: float = 0.0
     missing: list[str] = []
-
-    @property
-    def refused(self) -> int:
-        """Places that nothing permits."""
-        return sum(rule.disallowed for rule in self.rules.values())
-
-    def known_bug(self, *rules: str) -> str:
-        """The known bug whose signature all places bear that these rules (none given: all) refuse and nothing
-        permits; "" = there is none, or not all of them were kept."""
-        mine = rules or tuple(self.rules)
-        places = [place for place in self.places if place.rule in mine and not place.allowed]
-        bugs = {place.known_bug for place in places}
-        all_kept = len(places) == sum(self.rules[name].disallowed for name in mine)
-        return bugs.pop() if len(bugs) == 1 and all_kept else ""
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,6 +288,10 @@ class Result(StrEnum):
         return ExitCode.VALID
 
 
+VERDICT_FORMAT = 2
+"""Of verdict.json. Those of format 1 have the results of checks of evidence elsewhere: they are read
+without."""
+
 NOT_RECOVERED = "not-recovered"
 """The anomaly class with a result and an exit code of its own."""
 
@@ -324,7 +299,7 @@ NOT_RECOVERED = "not-recovered"
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.
 
-    anomalies: the most severe class first.
+    anomalies: the most severe class first. checks: those of evidence only where the run has some.
     exit_code: docs/architecture.md, "Exit codes". summary: the verdict in one plain sentence.
     unknown: what could not be decided, in words. expect: class -> found (controls).
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
@@ -333,7 +308,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     recovery_s: None where the run did not recover or did not get that far.
     """
 
-    format: int = 1
+    format: int = VERDICT_FORMAT
     run: str
     valid: bool | Literal["unknown"]
     exit_code: int
@@ -355,6 +330,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     incidents: list[Incident] = []
     engine: str = ""
     clients: list[ClientKind] = []
+
+    @property
+    def client_checks(self) -> dict[str, CheckResult]:
+        """Checks of the history."""
+        return {name: one for name, one in self.checks.items() if one.ring < 0}
+
+    @property
+    def log_checks(self) -> dict[str, CheckResult]:
+        """Checks of evidence."""
+        return {name: one for name, one in self.checks.items() if one.ring >= 0}
+
+    @property
+    def log_examples(self) -> list[Example]:
+        """What checks of evidence found, those that nothing permits first, then by check."""
+        examples = (one for anomaly in self.anomalies.values() for one in anomaly.examples)
+        found = [one for one in examples if one.log is not None]
+        return sorted(found, key=lambda one: (one.allowed, one.check))
 
     @property
     def result(self) -> Result:

@@ -1,4 +1,4 @@
-"""A workload, a nemesis, a check: the module and a line of its registry (a check also: rule and tests).
+"""A workload, a nemesis, checks: the module and a line of its registry (a check also: rule and tests).
 
 This test puts the examples of docs/extending.md into the registries, and makes a simulated run with them.
 """
@@ -9,12 +9,15 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
+from checkers.logs.registry import LOG_CHECKS
 from core.config import run_config
 from core.op import Isolation, Phase, Send
 from harness.modelled.virtual.run import simulate
 from history import events as ev
 from history import journal as j
+from history.evidence import write
 from nemesis.registry import NEMESES
+from tests.checkers.logs.made import TP, batch, tables, whole
 from tests.harness.cli.test_docs import example
 from tests.histories import built as built_histories
 from tests.histories.built import Bound, Built, Op, Read
@@ -68,3 +71,21 @@ def test_a_check_judges_once_it_is_registered(
         (shown,) = anomaly.examples
         assert shown.sentence == "Record 0/7 of x-0 was acknowledged after 121 s."
         assert shown.ops[0].records == ["send x-0 0/7 -> offset 0"]
+
+
+@pytest.mark.parametrize(("older_ms", "found"), [(3_600_000, 0), (3_600_001, 1)])
+def test_a_check_of_evidence_judges_once_it_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older_ms: int, found: int
+) -> None:
+    for name, check in example("checkers/logs/times.py").CHECKS.items():
+        monkeypatch.setitem(LOG_CHECKS, name, check)
+    batches = [batch(TP, 1, 0, max_timestamp=2 * older_ms), batch(TP, 1, 1, max_timestamp=older_ms)]
+    run = write_run(tmp_path / "run", Built(tps=["x"]).tables())
+    write(run.evidence, tables({"batches": batches, "partitions": [whole(TP, 1)]}, nodes=(1,)))
+    verdict = check_run(run)
+    check = verdict.checks["times-rise"]
+    assert (check.status, check.rows, check.found) == ("invalid" if found else "valid", 1, found)
+    shown = [one for one in verdict.log_examples if one.check == "times-rise"]
+    assert [one.sentence for one in shown] == [
+        "q-0: the batch at offset 1 is an hour older than one before it."
+    ] * found

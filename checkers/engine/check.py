@@ -1,17 +1,22 @@
-"""What a check is: a claim, the classes that contradict it, a kernel for one partition, a join over all."""
+"""What a check is: a claim, the classes that contradict it, what it reads, a kernel for one partition, a join
+over all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from checkers.allowed import Rule
-from checkers.engine.findings import Doubt, Found, Kind, Level, PartitionResult
+from checkers.engine.findings import Doubt, Found, Kind, Level, PartitionResult, Plain, Variant
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
+from core.op import TopicPartition
 from history.events import Event
+from history.evidence import Evidence
+from history.reader import History
 
 P = TypeVar("P")
 A = TypeVar("A")
@@ -19,12 +24,15 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRun:
-    """A run as joins see it."""
+    """A run as joins see it. tables, known, events, ask: of the history. evidence, history: for checks of
+    evidence; history None = what clients saw is not known."""
 
     tables: Mapping[str, pa.Table]
     known: KernelInput
     events: Sequence[Event]
     ask: "Ask"
+    evidence: Evidence
+    history: History | None = None
 
 
 class Ask(Protocol):
@@ -36,13 +44,12 @@ class Ask(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Tally(Found):
-    """All that was found. doubts: what could not be decided.
+    """All that was found.
 
     parts: check -> what its kernel left, with the partition, in the order of partitions. unread: partitions
     that the final reads did not read to their end.
     """
 
-    doubts: list[Doubt] = field(default_factory=list)
     parts: dict[str, list[tuple[int, object]]] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
 
@@ -50,6 +57,14 @@ class Tally(Found):
     def reported(self) -> Counter[Kind]:
         """Counts without what no client would notice."""
         return Counter({kind: n for kind, n in self.counts.items() if kind.variant is not Level.LOG})
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Check of evidence -> places that it refuses."""
+        found: Counter[str] = Counter()
+        for kind, number in self.counts.items():
+            found[kind.check] += number if kind.check else 0
+        return +found
 
     def doubt(self, check: str, number: int, why: str, *, tps: Iterable[int] = (), group: int = -1) -> None:
         """A check could not decide something, `number` times; zero times: nothing happens."""
@@ -68,8 +83,21 @@ class Tally(Found):
 Kernel = Callable[[KernelView, PartitionResult], None]
 """Pure numpy over the rows of one partition; it adds to the result."""
 
+LogKernel = Callable[[Evidence, TopicPartition, PartitionResult], None]
+"""What one partition of the evidence decides; it adds to the result, and nothing where the check is not about
+that partition."""
+
 Join = Callable[[WholeRun, Tally], None]
 """What needs several partitions, small tables or events; it adds to the tally."""
+
+
+class Reads(Enum):
+    """What a check reads. HISTORY: what clients saw. EVIDENCE: what brokers left on disk, and messages that
+    were seen on the network. BOTH: evidence, and beside it the history, where it is known."""
+
+    HISTORY = "history"
+    EVIDENCE = "evidence"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +119,17 @@ class AnomalyClass:
 class Check:
     """One claim about the cluster, in a Kafka user's words.
 
-    anomalies: the classes that contradict it. content: it judges what the logs hold, so it needs the
-    final reads. needs: the field of `OnRecord` without which it is not asked; "" = none. subject: what a
-    history has to hold, so that the check could fail (`checkers.verdict.subjects`); "" = every run has it.
+    anomalies: the classes that contradict it. kernel: of one partition of the history; log_kernel: of one of
+    the evidence; join: of all. Checks that share a kernel or a join are one pass over the rows. reads: the
+    one, the other, or both.
+
+    Of the history. content: it judges what the logs hold, so it needs the final reads. needs: the field of
+    `OnRecord` without which it is not asked; "" = none. subject: what a history has to hold, so that the
+    check could fail (`checkers.verdict.subjects`); "" = every run has it.
+
+    Of evidence. ring: what it compares (docs/log-rules.md); rules of one ring overlap, so a doubt of one
+    leaves the verdict as it is. source: KIP, JIRA or file of Kafka. forgets: the setting of brokers after
+    which they forget what its findings rest on. variant: of its findings.
     """
 
     claim: str
@@ -103,3 +139,9 @@ class Check:
     content: bool = False
     needs: str = ""
     subject: str = ""
+    reads: Reads = Reads.HISTORY
+    log_kernel: LogKernel | None = None
+    ring: int = -1
+    source: str = ""
+    forgets: str = ""
+    variant: Variant = Plain.PLAIN

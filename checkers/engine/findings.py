@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.windows import EXCUSES, Excuse
+from core.op import TopicPartition
 from history.columns import Array
 from history.reader import History, ReadRow, SendRow, value_text
 
@@ -31,6 +32,8 @@ NEVER: Final = 2**63 - 1
 
 CAP: Final = 4096
 """Findings kept of one class and variant in one partition; counts stay exact."""
+LOG_CAP: Final = 256
+"""The same of findings in logs: of one check, in one partition or in one join."""
 LEGAL_SHARE: Final = 128
 """Only this part of it is kept where every configuration permits the finding: as examples."""
 TRANSACTION_READS: Final = 8
@@ -83,11 +86,13 @@ ACKS: Final[Mapping[int, Variant]] = {
 
 class Kind(NamedTuple):
     """What decides whether a finding is permitted: its class, its variant, and what on record may have taken
-    from the log what it misses."""
+    from the log what it misses. check: of evidence, the one that found it, for several of them have one
+    class; "" = the check of the history that has the class."""
 
     name: str
     variant: Variant = Plain.PLAIN
     excuse: Excuse = Excuse.NONE
+    check: str = ""
 
 
 class What(StrEnum):
@@ -135,10 +140,11 @@ class Finding:
 
     key: docs/checks.md, section 2; its first number is the partition, -1 = none. process: whose promise
     was broken, -1 = none. ops: none given = those of `records`. at_ns: when it came to light, -1 unknown.
-    name, variant, excuse: its `Kind`, entered as it is reported.
+    name, variant, excuse, check: its `Kind`, entered as it is reported.
     """
 
     key: tuple[int, ...]
+    check: str = ""
     process: int = -1
     ops: tuple[int, ...] = ()
     records: tuple[Shown, ...] = ()
@@ -150,7 +156,7 @@ class Finding:
     @property
     def kind(self) -> Kind:
         """What decides whether it is permitted."""
-        return Kind(self.name, self.variant, self.excuse)
+        return Kind(self.name, self.variant, self.excuse, self.check)
 
     @property
     def tp(self) -> int:
@@ -161,6 +167,11 @@ class Finding:
     def canonical(self) -> tuple[str | int, ...]:
         """The key by which kernel and oracle are compared."""
         return (self.name, *self.key)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Where it stands among findings of one check and class: the early ones first."""
+        return self.at_ns < 0, self.at_ns, self.key
 
     @property
     def wanted(self) -> Wanted:
@@ -182,6 +193,44 @@ class Finding:
     def only(self, what: What) -> list[Shown]:
         """Records of its witness of one kind."""
         return [shown for shown in self.records if shown.what is what]
+
+
+NOWHERE: Final = TopicPartition("", -1)
+"""Stands for no partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFinding(Finding):
+    """A place in brokers' logs that a check of evidence refuses. It knows no row of the history.
+
+    check: the name of the check. log, offset: the place; offset -1 = the partition as a whole; NOWHERE = no
+    partition. take, nodes: where the rows stand that show it; take -1 = it is about messages of these nodes.
+    text: its sentence, for an expert: what stands there, what has to hold. before: the state before that
+    place, as the model has it, "" = there is none. producer_id, producer_epoch, transactional_id: of the
+    transaction that it is about, -1 and "" = none. ms: a time at which that was under way or was ended, by
+    the clock of the nodes, -1 unknown: transactions of one id can have one epoch.
+    """
+
+    key: tuple[int, ...] = (-1,)
+    log: TopicPartition
+    offset: int
+    take: int
+    nodes: tuple[int, ...]
+    text: str
+    before: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional_id: str = ""
+    ms: int = -1
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """By place."""
+        return self.log, self.offset, self.take
+
+    def sentence(self, history: History) -> str:
+        """It is ready."""
+        return self.text
 
 
 class OfTransaction(Finding):
@@ -227,36 +276,62 @@ def got(row: ReadRow) -> Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """What kept a check from deciding, `number` times. why: may name `{number}`, `{where}`, `{group}`."""
+    """What kept a check from deciding, `number` times. why: may name `{number}`, `{where}`, `{group}`.
+    log: of a check of evidence, the partition, NOWHERE = anywhere; then `why` is ready."""
 
     check: str
     number: int
     why: str
     tps: tuple[int, ...] = ()
     group: int = -1
+    log: TopicPartition | None = None
 
     def text(self, history: History | None = None) -> str:
         """The reason in words, with the names of the history."""
+        if self.log is not None:
+            return self.why if self.log == NOWHERE else f"{self.log}: {self.why}"
         names = [str(tp) if history is None else history.tp(tp) for tp in self.tps[:4]]
         more = f" and {len(self.tps) - 4} more" if len(self.tps) > 4 else ""
         group = str(self.group) if history is None else history.group(self.group)
         return self.why.format(number=self.number, where=", ".join(names) + more, group=group)
 
 
+@dataclass(frozen=True, slots=True)
+class LogGround:
+    """What has to be known of findings in logs as they are found.
+
+    kinds: check of evidence -> kind of its findings. excuses: partition -> what may have taken records off
+    its log at any time of the run; NOWHERE: off any log.
+    """
+
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    excuses: Mapping[TopicPartition, Excuse] = field(default_factory=dict)
+
+    def kind(self, finding: LogFinding) -> Kind:
+        """Of a finding. Raises: KeyError, where no check of this run has its name."""
+        otherwise = self.excuses.get(NOWHERE, Excuse.NONE)
+        return self.kinds[finding.check]._replace(excuse=self.excuses.get(finding.log, otherwise))
+
+
 @dataclass(slots=True, kw_only=True)
 class Found:
     """What was found. cap: findings kept of one kind. counts: exact, by kind.
 
-    acknowledged: records. crashed: check -> how. seconds: check -> time spent.
+    acknowledged: records. crashed: check -> how. seconds: check -> time spent. doubts: what could not be
+    decided. asked: check of evidence -> how often it was applied to a row (or pair of rows) that it could
+    have refused: 0 = this run exercised it not at all. ground: of findings in logs.
     """
 
     cap: int = CAP
+    ground: LogGround = field(default_factory=LogGround)
     rows: int = 0
     acknowledged: int = 0
     counts: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     crashed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
 
     def report(
         self,
@@ -296,14 +371,34 @@ class Found:
             self.counts[kind] += len(findings)
             self.findings += [entered(each, kind) for each in findings]
 
-    def guarded(self, check: str, work: Callable[[], None]) -> None:
-        """Do a part of a check. A crash is noted, and stops nothing else."""
+    @property
+    def in_logs(self) -> list[LogFinding]:
+        """The findings in logs that were kept."""
+        return [one for one in self.findings if isinstance(one, LogFinding)]
+
+    def refuse(self, finding: LogFinding) -> None:
+        """Count a finding in logs; keep the first ones of its kind."""
+        kind = self.ground.kind(finding)
+        self.counts[kind] += 1
+        if self.counts[kind] <= min(self.cap, LOG_CAP):
+            self.findings.append(entered(finding, kind))
+
+    def leave_open(self, check: str, log: TopicPartition, why: str) -> None:
+        """Keep the first reason why a check of evidence could not decide something in a partition."""
+        if not any((one.check, one.log) == (check, log) for one in self.doubts):
+            self.doubts.append(Doubt(check=check, number=1, why=why, log=log))
+
+    def guarded(self, checks: Sequence[str], work: Callable[[], None]) -> None:
+        """Do a part of some checks. A crash is noted for each of them, and stops nothing else."""
         begin = time.perf_counter()
         try:
             work()
-        except Exception:  # noqa: BLE001 (the check is named as crashed, the others run)
-            self.crashed.setdefault(check, traceback.format_exc(limit=-3))
-        self.spent(check, time.perf_counter() - begin)
+        except Exception:  # noqa: BLE001 (the checks are named as crashed, the others run)
+            how = traceback.format_exc(limit=-3)
+            for check in checks:
+                self.crashed.setdefault(check, how)
+        for check in checks:
+            self.spent(check, (time.perf_counter() - begin) / len(checks))
 
     def spent(self, check: str, seconds: float) -> None:
         """Time went into a check."""
@@ -313,12 +408,14 @@ class Found:
 def entered(finding: Finding, kind: Kind) -> Finding:
     """A finding with its kind, and the ops of its records where it names none."""
     ops = finding.ops or tuple(dict.fromkeys(each.op for each in finding.records))
-    return replace(finding, name=kind.name, variant=kind.variant, excuse=kind.excuse, ops=ops)
+    return replace(
+        finding, name=kind.name, variant=kind.variant, excuse=kind.excuse, check=kind.check, ops=ops
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionResult(Found):
-    """What the kernels found in one partition.
+    """What the kernels found in one partition: `tp` of the history, or `log` of the evidence.
 
     unread: the final reads did not show all of a partition with sends, at a level
     that matters. parts: check -> what its join over all partitions needs. kept: check -> what grows with the
@@ -326,11 +423,17 @@ class PartitionResult(Found):
     kernel was asked, "" = they were; may name `{where}`.
     """
 
-    tp: int
+    tp: int = -1
+    log: TopicPartition = NOWHERE
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
     refused: str = ""
+
+    @property
+    def where(self) -> str:
+        """The partition in words, for programmers."""
+        return f"partition {self.tp}" if self.log == NOWHERE else str(self.log)
 
 
 Runs = Array

@@ -1,24 +1,27 @@
-"""The checks of a sealed history, unit by unit, in tasks; and of tables in memory.
+"""The checks of a sealed run in tasks: of its history, unit by unit, and of its evidence, some partitions at
+a time; and of tables in memory.
 
-Every task reads its unit with pyarrow, so no message is ever shuffled. Small results come back at once; what
+Every task reads its part with pyarrow, so no message is ever shuffled. Small results come back at once; what
 kernels keep (`PartitionResult.kept`) goes into the scratch of the workers, and joins ask it for what they
-need. A check that crashes is named in the result, and the others run.
+need. A check that crashes is named in the result, and the others run. Where the engine fails over the
+evidence, the checks with kernels there have crashed.
 """
 
 import functools
 import os
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import ClassVar, Final, Protocol, TypeVar, cast
+from typing import ClassVar, Final, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine.check import Check, Kernel, Tally, WholeRun
-from checkers.engine.findings import CAP, INFO, OK, PartitionResult
+from checkers.engine.check import Ask, Check, Join, Kernel, LogKernel, Reads, Tally, WholeRun
+from checkers.engine.findings import CAP, INFO, NOWHERE, OK, Kind, LogGround, PartitionResult
 from checkers.engine.first_acks import COLUMNS, earliest, first_acks, first_acks_in_unit
 from checkers.engine.kernel_input import (
     PORTABLE,
@@ -29,22 +32,27 @@ from checkers.engine.kernel_input import (
     kernel_input,
     on_record,
 )
+from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import RunWindows
+from checkers.windows import EXCUSES, Excuse, RunWindows, run_windows
 from core.config import RunConfig
+from core.errors import SparkError
 from core.progress import Stage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
+from history.evidence import METADATA_LOG, Evidence
 from history.reader import History
 from history.run_folder import Run
-from history.tasks import THREADS, Memory, Scratch, Workers
+from history.tables import TABLES
+from history.tasks import THREADS, Here, Scratch, Workers
 from history.unit_files import read_columns
 from history.values import OpsOnRecord, of_rows, out_of_order, refuse
 
 T = TypeVar("T")
+S = TypeVar("S", contravariant=True)
 
 Checks = Mapping[str, Check]
 """Name -> check: the registry, or a part of it."""
@@ -55,33 +63,42 @@ ACKS: Final = "first acknowledgements"
 """In place of a check, of parts that tell of open transactions, or of first acknowledgements."""
 
 
-class Task(Protocol):
-    """A part of the work on a sealed history. It can be pickled. stage: the work that it is part of; rows:
-    about how many it reads."""
+class Task(Protocol[S]):
+    """A part of the work on a sealed run. It can be pickled. stage: the work that it is part of; parts: what
+    it works on, in the plural; size: about how much, in `measure`. S: what all tasks of the stage share."""
 
     stage: ClassVar[str]
+    parts: ClassVar[str]
+    measure: ClassVar[str]
 
     @property
-    def rows(self) -> int:
+    def size(self) -> int:
         """See above."""
 
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
+    def run(self, shared: S) -> Iterator[PartitionResult]:
         """Read files and use kernels. Raises: HistoryError."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunTask:
+class UnitWork:
+    """What tasks on the history share."""
+
+    known: KernelInput
+    kernels: Kernels = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask(Generic[S]):
     """One of these tasks, with what all of them share."""
 
-    tasks: Sequence[Task]
-    kernels: Kernels
-    known: KernelInput
+    tasks: Sequence[Task[S]]
+    shared: S
     scratch: Scratch
 
     def __call__(self, number: int) -> list[PartitionResult]:
         """Its results; what kernels kept is in the scratch."""
         keep_freed()
-        results = list(self.tasks[number].run(self.kernels, self.known))
+        results = list(self.tasks[number].run(self.shared))
         return [
             replace(
                 result,
@@ -94,14 +111,13 @@ class RunTask:
         ]
 
 
-def run_tasks(
-    workers: Workers, tasks: Sequence[Task], kernels: Kernels, known: KernelInput
-) -> list[PartitionResult]:
+def run_tasks(workers: Workers, tasks: Sequence[Task[S]], shared: S) -> list[PartitionResult]:
     """The results of tasks of one stage. Raises: see `Workers.map`."""
     if not tasks:
         return []
-    stage = Stage(name=tasks[0].stage, tasks="units", sizes=[task.rows for task in tasks])
-    work = RunTask(tuple(tasks), dict(kernels), known, workers.scratch)
+    first, sizes = tasks[0], [task.size for task in tasks]
+    stage = Stage(name=first.stage, tasks=first.parts, sizes=sizes, measure=first.measure)
+    work = RunTask(tuple(tasks), shared, workers.scratch)
     return [result for results in workers.map(stage, work) for result in results]
 
 
@@ -114,8 +130,11 @@ def check_tables(
     config: RunConfig | None = None,
     windows: RunWindows | None = None,
     cap: int = CAP,
+    evidence: Evidence | None = None,
 ) -> Tally:
-    """Check a whole history that is in memory, in this process. config, windows: see `kernel_input`."""
+    """Check a whole run that is in memory, in this process. config, windows: see `kernel_input`. evidence:
+    None = it has none; its checks are asked without the history, as if nothing had taken records off a
+    log."""
     record = RECORDED if recorded else PORTABLE
     known = kernel_input(tables, record=record, config=config, events=events, windows=windows, cap=cap)
     kernels = kernels_of(checks)
@@ -126,25 +145,106 @@ def check_tables(
     if known.tenure is not None:
         acked = first_acks(columns(tables["sends"], COLUMNS), known)
         known = replace(known, tenure=known.tenure.with_acks(acked))
+    found, here = evidence or Evidence({}), Here()
+    asked = asked_of(checks, found)
+    ground = LogGround(kinds_of(asked))
     checked = [check_partition(*each, known, kernels) for each in rows]
-    return _joined(checked, Memory(), tables, known, events, checks)
+    checked += _log_results(found, asked, ground, here)
+    run = WholeRun(tables=tables, known=known, events=events, ask=_ask(checked, here.scratch), evidence=found)
+    return _joined(checked, run, asked, ground)
 
 
-def check_sealed(history: History, config: RunConfig, checks: Checks, workers: Workers) -> Tally:
-    """Check a sealed run with these workers. config: the run's.
+def check_sealed(
+    history: History, config: RunConfig, checks: Checks, workers: Workers, evidence: Evidence | None = None
+) -> Tally:
+    """Check a sealed run with these workers. config: the run's. evidence: None = it has none.
 
-    Raises: HistoryError, where a file proves damaged; SparkError, where the engine failed.
+    Raises: HistoryError, where a file proves damaged; SparkError, where the engine failed over the history.
     """
-    record = on_record(history.config)
+    record, found = on_record(history.config), evidence or Evidence({})
     known = kernel_input(history.tables, record=record, config=config, events=history.events)
     known = replace(known, ops=OpsOnRecord.of(history.tables))
-    kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
+    folder, asked = storage.shared(history.run.folder), asked_of(checks, found)
     known = _looked(history, workers, known)
     tasks = [
-        UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads) for unit in history.names.units
+        UnitTask(folder=folder, unit=unit.name, size=unit.sends + unit.reads) for unit in history.names.units
     ]
-    checked = sorted(run_tasks(workers, tasks, kernels, known), key=lambda result: result.tp)
-    return _joined(checked, workers.scratch, history.tables, known, history.events, checks)
+    results = run_tasks(workers, tasks, UnitWork(known, kernels_of(asked)))
+    results.sort(key=lambda result: result.tp)
+    ground = log_ground(asked, found, history.events, config)
+    results += _log_results(found, asked, ground, workers)
+    run = WholeRun(
+        tables=history.tables,
+        known=known,
+        events=history.events,
+        ask=_ask(results, workers.scratch),
+        evidence=found,
+        history=history,
+    )
+    return _joined(results, run, asked, ground)
+
+
+def check_evidence(
+    evidence: Evidence, checks: Checks, history: History | None = None, workers: Workers | None = None
+) -> Tally:
+    """Apply the checks of evidence alone, as if nothing had taken records off a log. history: what the
+    clients saw; None = it is unknown. Evidence without takes exercises none.
+
+    Raises: HistoryError, where a file proves damaged.
+    """
+    asked = {name: one for name, one in asked_of(checks, evidence).items() if one.reads is not Reads.HISTORY}
+    ground, here = LogGround(kinds_of(asked)), workers or Here()
+    results = _log_results(evidence, asked, ground, here)
+    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
+    run = WholeRun(
+        tables=tables,
+        known=kernel_input(tables, record=RECORDED),
+        events=(),
+        ask=_ask(results, here.scratch),
+        evidence=evidence,
+        history=history,
+    )
+    return _joined(results, run, asked, ground)
+
+
+def asked_of(checks: Checks, evidence: Evidence) -> dict[str, Check]:
+    """The checks that a run can be asked: those that read evidence only where it has some."""
+    some = evidence.table("takes").num_rows > 0
+    return {name: check for name, check in checks.items() if some or check.reads is Reads.HISTORY}
+
+
+def kinds_of(checks: Checks) -> dict[str, Kind]:
+    """Of checks of evidence: the kind of their findings."""
+    return {
+        name: Kind(anomaly, check.variant, check=name)
+        for name, check in checks.items()
+        if check.reads is not Reads.HISTORY
+        for anomaly in check.anomalies
+    }
+
+
+def log_ground(checks: Checks, evidence: Evidence, events: Sequence[Event], config: RunConfig) -> LogGround:
+    """The ground of findings in logs. The metadata log is flushed always; what is in no partition may come
+    from any."""
+    if not (kinds := kinds_of(checks)):
+        return LogGround()
+    places = {log: (log.topic, log.partition) for log in evidence.partitions() if log != METADATA_LOG}
+    windows = run_windows(places, events, config)
+    excuses = {log: EXCUSES[windows.ever(log)] for log in places}
+    return LogGround(kinds, excuses | {NOWHERE: EXCUSES[windows.anywhere()], METADATA_LOG: Excuse.NONE})
+
+
+def _log_results(
+    evidence: Evidence, checks: Checks, ground: LogGround, workers: Workers
+) -> list[PartitionResult]:
+    """What each partition of the evidence decides."""
+    if not (kernels := kernels_over_logs(checks)):
+        return []
+    try:
+        return run_tasks(workers, log_tasks(evidence, workers), LogWork(ground, kernels))
+    except SparkError as error:
+        crashed = {name: str(error) for names in kernels.values() for name in names}
+        return [PartitionResult(crashed=crashed)]
 
 
 def knowing(known: KernelInput, proven: Iterable[Array]) -> KernelInput:
@@ -160,10 +260,10 @@ def _looked(history: History, workers: Workers, known: KernelInput) -> KernelInp
         return knowing(known, [])
     folder = storage.shared(history.run.folder)
     tasks = [
-        LookTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, open_ops=open_ops)
+        LookTask(folder=folder, unit=unit.name, size=unit.sends + unit.reads, open_ops=open_ops)
         for unit in history.names.units
     ]
-    parts = [result.parts for result in run_tasks(workers, tasks, {}, _without_rows(known))]
+    parts = [result.parts for result in run_tasks(workers, tasks, UnitWork(_without_rows(known)))]
     known = knowing(known, [each for part in parts for each in cast(list[Array], part[OPEN])])
     if known.tenure is None:
         return known
@@ -179,6 +279,15 @@ def _without_rows(known: KernelInput) -> KernelInput:
 def kernels_of(checks: Checks) -> dict[str, Kernel]:
     """The kernels of the checks that have one."""
     return {name: check.kernel for name, check in checks.items() if check.kernel is not None}
+
+
+def kernels_over_logs(checks: Checks) -> dict[LogKernel, list[str]]:
+    """The kernels that read evidence, each with the checks that it is of."""
+    kernels: dict[LogKernel, list[str]] = defaultdict(list)
+    for name, check in checks.items():
+        if check.log_kernel is not None:
+            kernels[check.log_kernel].append(name)
+    return dict(kernels)
 
 
 def check_partition(
@@ -202,35 +311,12 @@ def check_partition(
     result.acknowledged = int((sends["outcome"] == OK).sum())
     result.unread = view.unread
     for name, kernel in kernels.items():
-        result.guarded(name, functools.partial(kernel, view, result))
+        result.guarded([name], functools.partial(kernel, view, result))
     return result
 
 
-def _joined(
-    results: Sequence[PartitionResult],
-    scratch: Scratch,
-    tables: Mapping[str, pa.Table],
-    known: KernelInput,
-    events: Sequence[Event],
-    checks: Checks,
-) -> Tally:
-    """Join the results of all partitions with what small tables and events say."""
-    tally = Tally(cap=known.cap)
-    for result in results:
-        tally.rows += result.rows
-        tally.acknowledged += result.acknowledged
-        tally.counts += result.counts
-        tally.findings += result.findings
-        for name, seconds in result.seconds.items():
-            tally.spent(name, seconds)
-        for name, part in result.parts.items():
-            tally.parts.setdefault(name, []).append((result.tp, part))
-        if result.unread:
-            tally.unread.append(result.tp)
-        for name in kernels_of(checks) if result.refused else ():
-            tally.doubt(name, 1, result.refused, tps=[result.tp])
-        for name, how in result.crashed.items():
-            tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
+def _ask(results: Sequence[PartitionResult], scratch: Scratch) -> Ask:
+    """What joins ask of what kernels kept."""
 
     def ask(check: str, question: Callable[[object], T]) -> list[tuple[int, T]]:
         def answer(result: PartitionResult) -> tuple[int, T]:
@@ -240,10 +326,35 @@ def _joined(
         with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
             return sorted(threads.map(answer, asked), key=itemgetter(0))
 
-    run = WholeRun(tables=tables, known=known, events=events, ask=ask)
+    return ask
+
+
+def _joined(results: Sequence[PartitionResult], run: WholeRun, checks: Checks, ground: LogGround) -> Tally:
+    """Join the results of all partitions with what small tables and events say."""
+    tally = Tally(cap=run.known.cap, ground=ground)
+    for result in results:
+        tally.rows += result.rows
+        tally.acknowledged += result.acknowledged
+        tally.counts += result.counts
+        tally.findings += result.findings
+        tally.doubts += result.doubts
+        tally.asked += result.asked
+        for name, seconds in result.seconds.items():
+            tally.spent(name, seconds)
+        for name, part in result.parts.items():
+            tally.parts.setdefault(name, []).append((result.tp, part))
+        if result.unread:
+            tally.unread.append(result.tp)
+        for name in kernels_of(checks) if result.refused else ():
+            tally.doubt(name, 1, result.refused, tps=[result.tp])
+        for name, how in result.crashed.items():
+            tally.crashed.setdefault(name, f"{result.where}: {how}")
+    joins: dict[Join, list[str]] = defaultdict(list)
     for name, check in checks.items():
         if check.join is not None:
-            tally.guarded(name, functools.partial(check.join, run, tally))
+            joins[check.join].append(name)
+    for join, names in joins.items():
+        tally.guarded(names, functools.partial(join, run, tally))
     return tally
 
 
@@ -260,19 +371,22 @@ class UnitTask:
     """One unit to check."""
 
     stage: ClassVar = "checking"
+    parts: ClassVar = "units"
+    measure: ClassVar = "rows"
     folder: str
     unit: str
-    rows: int
+    size: int
 
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
+    def run(self, shared: UnitWork) -> Iterator[PartitionResult]:
         """Check its partitions."""
+        known = shared.known
         run = Run(storage.location(self.folder))
         sends = read_columns(run, "sends", self.unit, SENDS)
         reads = read_columns(run, "reads", self.unit, READS)
         for tp, sent, read in partitions(sends, reads):
             if known.ops is not None:
                 self._refuse(run, known.ops, sent, read)
-            yield check_partition(tp, sent, read, known, kernels)
+            yield check_partition(tp, sent, read, known, shared.kernels)
 
     def _refuse(self, run: Run, ops: OpsOnRecord, sends: Columns, reads: Columns) -> None:
         """Refuse rows of one partition that no recording has. Raises: HistoryError."""
@@ -287,17 +401,20 @@ class LookTask:
     (open_ops: there are some), and when each process had its first record acknowledged."""
 
     stage: ClassVar = "looking at transactions"
+    parts: ClassVar = "units"
+    measure: ClassVar = "rows"
     folder: str
     unit: str
-    rows: int
+    size: int
     open_ops: bool
 
-    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
+    def run(self, shared: UnitWork) -> Iterator[PartitionResult]:
         """Two parts: ops, as arrays; and an array."""
+        known = shared.known
         run, repeats = Run(storage.location(self.folder)), not known.on_record.recovery
         parts: dict[str, object] = {OPEN: []}
         if self.open_ops:
             parts[OPEN] = list(shown_in_unit(run, self.unit, repeats=repeats))
         if known.tenure is not None:
             parts[ACKS] = first_acks_in_unit(run, self.unit, known)
-        yield PartitionResult(tp=-1, parts=parts)
+        yield PartitionResult(parts=parts)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import Finding
+from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
-from checkers.logs.judgement import LogFinding
 
 Match = Callable[[Suspicion], bool]
 

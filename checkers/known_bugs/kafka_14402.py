@@ -6,13 +6,12 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
-from checkers.engine.findings import OK
+from checkers.engine.findings import OK, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion, first_open, unclaimed
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import MARKED, NAMED
-from checkers.logs.judgement import LogFinding
 from checkers.windows import is_true
 from core.op import TopicPartition
 
@@ -60,8 +59,8 @@ def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
 def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """A marker of the producer stands before the records that are open, and was written after their client
     had made them."""
-    return finding.rule in (MARKED.name, NAMED.name) and came_after_marker(
-        run, finding.tp, finding.offset, finding.producer_id
+    return finding.check in (MARKED, NAMED) and came_after_marker(
+        run, finding.log, finding.offset, finding.producer_id
     )
 
 

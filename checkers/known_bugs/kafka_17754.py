@@ -14,7 +14,7 @@ from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import FAIL, OK, Finding
+from checkers.engine.findings import FAIL, OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun, endings
 from checkers.known_bugs.late_requests import LateRequest
@@ -31,7 +31,6 @@ from checkers.known_bugs.transaction_fates import (
 from checkers.logs.answers import ANSWERED
 from checkers.logs.classes import HANGING, LOST_DECISION
 from checkers.logs.decisions import DECIDED, NAMED
-from checkers.logs.judgement import LogFinding
 from checkers.logs.transactions import PREPARED, Decision, Transaction, transaction_logs
 from history.reader import OpRecord
 
@@ -170,19 +169,19 @@ def end_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """The finding is about what a coordinator decided when a late EndTxn came into a transaction: the
     decision itself, which its client contradicts; a marker that it led to; or a record that the transaction
     sent after it to a partition that it had ended."""
-    if finding.rule == ANSWERED.name:
-        return any((each.log, each.offset) == (finding.tp, finding.offset) for each, _ in _late(run, finding))
-    if finding.rule == DECIDED.name:
+    if finding.check == ANSWERED:
+        return any(
+            (each.log, each.offset) == (finding.log, finding.offset) for each, _ in _late(run, finding)
+        )
+    if finding.check == DECIDED:
         marker = marker_at(run, finding)
         return marker is not None and any(
-            finding.tp in each.partitions
+            finding.log in each.partitions
             and each.commit == (marker["name"] == "COMMIT")
             and each.ms <= marker["timestamp"] <= completed_ms(transaction) + SLACK_MS
             for each, transaction in _late(run, finding)
         )
-    return finding.rule == NAMED.name and any(
-        finding.tp in each.partitions for each, _ in _late(run, finding)
-    )
+    return finding.check == NAMED and any(finding.log in each.partitions for each, _ in _late(run, finding))
 
 
 def _late(run: LabelledRun, finding: LogFinding) -> Iterator[tuple[Decision, Transaction]]:

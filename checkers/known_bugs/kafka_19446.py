@@ -13,7 +13,7 @@ from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import Finding
+from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.cancelled_markers import LateMarker
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
@@ -29,7 +29,6 @@ from checkers.known_bugs.transaction_fates import (
 )
 from checkers.logs.classes import LOST_DECISION, TORN_DECISION
 from checkers.logs.decisions import AGREE, DECIDED
-from checkers.logs.judgement import LogFinding
 from history.reader import OpRecord
 
 
@@ -102,15 +101,15 @@ def marker_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """The marker of the finding came by a request that its coordinator had given up before the transaction
     began; or it was written when one of this transactional id came, for this partition, that a rule of the
     wire had taken before the transaction began."""
-    if finding.rule not in (DECIDED.name, AGREE.name):
+    if finding.check not in (DECIDED, AGREE):
         return False
-    place = finding.tp, finding.offset
+    place = finding.log, finding.offset
     names = transactional_ids(run, finding)
     if any((late.tp, late.offset) == place for name in names for late in run.given_up(name)):
         return True
     marker = marker_at(run, finding)
     return marker is not None and any(
-        str(finding.tp) in late.named
+        str(finding.log) in late.named
         and late.comes_into(op, run.next_ns(op))
         and between(run, late.delivered_ns, marker["timestamp"], late.answered_ns)
         and (marker["name"] == "COMMIT") in run.asked(late, name)

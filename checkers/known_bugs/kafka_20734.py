@@ -14,7 +14,7 @@ from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import NEVER, OK, Finding
+from checkers.engine.findings import NEVER, OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import completed_ms, logged_transactions
@@ -22,7 +22,6 @@ from checkers.known_bugs.transaction_fates import Suspicion, Way, behind, open_o
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
-from checkers.logs.judgement import LogFinding
 from history.reader import OpRecord
 
 FOLLOWED: Final = 8
@@ -81,12 +80,12 @@ def _proven(suspicion: Suspicion, op: OpRecord) -> int:
 def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
     """A coordinator's log says that it left out the marker of this transaction in this partition, after it
     had decided and before it completed it."""
-    if finding.rule not in (MARKED.name, AGREE.name):
+    if finding.check not in (MARKED, AGREE):
         return False
     return any(
         one.transactional_id == transaction.transactional_id
-        and str(finding.tp) in one.partitions
-        and any(finding.tp in each.partitions for each in transaction.decisions)
+        and str(finding.log) in one.partitions
+        and any(finding.log in each.partitions for each in transaction.decisions)
         and transaction.decided_ms <= run.history.wall_ms(ns) + SLACK_MS
         and run.history.wall_ms(ns) - SLACK_MS <= completed_ms(transaction)
         for transaction in logged_transactions(run, finding)

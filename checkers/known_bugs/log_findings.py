@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from checkers.engine.findings import LogFinding
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
-from checkers.logs.judgement import LogFinding
 from checkers.logs.transactions import NEVER, Transaction, transaction_logs
 from history.reader import OpRecord
 
@@ -34,8 +34,8 @@ def logged_transactions(run: LabelledRun, finding: LogFinding) -> list[Transacti
 
 def marker_at(run: LabelledRun, finding: LogFinding) -> dict[str, Any] | None:
     """The marker at the place of a finding; None = there is none."""
-    log = run.survivor(finding.tp)
-    rows = run.evidence.of("control", finding.tp)
+    log = run.survivor(finding.log)
+    rows = run.evidence.of("control", finding.log)
     if log is None or not rows.num_rows:
         return None
     place = (pc.field("take") == log.take) & (pc.field("node") == log.node)

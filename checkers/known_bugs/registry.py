@@ -12,7 +12,7 @@ from typing import Final
 
 from checkers.checks.poll_order import Skipped
 from checkers.engine.evidence import fetch
-from checkers.engine.findings import Finding
+from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
     kafka_14402,
     kafka_15591,
@@ -25,8 +25,6 @@ from checkers.known_bugs import (
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Fates, Suspicion
-from checkers.logs.judgement import LogFinding
-from checkers.logs.registry import RULES
 from history.evidence import Evidence
 from history.reader import History
 
@@ -42,21 +40,6 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
 """Id -> bug."""
 
 
-def labels_of_logs(history: History, evidence: Evidence, findings: Sequence[LogFinding]) -> list[str]:
-    """Of each finding in brokers' logs: the id of the known bug whose signature it bears, "" = none.
-
-    Raises: HistoryError, where a file cannot be read.
-    """
-    run = LabelledRun(history, evidence)
-
-    def label(finding: LogFinding) -> str:
-        named = RULES[finding.rule].anomaly if finding.rule in RULES else ""
-        matches = ((name, bug.in_logs.get(named)) for name, bug in KNOWN_BUGS.items())
-        return next((name for name, match in matches if match and match(run, finding)), "")
-
-    return [label(finding) for finding in findings]
-
-
 def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     """Of each finding: the id of the known bug whose signature it bears, "" = none.
 
@@ -67,13 +50,20 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
         (number, name, wanted)
         for number, finding in enumerate(findings)
         for name, bug in KNOWN_BUGS.items()
-        if finding.name in bug.anomalies and (wanted := bug.wanted(run, finding)) is not None
+        if not isinstance(finding, LogFinding)
+        and finding.name in bug.anomalies
+        and (wanted := bug.wanted(run, finding)) is not None
     ]
     fetched = fetch(history, (wanted for _, _, wanted in suspected))
-    found = [""] * len(findings)
+    found = [_in_logs(run, one) if isinstance(one, LogFinding) else "" for one in findings]
     known: dict[int, Fates] = {}
     for number, name, _ in suspected:
         suspicion = Suspicion(run, findings[number], fetched, known)
         if not found[number] and KNOWN_BUGS[name].match(suspicion):
             found[number] = name
     return found
+
+
+def _in_logs(run: LabelledRun, finding: LogFinding) -> str:
+    matches = ((name, bug.in_logs.get(finding.name)) for name, bug in KNOWN_BUGS.items())
+    return next((name for name, match in matches if match and match(run, finding)), "")

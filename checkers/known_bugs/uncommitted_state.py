@@ -16,7 +16,7 @@ from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import OK, Finding
+from checkers.engine.findings import OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import client_transactions, marker_at
@@ -33,7 +33,6 @@ from checkers.logs.answers import ANSWERED
 from checkers.logs.classes import EARLY, LOST_DECISION, TORN_DECISION
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import AGREE, DECIDED, NAMED
-from checkers.logs.judgement import LogFinding
 from checkers.logs.messages import MARKERS_LOGGED
 from checkers.logs.transactions import NEVER
 from core.cluster import TRANSACTION_TOPIC
@@ -103,8 +102,8 @@ def state_went_back(run: LabelledRun, finding: LogFinding) -> bool:
     """While this transaction was under way a coordinator of its id loaded the end of the log, and a
     successor, in sync then, did not have it; and the finding shows what the log lacks: a decision that was
     acted upon, or a partition of the transaction."""
-    rules = (DECIDED.name, NAMED.name, AGREE.name, ANSWERED.name, MARKERS_LOGGED.name)
-    return finding.rule in rules and any(_lost(run, finding, op) for op in client_transactions(run, finding))
+    rules = (DECIDED, NAMED, AGREE, ANSWERED, MARKERS_LOGGED)
+    return finding.check in rules and any(_lost(run, finding, op) for op in client_transactions(run, finding))
 
 
 def _lost(run: LabelledRun, finding: LogFinding, op: OpRecord) -> bool:
@@ -112,24 +111,24 @@ def _lost(run: LabelledRun, finding: LogFinding, op: OpRecord) -> bool:
     gone = run.went_back(records[0].partition, op) if records else []
     if not gone:
         return False
-    if finding.rule == MARKERS_LOGGED.name:
+    if finding.check == MARKERS_LOGGED:
         return any(one.node in finding.nodes for one in gone)
-    if finding.rule in (NAMED.name, ANSWERED.name):
+    if finding.check in (NAMED, ANSWERED):
         return True
     marker = marker_at(run, finding)
     if marker is not None and marker["coordinator_epoch"] in {one.epoch for one in gone}:
         return True
     own = run.records_within(op)
-    lacks = own is not None and not any(str(finding.tp) in record.partitions for record in own)
-    return finding.rule == AGREE.name and lacks
+    lacks = own is not None and not any(str(finding.log) in record.partitions for record in own)
+    return finding.check == AGREE and lacks
 
 
 def acted_upon_what_it_loaded(run: LabelledRun, finding: LogFinding) -> bool:
     """A coordinator sent markers by a decision that a leader before it had appended, before the next
     transaction of the id began."""
-    if finding.tp.topic != TRANSACTION_TOPIC:
+    if finding.log.topic != TRANSACTION_TOPIC:
         return False
-    log = run.evidence.of("transaction_log", finding.tp)
+    log = run.evidence.of("transaction_log", finding.log)
     written = log.filter(
         (pc.field("offset") == finding.offset) & (pc.field("producer_id") == finding.producer_id)
     ).to_pylist()

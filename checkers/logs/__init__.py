@@ -21,10 +21,6 @@ decisions            Ring 3, transactions: the coordinators' log decides and the
                      markers of partitions obey.
 elections            What the metadata log of KRaft says of one partition: its
                      leaders, epoch by epoch.
-engine               Where the rules about logs run: in this process, or one Spark
-                     task for some partitions.
-judgement            What a rule about logs says: findings, what it could not decide,
-                     how often it was asked.
 lineage              Ring 3, records: what leaders of one epoch had, the leaders of
                      later epochs have.
 messages             Ring 4: what brokers say to each other and to clients, when
@@ -35,12 +31,17 @@ producer_files       Files that brokers compute from a log of producers, against
                      model: snapshots and the aborted index.
 producer_walk        Logs of producers, fed to the model: what it refuses, and the
                      state of producers at given offsets.
-registry             The rules about logs, by the modules that apply them.
+registry             The rules about logs: checks of evidence, by the modules that
+                     apply them.
 replicas             The logs of one partition, one for each node and take, as
                      columns; where two of them differ.
+rule                 A rule about brokers' logs: a check of evidence.
 transactions         What the coordinators' log (`__transaction_state`) says of
                      transactions, id by id.
 
-A rule reads evidence and nothing else, or evidence beside the history of the clients where it says so. Where
-evidence is silent the answer is a doubt, never a pass. A unit of work is one partition (`Evidence.of`).
+Each rule is a `checkers.engine.check.Check` that reads evidence, or evidence and the history of the clients.
+The rules of a module share its kernel over one partition (`Evidence.of`), or its join over all: one pass over
+the rows decides them. Where evidence is silent the answer is a doubt, never a pass.
+
+To add a rule: docs/extending.md.
 """

@@ -8,8 +8,8 @@ the model's state at the same offset, each node's with its own log.
 
 from typing import Final
 
+from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_files import (
     ABORTED_INDEX,
     PRODUCER_SNAPSHOT,
@@ -19,6 +19,7 @@ from checkers.logs.producer_files import (
 )
 from checkers.logs.producer_walk import Cluster, Walk, walk
 from checkers.logs.replicas import COMPARED, Replica, last_take, newest, replicas
+from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.data_partition import (
@@ -32,83 +33,85 @@ from model.accepting.data_partition import (
     UNKNOWN_BEGINS,
 )
 
-RULES: Final = (
-    accepting(
-        SEQUENCE,
+FORGETS: Final = "producer.id.expiration.ms"
+"""After this time a log no longer remembers its producers from their first batch on."""
+
+RULES: Final = {
+    SEQUENCE: Rule(
         "A batch of an idempotent producer begins with the sequence after its last one under this epoch; "
         "2147483647 is followed by 0.",
         "KIP-98, ProducerAppendInfo.checkSequence",
+        forgets=FORGETS,
     ),
-    accepting(
-        NO_REPEAT,
+    NO_REPEAT: Rule(
         "No batch stands in the log twice while the log remembers it: five batches of each producer.",
         "KIP-98, KAFKA-5494, ProducerStateEntry.findDuplicateBatch",
+        forgets=FORGETS,
     ),
-    accepting(
-        EPOCH_BEGINS,
+    EPOCH_BEGINS: Rule(
         "The first batch under a new producer epoch begins with sequence 0.",
         "KIP-360, ProducerAppendInfo.checkSequence",
+        forgets=FORGETS,
     ),
-    accepting(
-        UNKNOWN_BEGINS,
+    UNKNOWN_BEGINS: Rule(
         "A producer that the log does not know begins with sequence 0 where its transaction has version 2.",
         "KAFKA-18202 (4.1)",
+        forgets=FORGETS,
     ),
-    accepting(
-        PRODUCER_EPOCH,
+    PRODUCER_EPOCH: Rule(
         "No batch has an older producer epoch than one of its producer before it.",
         "KIP-98, ProducerAppendInfo.checkProducerEpoch",
+        forgets=FORGETS,
     ),
-    accepting(
-        PLAIN_IN_TRANSACTION,
+    PLAIN_IN_TRANSACTION: Rule(
         "While its transaction is open in a partition, a producer writes only transactional batches there.",
         "KIP-98, ProducerAppendInfo.appendDataBatch",
     ),
-    accepting(
-        MARKER_EPOCH,
+    MARKER_EPOCH: Rule(
         "A marker has no older producer epoch than the log knows; one of transaction version 2 has a newer "
         "one than the transaction that it ends.",
         "KIP-98, KIP-1228, KAFKA-19446, ProducerAppendInfo.checkProducerEpoch",
+        forgets=FORGETS,
     ),
-    accepting(
-        COORDINATOR_EPOCH,
+    COORDINATOR_EPOCH: Rule(
         "A marker has no older coordinator epoch than its producer's marker before it.",
         "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
+        forgets=FORGETS,
     ),
-    accepting(
-        PRODUCER_SNAPSHOT,
+    PRODUCER_SNAPSHOT: Rule(
         "A producer snapshot is the state of producers that the log before its offset makes.",
         "KIP-98, ProducerStateManager.writeSnapshot",
+        forgets=FORGETS,
     ),
-    accepting(
-        ABORTED_INDEX,
+    ABORTED_INDEX: Rule(
         "The aborted index has each aborted transaction of the log, with its first and last offset and the "
         "last stable offset at its end, and no other.",
         "KIP-98, TransactionIndex, ProducerStateManager.lastStableOffset",
     ),
-)
+}
 
 
-def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     """What the logs of a partition say, of any topic but the metadata log's. Also read: the finalized
     features, and the versions of transactions in `__transaction_state`."""
-    judgement = Judgement()
     logs = [] if tp == METADATA else [log for log in replicas(evidence, tp) if log.count]
     judged = newest(last_take(logs))
     if judged is None:
-        return judgement
+        return
     cluster = evidence.once(Cluster.of)
     files = snapshots(evidence, tp)
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
     whole = walk(evidence, tp, judged, cluster, offsets)
-    _tell(judgement, tp, judged, cluster, whole)
+    _tell(result, tp, judged, cluster, whole)
     for log in logs:
         mine = files.get((log.take, log.node), {})
         found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine})
-        compare_snapshots(judgement, tp, log, found, mine)
-        compare_aborted(judgement, tp, log, found, evidence)
-    return judgement
+        compare_snapshots(result, tp, log, found, mine)
+        compare_aborted(result, tp, log, found, evidence)
+
+
+CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
 def _begins(judged: Replica, log: Replica) -> bool:
@@ -118,20 +121,20 @@ def _begins(judged: Replica, log: Replica) -> bool:
     )
 
 
-def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cluster, found: Walk) -> None:
+def _tell(result: Found, tp: TopicPartition, judged: Replica, cluster: Cluster, found: Walk) -> None:
     """Take over what the model says of the judged log."""
-    judgement.asked.update(found.accepted.asked)
+    result.asked.update(found.accepted.asked)
     if cluster.era is None and found.accepted.asked[MARKER_EPOCH]:
         why = "the evidence has no metadata log that says the version of the cluster"
         for rule in (MARKER_EPOCH, UNKNOWN_BEGINS):
-            judgement.doubt(rule, tp, why)
+            result.leave_open(rule, tp, why)
     if found.accepted.gaps and found.accepted.numbered:
         why = f"batches are missing, damaged or deleted before offset {found.accepted.gaps[0]}"
         if len(found.accepted.gaps) > 1:
             why += f" and at {len(found.accepted.gaps) - 1} places more"
         for rule in (SEQUENCE, NO_REPEAT):
-            judgement.doubt(rule, tp, why)
+            result.leave_open(rule, tp, why)
     for refusal in found.refusals:
-        judgement.refuse(
+        result.refuse(
             refused(refusal, tp, judged.take, judged.node, cluster.ids.get(refusal.producer_id, ""))
         )

@@ -12,85 +12,72 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.engine.findings import Found, LogFinding, PartitionResult
+from checkers.logs.classes import DIVERGENCE, UNCLEAN
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, LogFinding, accepting, refused
 from checkers.logs.metadata_rows import READ, Row, record, rows
 from checkers.logs.replicas import Replica, replicas
+from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import END, Evidence
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import LogImage
 
-RULES: Final = (
-    accepting(
-        "metadata-logs-agree",
+RULES: Final = {
+    "metadata-logs-agree": Rule(
         "Metadata logs that have a record of the same offset and epoch in common are equal up to there.",
         "KIP-595; Raft, 5.3",
-        "replica-divergence",
+        DIVERGENCE,
     ),
-    accepting(
-        "metadata-in-order",
-        "An offset of the metadata log has one record, and its epochs do not fall.",
-        "KIP-595",
+    "metadata-in-order": Rule(
+        "An offset of the metadata log has one record, and its epochs do not fall.", "KIP-595"
     ),
-    accepting(
-        "leader-epoch-rises",
+    "leader-epoch-rises": Rule(
         "The leader epoch of a partition rises with every change of its leader, and never falls.",
         "KIP-101; PartitionRegistration.merge",
     ),
-    accepting(
-        "partition-epoch-rises",
+    "partition-epoch-rises": Rule(
         "The partition epoch rises by one with every change of a partition.",
         "KIP-497; PartitionRegistration.merge",
     ),
-    accepting(
-        "in-sync-set",
+    "in-sync-set": Rule(
         "In-sync replicas are replicas, the leader is in sync, and an eligible leader replica is a replica "
         "that is not in sync.",
         "KIP-497, KIP-966",
     ),
-    accepting(
-        "unclean-election",
+    "unclean-election": Rule(
         "Where unclean.leader.election.enable is false, a new leader was in sync, an eligible leader "
         "replica, or the last known leader.",
         "KIP-966; ReplicationControlManager",
-        "unclean-election",
+        UNCLEAN,
     ),
-    accepting(
-        "change-has-cause",
+    "change-has-cause": Rule(
         "A change of a partition is what the controller makes of its state for some cause: a broker that is "
         "fenced, comes back or leaves, a request of the leader, an election, a reassignment.",
         "PartitionChangeBuilder",
     ),
-    accepting("fenced-leads-nothing", "A broker that is fenced leads no partition.", "KIP-631"),
-    accepting(
-        "unclean-not-eligible",
+    "fenced-leads-nothing": Rule("A broker that is fenced leads no partition.", "KIP-631"),
+    "unclean-not-eligible": Rule(
         "With eligible leader replicas, a broker that died and is registered again is neither in sync nor "
         "eligible in any partition.",
         "KIP-966; ReplicationControlManager.handleUncleanBrokerShutdown",
     ),
-    accepting(
-        "broker-epochs-rise",
+    "broker-epochs-rise": Rule(
         "A broker's epoch rises with each new process, and a change of its registration names the newest.",
         "KIP-631; ClusterControlManager",
     ),
-    accepting(
-        "producer-id-blocks", "Blocks of producer ids do not overlap.", "KIP-730; ProducerIdControlManager"
+    "producer-id-blocks": Rule("Blocks of producer ids do not overlap.", "KIP-730; ProducerIdControlManager"),
+    "producer-ids-given": Rule(
+        "Each producer id in a log is of a block that the controller gave away.", "KIP-730"
     ),
-    accepting(
-        "producer-ids-given",
-        "Each producer id in a log is of a block that the controller gave away.",
-        "KIP-730",
-    ),
-    accepting(
-        "topics-known",
+    "topics-known": Rule(
         "Ids and names of topics are unique, and a partition belongs to a topic that was created before it.",
         "KIP-516; ReplicationControlManager",
     ),
-    accepting(
-        "snapshot-is-image", "A snapshot holds what the records of the log before its offset make.", "KIP-630"
+    "snapshot-is-image": Rule(
+        "A snapshot holds what the records of the log before its offset make.", "KIP-630"
     ),
-)
+}
 
 
 class _Log(NamedTuple):
@@ -106,14 +93,13 @@ class _Log(NamedTuple):
         return (self.rows[-1].leader_epoch, self.rows[-1].offset) if self.rows else (-1, -1)
 
 
-def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     """The rules of this module, for `__cluster_metadata-0`; nothing for other partitions."""
-    judgement = Judgement()
     if tp != METADATA:
-        return judgement
+        return
     logs = _logs(evidence.table("metadata"))
     copies = {(copy.take, copy.node): copy for copy in replicas(evidence, tp)}
-    cut = [(one.take, one.node) for one in logs if _cut(one, copies.get((one.take, one.node)), judgement)]
+    cut = [(one.take, one.node) for one in logs if _cut(one, copies.get((one.take, one.node)), result)]
     starts = {
         (row["take"], row["node"]): int(row["start"]) for row in evidence.of("partitions", tp).to_pylist()
     }
@@ -122,18 +108,20 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     judged: list[_Log] = []
     unclean = _unclean(evidence, logs)
     for one in logs:
-        _in_order(one, judgement)
-        since = max((_agree(one, other, judgement) for other in judged), default=-1)
+        _in_order(one, result)
+        since = max((_agree(one, other, result) for other in judged), default=-1)
         if not judged or since <= one.end()[1]:
             acceptor = MetadataLog(unclean=unclean)
-            _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, judgement)
+            _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, result)
             if not judged and (one.take, one.node) not in cut:
-                _ids_given(evidence, logs, acceptor, judgement)
+                _ids_given(evidence, logs, acceptor, result)
             judged.append(one)
     damaged = [row for row in evidence.table("damage").to_pylist() if METADATA.topic in row["file"]]
     for row in damaged:
-        _doubt(judgement, f"{row['file']} of node {row['node']}, take {row['take']}: {row['why']}")
-    return judgement
+        _doubt(result, f"{row['file']} of node {row['node']}, take {row['take']}: {row['why']}")
+
+
+CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
 def _logs(table: pa.Table) -> list[_Log]:
@@ -151,7 +139,7 @@ def _logs(table: pa.Table) -> list[_Log]:
     return list(found.values())
 
 
-def _cut(one: _Log, copy: Replica | None, judgement: Judgement) -> bool:
+def _cut(one: _Log, copy: Replica | None, result: Found) -> bool:
     """Leave out what stands behind a damaged or missing batch, or a record that cannot be read: the state
     there is unknown. Returns whether there is such a place."""
     ends = [row.offset for row in one.rows if row.opaque is not None and row.name in READ]
@@ -161,26 +149,26 @@ def _cut(one: _Log, copy: Replica | None, judgement: Judgement) -> bool:
         kept = [row for row in one.rows if row.offset < min(ends)]
         if len(kept) < len(one.rows):
             where = f"node {one.node}, take {one.take}"
-            _doubt(judgement, f"{where}: from offset {min(ends)} on the log cannot be read as a whole")
+            _doubt(result, f"{where}: from offset {min(ends)} on the log cannot be read as a whole")
         one.rows[:] = kept
     return bool(ends)
 
 
-def _doubt(judgement: Judgement, why: str, *rules: str) -> None:
+def _doubt(result: Found, why: str, *rules: str) -> None:
     """Of these rules, or of all."""
-    for rule in rules or (one.name for one in RULES):
-        judgement.doubt(rule, METADATA, why)
+    for rule in rules or RULES:
+        result.leave_open(rule, METADATA, why)
 
 
-def _refuse(judgement: Judgement, rule: str, offset: int, where: Sequence[_Log], why: str) -> None:
-    judgement.refuse(
+def _refuse(result: Found, rule: str, offset: int, where: Sequence[_Log], why: str) -> None:
+    result.refuse(
         LogFinding(
-            rule=rule,
-            tp=METADATA,
+            check=rule,
+            log=METADATA,
             offset=offset,
             take=where[0].take,
             nodes=tuple(dict.fromkeys(one.node for one in where)),
-            sentence=f"at offset {offset} of {METADATA}: {why}",
+            text=f"at offset {offset} of {METADATA}: {why}",
         )
     )
 
@@ -188,17 +176,17 @@ def _refuse(judgement: Judgement, rule: str, offset: int, where: Sequence[_Log],
 # ---- one log as a log, and beside others
 
 
-def _in_order(one: _Log, judgement: Judgement) -> None:
+def _in_order(one: _Log, result: Found) -> None:
     for before, row in zip(one.rows, one.rows[1:], strict=False):
-        judgement.asked["metadata-in-order"] += 1
+        result.asked["metadata-in-order"] += 1
         if row.offset <= before.offset or row.leader_epoch < before.leader_epoch:
             why = (
                 f"a record of epoch {row.leader_epoch} stands behind offset {before.offset}, which has epoch "
             )
-            _refuse(judgement, "metadata-in-order", row.offset, [one], f"{why}{before.leader_epoch}")
+            _refuse(result, "metadata-in-order", row.offset, [one], f"{why}{before.leader_epoch}")
 
 
-def _agree(one: _Log, other: _Log, judgement: Judgement) -> int:
+def _agree(one: _Log, other: _Log, result: Found) -> int:
     """The first offset from which on the two have no record in common."""
     mine, theirs = ({row.offset: row for row in log.rows} for log in (one, other))
     common = [at for at, row in mine.items() if at in theirs and theirs[at].leader_epoch == row.leader_epoch]
@@ -208,13 +196,13 @@ def _agree(one: _Log, other: _Log, judgement: Judgement) -> int:
     for at in sorted({*mine, *theirs}):
         if not begin <= at <= last:
             continue
-        judgement.asked["metadata-logs-agree"] += 1
+        result.asked["metadata-logs-agree"] += 1
         if mine.get(at) != theirs.get(at):
             what = (
                 f"node {log.node} has {_said(rows.get(at))}" for log, rows in ((one, mine), (other, theirs))
             )
             why = f"{', '.join(what)}, though both have the same record at {last}"
-            _refuse(judgement, "metadata-logs-agree", at, [one, other], why)
+            _refuse(result, "metadata-logs-agree", at, [one, other], why)
     return last + 1
 
 
@@ -245,7 +233,7 @@ def _unclean(evidence: Evidence, logs: Sequence[_Log]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, judgement: Judgement) -> None:
+def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, result: Found) -> None:
     """Producer ids of all batches, beside the blocks that the newest metadata log gave away."""
     last = max(row["take"] for row in evidence.table("takes").to_pylist())
     nodes = {row["node"] for row in evidence.table("takes").to_pylist() if row["take"] == last}
@@ -254,7 +242,7 @@ def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, 
     end = max(acceptor.image.next_id, 0)
     batches = evidence.table("batches")
     mine = batches.filter(pc.and_(batches["intact"], pc.greater_equal(batches["producer_id"], 0)))
-    judgement.asked["producer-ids-given"] += mine.num_rows
+    result.asked["producer-ids-given"] += mine.num_rows
     seen: set[TopicPartition] = set()
     columns = ["topic", "partition", "take", "node", "base", "producer_id"]
     for row in mine.filter(pc.greater_equal(mine["producer_id"], end)).select(columns).to_pylist():
@@ -263,14 +251,14 @@ def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, 
             continue
         seen.add(tp)
         why = f"producer id {row['producer_id']} in {tp.topic}-{tp.partition}; {METADATA.topic} gave away"
-        judgement.refuse(
+        result.refuse(
             LogFinding(
-                rule="producer-ids-given",
-                tp=tp,
+                check="producer-ids-given",
+                log=tp,
                 offset=row["base"],
                 take=row["take"],
                 nodes=(row["node"],),
-                sentence=f"at offset {row['base']}: {why} those below {end}",
+                text=f"at offset {row['base']}: {why} those below {end}",
                 producer_id=row["producer_id"],
             )
         )
@@ -279,7 +267,7 @@ def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, 
 # ---- the records of a log
 
 
-def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgement: Judgement) -> None:
+def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, result: Found) -> None:
     """Ask the acceptor about a log; what it refuses before `since` is a finding in another one."""
     names: dict[str, str] = {}
     images = {at: _image(rows, names) for at, rows in one.snapshots.items() if at > 0}
@@ -292,18 +280,18 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgemen
         else:
             acceptor.whole = False
             why = f"the log of node {one.node}, take {one.take}, begins at offset {start}, and no snapshot"
-            _doubt(judgement, f"{why} tells what was before")
+            _doubt(result, f"{why} tells what was before")
     records = [(row.offset, record(row, names)) for row in one.rows if row.offset >= begin]
     for refusal in acceptor.accept(records):
         if refusal.offset >= since:
-            judgement.refuse(refused(refusal, METADATA, one.take, one.node))
-    judgement.asked += acceptor.asked
+            result.refuse(refused(refusal, METADATA, one.take, one.node))
+    result.asked += acceptor.asked
     for offset, rule, why in acceptor.unknown:
         if offset >= since:
-            _doubt(judgement, f"at offset {offset}: {why}", rule)
+            _doubt(result, f"at offset {offset}: {why}", rule)
     opaque = Counter(row.name for row in one.rows if row.opaque is not None)
     if opaque and since < 0:
-        _doubt(judgement, f"{opaque.total()} records that no definition reads: {', '.join(sorted(opaque))}")
+        _doubt(result, f"{opaque.total()} records that no definition reads: {', '.join(sorted(opaque))}")
 
 
 def _image(rows: Iterable[Row], names: dict[str, str]) -> LogImage:

@@ -13,50 +13,57 @@ from typing import Final, NamedTuple
 
 import pyarrow.compute as pc
 
+from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.elections import partition_count
-from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.rule import Rule, checks_of, refused
 from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting import offsets_log as log
 from model.protocol.messages import Partition
 
-RULES: Final = (
-    accepting(
-        "generations-rise",
+FORGETS: Final = "log.cleaner.delete.retention.ms"
+"""After this time the log need not have the end of each member and group."""
+
+RULES: Final = {
+    "generations-rise": Rule(
         "The generation of a classic group does not fall, and one generation has one set of dynamic members.",
         "ClassicGroup.initNextGeneration",
+        forgets=FORGETS,
     ),
-    accepting("generation-has-leader", "The leader of a generation is one of its members.", "ClassicGroup"),
-    accepting(
-        "group-epochs-rise",
+    "generation-has-leader": Rule(
+        "The leader of a generation is one of its members.", "ClassicGroup", forgets=FORGETS
+    ),
+    "group-epochs-rise": Rule(
         "The epoch of a group of KIP-848 rises with every record of it.",
         "KIP-848; GroupMetadataManager",
+        forgets=FORGETS,
     ),
-    accepting(
-        "member-epochs-bounded",
+    "member-epochs-bounded": Rule(
         "Epochs of members and of assignments do not exceed the group's, and a member's does not fall.",
         "KIP-848; CurrentAssignmentBuilder",
+        forgets=FORGETS,
     ),
-    accepting(
-        "members-known",
+    "members-known": Rule(
         "A member of a group of KIP-848 that has an assignment has a member record, too.",
         "KIP-848; GroupMetadataManager",
+        forgets=FORGETS,
     ),
-    accepting(
-        "one-owner",
+    "one-owner": Rule(
         "A partition belongs to one member of a generation, and of a consumer group (KIP-848) until that one "
         "has given it up.",
         "ConsumerPartitionAssignor; ConsumerGroup.addPartitionEpochs",
+        forgets=FORGETS,
     ),
-    accepting("one-group-type", "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager"),
-    accepting(
-        "group-place",
+    "one-group-type": Rule(
+        "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager", forgets=FORGETS
+    ),
+    "group-place": Rule(
         "Groups and their offsets are written to the partition that the hash of the group names.",
         "GroupMetadataManager.partitionFor",
     ),
-)
+}
 
 
 class _Row(NamedTuple):
@@ -73,34 +80,33 @@ class _Row(NamedTuple):
     opaque: bytes | None
 
 
-def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     """The rules of this module, for a partition of `__consumer_offsets`; nothing for other partitions."""
-    judgement = Judgement()
     if tp.topic != GROUP_TOPIC:
-        return judgement
+        return
     copies = replicas(evidence, tp)
     one = newest(last_take(copies) or copies)
     if one is None:
-        return judgement
+        return
     table = evidence.of("group_log", tp)
     rows = map(_Row._make, zip(*(table[name].to_pylist() for name in _Row._fields), strict=True))
     mine = sorted((row for row in rows if (row.take, row.node) == (one.take, one.node)), key=_offset)
     whole = _whole(one)
     if not whole and mine:
-        judgement.doubt("members-known", tp, "compaction has taken records away")
+        result.leave_open("members-known", tp, "compaction has taken records away")
     acceptor = log.OffsetsLog(whole=whole, number=tp.partition, count=partition_count(evidence, GROUP_TOPIC))
     if not acceptor.count:
-        judgement.doubt("group-place", tp, "the evidence does not say how many partitions the log has")
+        result.leave_open("group-place", tp, "the evidence does not say how many partitions the log has")
     for offset, group in _groups(evidence, tp, one):
         for refusal in acceptor.placed(offset, group):
-            judgement.refuse(refused(refusal, tp, one.take, one.node))
+            result.refuse(refused(refusal, tp, one.take, one.node))
     holes = _holes(one)
     for row in mine:
         lost = row.opaque is not None
         if lost:
-            _unknown(judgement, tp, f"no definition reads the record at offset {row.offset}")
+            _unknown(result, tp, f"no definition reads the record at offset {row.offset}")
         while holes and holes[0] <= row.offset:
-            _unknown(judgement, tp, f"batches are missing or damaged before offset {holes.pop(0)}")
+            _unknown(result, tp, f"batches are missing or damaged before offset {holes.pop(0)}")
             lost = True
         if lost:
             acceptor = replace(acceptor, whole=False, generations={}, _groups={})
@@ -108,9 +114,11 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             continue
         record = _record(row)
         for refusal in acceptor.accept(row.offset, record) if record is not None else ():
-            judgement.refuse(refused(refusal, tp, one.take, one.node))
-    judgement.asked += acceptor.asked
-    return judgement
+            result.refuse(refused(refusal, tp, one.take, one.node))
+    result.asked += acceptor.asked
+
+
+CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
 def _groups(evidence: Evidence, tp: TopicPartition, one: Replica) -> list[tuple[int, str]]:
@@ -129,10 +137,10 @@ def _offset(row: _Row) -> int:
     return row.offset
 
 
-def _unknown(judgement: Judgement, tp: TopicPartition, why: str) -> None:
+def _unknown(result: Found, tp: TopicPartition, why: str) -> None:
     """Of all rules."""
     for rule in RULES:
-        judgement.doubt(rule, tp, why)
+        result.leave_open(rule, tp, why)
 
 
 def _holes(one: Replica) -> list[int]:

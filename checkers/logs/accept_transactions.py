@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 import pyarrow.compute as pc
 
+from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
-from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.transaction_log import (
@@ -30,52 +31,45 @@ from model.accepting.transaction_log import (
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.replication.node import TRANSACTION_TOPIC
 
-RULES: Final = (
-    accepting(
-        STATE,
+RULES: Final = {
+    STATE: Rule(
         "The state of a transactional id follows the one before it, or one that its coordinator may still "
         "have in memory because it did not hear that a later record was committed.",
         "KIP-98, KIP-890, TransactionState.validPreviousStates",
     ),
-    accepting(
-        PARTITIONS,
+    PARTITIONS: Rule(
         "A transaction loses no partition before it ends, its prepare record has all of them, and an ended "
         "one has none.",
         "KIP-98, TransactionMetadata.completeTransitionTo",
     ),
-    accepting(
-        PRODUCER_ID,
+    PRODUCER_ID: Rule(
         "A transactional id gets a new producer id only when the epochs of the last one are used up, and "
         "then with epoch 0.",
         "KIP-360, KIP-890, TransactionMetadata.prepareProducerIdRotation",
     ),
-    accepting(
-        EPOCH,
+    EPOCH: Rule(
         "The producer epoch rises by one with InitProducerId, with a fence, and with each end of transaction "
         "version 2, and else not at all.",
         "KIP-98, KIP-890, KAFKA-19367, TransactionMetadata.validProducerEpoch",
     ),
-    accepting(
-        TIMES,
+    TIMES: Rule(
         "The time-out of a transaction and the time of its begin stay the same from its begin to its end.",
         "KIP-98, TransactionMetadata.completeTransitionTo",
     ),
-    accepting(
-        PLACE,
+    PLACE: Rule(
         "A transactional id is written to the partition that its hash names.",
         "KIP-98, TransactionStateManager.partitionFor",
     ),
-    accepting(OWNER, "A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
-)
+    OWNER: Rule("A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
+}
 
 
-def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     """What a partition of `__transaction_state` says."""
-    judgement = Judgement()
     logs = replicas(evidence, tp) if tp.topic == TRANSACTION_TOPIC else []
     judged = newest([log for log in last_take(logs) if log.count])
     if judged is None:
-        return judgement
+        return
     era = evidence.once(era_of)
     log = TransactionLog(
         Kept(ids_logged=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
@@ -83,31 +77,33 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     log.owners.update(_owners(evidence))
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
-        judgement.doubt(PLACE, tp, why)
+        result.leave_open(PLACE, tp, why)
     missing = judged.whole["base"][judged.gaps].tolist()
     unread: set[str] = set()
     for read in _records(evidence, tp, judged):
         while missing and missing[0] <= read.offset:
             why = f"batches are missing or damaged before offset {missing.pop(0)}"
-            _unknown(judgement, tp, why)
+            _unknown(result, tp, why)
             log.forget()
         if read.record is None:
             unread.add(read.transactional_id)
             log.forget_one(read.transactional_id)
             continue
         for refusal in log.add(read.offset, read.leader_epoch, read.record):
-            judgement.refuse(refused(refusal, tp, judged.take, judged.node, read.transactional_id))
+            result.refuse(refused(refusal, tp, judged.take, judged.node, read.transactional_id))
     if unread:
         why = f"records of {', '.join(sorted(unread))} are in a format that no definition reads"
-        _unknown(judgement, tp, why)
-    judgement.asked.update(log.asked)
-    return judgement
+        _unknown(result, tp, why)
+    result.asked.update(log.asked)
 
 
-def _unknown(judgement: Judgement, tp: TopicPartition, why: str) -> None:
+CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
+
+
+def _unknown(result: Found, tp: TopicPartition, why: str) -> None:
     """Of all rules about two records of an id."""
     for rule in FOLLOWING:
-        judgement.doubt(rule, tp, why)
+        result.leave_open(rule, tp, why)
 
 
 def _owners(evidence: Evidence) -> dict[int, str]:

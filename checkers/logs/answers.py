@@ -8,66 +8,66 @@ from typing import Final
 
 import numpy as np
 
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import NOWHERE, Found, LogFinding
+from checkers.logs.classes import LOST_DECISION
 from checkers.logs.coordinator_log import Row
-from checkers.logs.decisions import LOST_DECISION
 from checkers.logs.elections import elections
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.lineage import CLOCK_MS
+from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
 from history.reader import History, Identity, OpRecord, Process
 
-ANSWERED: Final = LogRule(
-    name="answers-decided",
-    ring=3,
-    anomaly=LOST_DECISION,
-    claim="A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
-    " client waited; one that its client saw aborted has no PrepareCommit.",
-    source="KIP-98; TransactionCoordinator.endTransaction",
-)
-IDENTITIES: Final = LogRule(
-    name="identities-logged",
-    ring=3,
-    anomaly="model-violation",
-    claim="Each producer id and epoch that a transactional client received is in `__transaction_state` under"
-    " its transactional id.",
-    source="KIP-98, KIP-360; TransactionCoordinator.initProducerId",
-)
-FENCED: Final = LogRule(
-    name="fencing-logged",
-    ring=3,
-    anomaly="model-violation",
-    claim="For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
-    " of its transactional id.",
-    source="KIP-98, KIP-360; TransactionMetadata.prepareFenceProducerEpoch",
-)
+ANSWERED: Final = "answers-decided"
+IDENTITIES: Final = "identities-logged"
+FENCED: Final = "fencing-logged"
 
-RULES: Final = (ANSWERED, IDENTITIES, FENCED)
+RULES: Final = {
+    ANSWERED: Rule(
+        "A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
+        " client waited; one that its client saw aborted has no PrepareCommit.",
+        "KIP-98; TransactionCoordinator.endTransaction",
+        LOST_DECISION,
+    ),
+    IDENTITIES: Rule(
+        "Each producer id and epoch that a transactional client received is in `__transaction_state` under"
+        " its transactional id.",
+        "KIP-98, KIP-360; TransactionCoordinator.initProducerId",
+    ),
+    FENCED: Rule(
+        "For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
+        " of its transactional id.",
+        "KIP-98, KIP-360; TransactionMetadata.prepareFenceProducerEpoch",
+    ),
+}
 
 FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 """Codes by which a client learns that another instance of its transactional id has begun."""
 
 
-def judge(evidence: Evidence, history: History | None) -> Judgement:
+def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to each process with a transactional id."""
-    if history is None:
-        return Judgement()
-    found = _Answers(evidence, history)
-    for process in history.processes.values():
+    if run.history is None:
+        return
+    found = _Answers(run.evidence, run.history, result)
+    for process in run.history.processes.values():
         if process.transactional_id:
             found.answers(process)
             found.identities(process)
             found.fenced(process)
-    return found.judgement
+
+
+CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 class _Answers:
-    def __init__(self, evidence: Evidence, history: History) -> None:
+    def __init__(self, evidence: Evidence, history: History, result: Found) -> None:
         self.evidence = evidence
         self.history = history
         self.logs: TransactionLogs = evidence.once(transaction_logs)
-        self.judgement = Judgement()
+        self.result = result
         self.by_id: dict[str, list[Transaction]] = {}
         for every in self.logs.of.values():
             for one in every:
@@ -85,7 +85,7 @@ class _Answers:
         for op in self._transactions(process):
             since, until = (self.history.wall_ms(ns) for ns in (op.invoke_ns, op.complete_ns))
             if op.outcome == Outcome.OK:
-                self.judgement.asked[ANSWERED.name] += 1
+                self.result.asked[ANSWERED] += 1
                 at = int(np.searchsorted(commits, since - CLOCK_MS))
                 if at == len(commits) or commits[at] > until + CLOCK_MS:
                     text = (
@@ -101,7 +101,7 @@ class _Answers:
         known = [one for one in self.history.identities(process.process) if one.ns <= op.complete_ns]
         if not known:
             return
-        self.judgement.asked[ANSWERED.name] += 1
+        self.result.asked[ANSWERED] += 1
         for one in self.by_id.get(process.transactional_id, []):
             mine = (one.producer_id, one.epoch) == (known[-1].producer_id, known[-1].producer_epoch)
             if not mine or one.began_ms < since + CLOCK_MS or not one.decisions:
@@ -121,7 +121,7 @@ class _Answers:
         for one in self.history.identities(process.process):
             if one.producer_id < 0 or one.producer_epoch < 0:
                 continue
-            self.judgement.asked[IDENTITIES.name] += 1
+            self.result.asked[IDENTITIES] += 1
             if (one.producer_id, one.producer_epoch) not in logged:
                 text = f"{process} was producer {one.producer_id}/{one.producer_epoch}, which"
                 text += " __transaction_state does not have under its transactional id"
@@ -134,13 +134,13 @@ class _Answers:
             known = [one for one in self.history.identities(process.process) if one.ns <= op.ended_ns]
             if op.error not in FENCING or not known:
                 continue
-            self.judgement.asked[FENCED.name] += 1
+            self.result.asked[FENCED] += 1
             if any(_later(row, known[-1]) for row in rows):
                 continue
             text = f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
             text += f" was answered {op.error}; __transaction_state has no later epoch"
             if newer := self._other_coordinator(rows):
-                self.judgement.doubt(FENCED, self._place(rows[0]), f"{text}; {newer}")
+                self.result.leave_open(FENCED, self._place(rows[0]), f"{text}; {newer}")
             else:
                 self._tell(FENCED, process, -1, text, None, known[-1])
 
@@ -169,7 +169,7 @@ class _Answers:
 
     def _tell(
         self,
-        rule: LogRule,
+        rule: str,
         process: Process,
         offset: int,
         text: str,
@@ -182,17 +182,17 @@ class _Answers:
         place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
         doubt = self.logs.doubt(place)
         if doubt or place is None:
-            self.judgement.doubt(rule, place, f"{text}; {doubt}")
+            self.result.leave_open(rule, place or NOWHERE, f"{text}; {doubt}")
             return
         replica = self.logs.logs[place]
-        self.judgement.refuse(
+        self.result.refuse(
             LogFinding(
-                rule=rule.name,
-                tp=place,
+                check=rule,
+                log=place,
                 offset=offset,
                 take=replica.take,
                 nodes=(replica.node,),
-                sentence=f"{place}: {text}.",
+                text=f"{place}: {text}.",
                 producer_id=identity.producer_id if identity else -1,
                 producer_epoch=identity.producer_epoch if identity else -1,
                 transactional_id=process.transactional_id,

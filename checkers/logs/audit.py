@@ -15,81 +15,70 @@ from typing import Final
 
 import numpy as np
 
+from checkers.engine.findings import Found, PartitionResult
+from checkers.logs.classes import DAMAGED, DIVERGENCE
 from checkers.logs.elections import METADATA, elections
-from checkers.logs.judgement import Judgement, LogRule
 from checkers.logs.replicas import Comparison, Replica, compare, finding, last_take, newest, replicas
+from checkers.logs.rule import Rule, checks_of
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
 
-DIVERGENCE: Final = "replica-divergence"
-DAMAGED: Final = "damaged-log"
+INTACT: Final = "batches-intact"
+DENSE: Final = "offsets-dense"
+EPOCHS_RISE: Final = "epochs-rise"
+EPOCH_CHECKPOINT: Final = "epoch-checkpoint"
+ENDS: Final = "ends-within-log"
+MATCHING: Final = "log-matching"
+COMMITTED: Final = "replicas-equal"
 
-INTACT: Final = LogRule(
-    name="batches-intact",
-    ring=0,
-    anomaly=DAMAGED,
-    claim="Each batch has the checksum of its bytes, and each file of a partition can be read as a whole;"
-    " what a death has cut off is the end of a log's last file.",
-    source="KIP-98; LogSegment.recover",
-)
-DENSE: Final = LogRule(
-    name="offsets-dense",
-    ring=0,
-    anomaly=DAMAGED,
-    claim="Each batch of a log begins at the offset after the batch before it, and has as many records as"
-    " offsets, where the log was not compacted.",
-    source="UnifiedLog.append; LogCleaner",
-)
-EPOCHS_RISE: Final = LogRule(
-    name="epochs-rise",
-    ring=0,
-    anomaly="model-violation",
-    claim="Leader epochs do not fall along a log.",
-    source="KIP-101, KIP-279",
-)
-EPOCH_CHECKPOINT: Final = LogRule(
-    name="epoch-checkpoint",
-    ring=0,
-    anomaly=DAMAGED,
-    claim="`leader-epoch-checkpoint` has each leader epoch of a log's batches, and the offset of its first"
-    " one.",
-    source="KIP-101; LeaderEpochFileCache",
-)
-ENDS: Final = LogRule(
-    name="ends-within-log",
-    ring=0,
-    anomaly=DAMAGED,
-    claim="High watermark, recovery point and log start of a log, as the checkpoints of its broker have them,"
-    " are not beyond the log's end.",
-    source="LogManager.checkpointRecoveryOffsetsInDir; ReplicaManager.checkpointHighWatermarks",
-)
-MATCHING: Final = LogRule(
-    name="log-matching",
-    ring=0,
-    anomaly=DIVERGENCE,
-    claim="Two logs of a partition that have a batch of the same offset and leader epoch hold the same"
-    " batches up to it, at any time.",
-    source="KIP-101, KIP-279; Raft, 5.3",
-)
-COMMITTED: Final = LogRule(
-    name="replicas-equal",
-    ring=0,
-    anomaly=DIVERGENCE,
-    claim="Replicas hold the same batches below their high watermarks, and in-sync ones all batches below the"
-    " newest of them.",
-    source="KIP-101; Partition.maybeIncrementLeaderHW",
-)
-
-RULES: Final = (INTACT, DENSE, EPOCHS_RISE, EPOCH_CHECKPOINT, ENDS, MATCHING, COMMITTED)
+RULES: Final = {
+    INTACT: Rule(
+        "Each batch has the checksum of its bytes, and each file of a partition can be read as a whole;"
+        " what a death has cut off is the end of a log's last file.",
+        "KIP-98; LogSegment.recover",
+        DAMAGED,
+    ),
+    DENSE: Rule(
+        "Each batch of a log begins at the offset after the batch before it, and has as many records as"
+        " offsets, where the log was not compacted.",
+        "UnifiedLog.append; LogCleaner",
+        DAMAGED,
+    ),
+    EPOCHS_RISE: Rule("Leader epochs do not fall along a log.", "KIP-101, KIP-279"),
+    EPOCH_CHECKPOINT: Rule(
+        "`leader-epoch-checkpoint` has each leader epoch of a log's batches, and the offset of its first"
+        " one.",
+        "KIP-101; LeaderEpochFileCache",
+        DAMAGED,
+    ),
+    ENDS: Rule(
+        "High watermark, recovery point and log start of a log, as the checkpoints of its broker have them,"
+        " are not beyond the log's end.",
+        "LogManager.checkpointRecoveryOffsetsInDir; ReplicaManager.checkpointHighWatermarks",
+        DAMAGED,
+    ),
+    MATCHING: Rule(
+        "Two logs of a partition that have a batch of the same offset and leader epoch hold the same"
+        " batches up to it, at any time.",
+        "KIP-101, KIP-279; Raft, 5.3",
+        DIVERGENCE,
+    ),
+    COMMITTED: Rule(
+        "Replicas hold the same batches below their high watermarks, and in-sync ones all batches below the"
+        " newest of them.",
+        "KIP-101; Partition.maybeIncrementLeaderHW",
+        DIVERGENCE,
+    ),
+}
 
 SEGMENT: Final = re.compile(r"([0-9]{20})\.log")
 COORDINATES: Final = ("replication", "recovery-point", "log-start")
 """Checkpoints that name an offset of the log."""
 
 
-def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     """Apply the rules to one partition."""
-    audit = _Audit(evidence, tp)
+    audit = _Audit(evidence, tp, result)
     for log in audit.logs:
         audit.intact(log)
         audit.readable(log)
@@ -99,22 +88,24 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
         audit.ends(log)
     audit.matching()
     audit.committed()
-    return audit.judgement
+
+
+CHECKS: Final = checks_of(RULES, ring=0, log_kernel=kernel)
 
 
 class _Audit:
-    def __init__(self, evidence: Evidence, tp: TopicPartition) -> None:
+    def __init__(self, evidence: Evidence, tp: TopicPartition, result: Found) -> None:
         self.tp = tp
         self.evidence = evidence
         self.logs = replicas(evidence, tp)
-        self.judgement = Judgement()
+        self.result = result
 
     # ---- one log
 
     def intact(self, log: Replica) -> None:
         """Checksums."""
         every = log.every
-        self.judgement.asked[INTACT.name] += len(every["base"])
+        self.result.asked[INTACT] += len(every["base"])
         for at in np.flatnonzero(~every["intact"]).tolist():
             offset, last = int(every["base"][at]), at == len(every["base"]) - 1
             text = f"{log.where()}: the batch at offset {offset} has not the checksum of its bytes"
@@ -131,7 +122,7 @@ class _Audit:
             name = SEGMENT.fullmatch(row["file"].removeprefix(folder))
             text = f"{log.where()}: {row['file']} at byte {row['position']}: {row['why']}"
             if name is None:
-                self.judgement.asked[INTACT.name] += 1
+                self.result.asked[INTACT] += 1
                 self._torn(log, -1, text, cut=True)
                 continue
             segment = int(name[1])
@@ -145,7 +136,7 @@ class _Audit:
         if not cut or (not log.died and log.clean):
             self._refuse(INTACT, offset, [log], text)
         elif not log.died:
-            self.judgement.doubt(
+            self.result.leave_open(
                 INTACT, self.tp, f"{text}; the node may have written there when its files were read"
             )
 
@@ -154,7 +145,7 @@ class _Audit:
         every = log.every
         base, last, intact = every["base"], every["last"], every["intact"]
         whole = intact[1:] & intact[:-1] & (base[1:] > log.compacted)
-        self.judgement.asked[DENSE.name] += int(whole.sum())
+        self.result.asked[DENSE] += int(whole.sum())
         for at in np.flatnonzero(whole & (base[1:] != last[:-1] + 1)).tolist():
             text = f"the batch at offset {base[at + 1]} follows the one that ends with offset {last[at]}"
             self._refuse(DENSE, int(base[at + 1]), [log], f"{log.where()}: {text}")
@@ -169,7 +160,7 @@ class _Audit:
     def epochs_rise(self, log: Replica) -> None:
         """Leader epochs along the log."""
         base, epoch = log.whole["base"], log.whole["leader_epoch"]
-        self.judgement.asked[EPOCHS_RISE.name] += max(0, log.count - 1)
+        self.result.asked[EPOCHS_RISE] += max(0, log.count - 1)
         for at in np.flatnonzero(epoch[1:] < epoch[:-1]).tolist():
             text = f"leader epoch {epoch[at + 1]} at offset {base[at + 1]} follows leader epoch {epoch[at]}"
             self._refuse(EPOCHS_RISE, int(base[at + 1]), [log], f"{log.where()}: {text}")
@@ -179,7 +170,7 @@ class _Audit:
         rule = EPOCH_CHECKPOINT
         if not log.epochs:
             if log.count:
-                self.judgement.doubt(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
+                self.result.leave_open(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
             return
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
         # DeleteRecords moves the first entry with the log start; the batches stay until their segment goes.
@@ -188,12 +179,12 @@ class _Audit:
         if moved and self._deleted_elsewhere(log):
             # The checkpoint of log starts is written once a minute and at a clean shutdown.
             text = f"{log.where()}: the first entry of leader-epoch-checkpoint is of offset {begin}"
-            self.judgement.doubt(rule, self.tp, f"{text}; records before it were deleted, perhaps")
+            self.result.leave_open(rule, self.tp, f"{text}; records before it were deleted, perhaps")
             deleted = begin
         bases = np.maximum(log.whole["base"][first], deleted).tolist()
         gone = sum(base == bases[at + 1] for at, base in enumerate(bases[:-1]))
         epochs, bases = epochs[gone:], bases[gone:]
-        self.judgement.asked[rule.name] += len(bases)
+        self.result.asked[rule] += len(bases)
         for at, (epoch, base) in enumerate(zip(epochs.tolist(), bases, strict=True)):
             start = log.epochs.get(epoch)
             older = start is not None and start < base
@@ -202,7 +193,7 @@ class _Audit:
             written = "leaves it out" if start is None else f"says offset {start}"
             text = f"leader epoch {epoch} begins with offset {base}; leader-epoch-checkpoint {written}"
             if start is not None and start > base and start in self._cut_by_power(log):
-                self.judgement.doubt(
+                self.result.leave_open(
                     rule, self.tp, f"{log.where()}: {text}, a loss of power cut its log there"
                 )
             else:
@@ -221,7 +212,7 @@ class _Audit:
                 continue
             text = f"leader-epoch-checkpoint has leader epoch {epoch} from offset {start}, no batch has it"
             if log.died:  # a follower truncates its epochs in memory first (truncateFromEndAsyncFlush)
-                self.judgement.doubt(
+                self.result.leave_open(
                     rule, self.tp, f"{log.where()}: {text}; it died before it wrote the file again, perhaps"
                 )
             else:
@@ -254,7 +245,7 @@ class _Audit:
         for name in COORDINATES:
             if name not in log.marks or (log.died and name != "replication"):
                 continue  # what died had more, or truncated a moment before
-            self.judgement.asked[ENDS.name] += 1
+            self.result.asked[ENDS] += 1
             if log.marks[name] <= log.end:
                 continue
             text = f"{log.where()}: the log ends at offset {log.end}, its {name} checkpoint says"
@@ -264,7 +255,7 @@ class _Audit:
             excuse = "" if lineage.unknown and not log.died else lineage.may_lose(-1)
             excuse = excuse or lineage.cut(log)
             if excuse:
-                self.judgement.doubt(ENDS, self.tp, f"{text}; {excuse}")
+                self.result.leave_open(ENDS, self.tp, f"{text}; {excuse}")
             else:
                 self._refuse(ENDS, log.end, [log], text)
 
@@ -290,7 +281,7 @@ class _Audit:
 
     def _match(self, found: Comparison) -> None:
         later = found.common_later
-        self.judgement.asked[MATCHING.name] += found.same
+        self.result.asked[MATCHING] += found.same
         if later >= 0:
             text = f"{found.differ()}; but both have a batch of one leader epoch at offset {later}"
             self._refuse(MATCHING, found.offset, (found.one, found.other), text)
@@ -306,13 +297,13 @@ class _Audit:
         lineage = elections(self.evidence, self.tp)
         for log in logs:
             if log.high_watermark < 0:
-                self.judgement.doubt(
+                self.result.leave_open(
                     COMMITTED, self.tp, f"{log.where()} has no checkpoint of its high watermark"
                 )
             if log is main or log.high_watermark < 0:
                 continue
             found = compare(main, log)
-            self.judgement.asked[COMMITTED.name] += found.same
+            self.result.asked[COMMITTED] += found.same
             both = {main.node, log.node} <= lineage.in_sync
             high = main.high_watermark if both else min(log.high_watermark, main.high_watermark)
             at = found.offset if found.offset >= 0 or not both else log.end
@@ -322,11 +313,11 @@ class _Audit:
             text = f"{found.differ()}; {known} below the high watermark {high}"
             excuse = "" if lineage.unknown else lineage.may_lose(-1) or lineage.cut(main, log)
             if excuse:
-                self.judgement.doubt(COMMITTED, self.tp, f"{text}; {excuse}")
+                self.result.leave_open(COMMITTED, self.tp, f"{text}; {excuse}")
             else:
                 self._refuse(COMMITTED, at, (main, log), text)
 
     # ---- answers
 
-    def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
-        self.judgement.refuse(finding(rule, self.tp, offset, logs, text))
+    def _refuse(self, rule: str, offset: int, logs: Iterable[Replica], text: str) -> None:
+        self.result.refuse(finding(rule, self.tp, offset, logs, text))

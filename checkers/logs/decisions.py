@@ -23,56 +23,48 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import Found, LogFinding
+from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.elections import Elections, elections, survivor
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.replicas import Array, Replica, replicas
+from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
 from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
-from history.reader import History
 
-LOST_DECISION: Final = "lost-decision"
-HANGING: Final = "hanging-partition"
-
-DECIDED: Final = LogRule(
-    name="marker-decided",
-    ring=3,
-    anomaly=LOST_DECISION,
-    claim="Each marker in a partition has its PrepareCommit or PrepareAbort in `__transaction_state`: of this"
-    " producer id, marker epoch and result, with this partition.",
-    source="KIP-98, KIP-890; TransactionMarkerChannelManager",
-)
-COORDINATOR_EPOCH: Final = LogRule(
-    name="marker-coordinator",
-    ring=3,
-    anomaly="model-violation",
-    claim="The coordinator epoch of a marker is a leader epoch of the transactional id's partition of"
-    " `__transaction_state`, not before the one of the decision.",
-    source="KIP-98; TransactionStateManager.loadTransactionsForTxnTopicPartition",
-)
-AGREE: Final = LogRule(
-    name="decisions-agree",
-    ring=3,
-    anomaly="torn-decision",
-    claim="A transaction ends in all of its partitions by markers of one result.",
-    source="KIP-98",
-)
-MARKED: Final = LogRule(
-    name="partitions-marked",
-    ring=3,
-    anomaly=HANGING,
-    claim="Each partition that a completed transaction names has a marker of its result.",
-    source="KIP-98; KAFKA-20734",
-)
-NAMED: Final = LogRule(
-    name="partitions-named",
-    ring=3,
-    anomaly=HANGING,
-    claim="A transaction's decision names each partition that has records of the transaction.",
-    source="KIP-98, KIP-890 (AddPartitionsToTxn, verification)",
-)
-RULES: Final = (DECIDED, COORDINATOR_EPOCH, AGREE, MARKED, NAMED)
+DECIDED: Final = "marker-decided"
+COORDINATOR_EPOCH: Final = "marker-coordinator"
+AGREE: Final = "decisions-agree"
+MARKED: Final = "partitions-marked"
+NAMED: Final = "partitions-named"
+RULES: Final = {
+    DECIDED: Rule(
+        "Each marker in a partition has its PrepareCommit or PrepareAbort in `__transaction_state`: of this"
+        " producer id, marker epoch and result, with this partition.",
+        "KIP-98, KIP-890; TransactionMarkerChannelManager",
+        LOST_DECISION,
+    ),
+    COORDINATOR_EPOCH: Rule(
+        "The coordinator epoch of a marker is a leader epoch of the transactional id's partition of"
+        " `__transaction_state`, not before the one of the decision.",
+        "KIP-98; TransactionStateManager.loadTransactionsForTxnTopicPartition",
+    ),
+    AGREE: Rule(
+        "A transaction ends in all of its partitions by markers of one result.", "KIP-98", TORN_DECISION
+    ),
+    MARKED: Rule(
+        "Each partition that a completed transaction names has a marker of its result.",
+        "KIP-98; KAFKA-20734",
+        HANGING,
+    ),
+    NAMED: Rule(
+        "A transaction's decision names each partition that has records of the transaction.",
+        "KIP-98, KIP-890 (AddPartitionsToTxn, verification)",
+        HANGING,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,21 +99,23 @@ class Ended:
     open: int = -1
 
 
-def judge(evidence: Evidence, history: History | None = None) -> Judgement:
+def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to the whole of the evidence; what clients saw is not asked."""
-    found = _Decisions(evidence)
-    for tp in evidence.partitions():
+    found = _Decisions(run.evidence, result)
+    for tp in run.evidence.partitions():
         if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
     found.agree()
     found.marked()
-    return found.judgement
+
+
+CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 class _Decisions:
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, result: Found) -> None:
         self.evidence = evidence
-        self.judgement = Judgement()
+        self.result = result
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
@@ -186,7 +180,7 @@ class _Decisions:
             for _, number in reversed(own[:before])
             if number >= closes and any(marker.tp in one.partitions for one in every[number].decisions)
         ]
-        self.judgement.asked[DECIDED.name] += 1
+        self.result.asked[DECIDED] += 1
         if not same:
             self._undecided(marker, every)
             return -1
@@ -199,7 +193,7 @@ class _Decisions:
         newest_epoch = self.epochs[one.log].last
         last = newest_epoch.epoch if newest_epoch else NEVER
         first = min(each.leader_epoch for number in same for each in every[number].decisions)
-        self.judgement.asked[COORDINATOR_EPOCH.name] += 1
+        self.result.asked[COORDINATOR_EPOCH] += 1
         if not first <= marker.coordinator_epoch <= last:
             text = (
                 f"{marker.text} is by coordinator epoch {marker.coordinator_epoch}, its decision is"
@@ -225,7 +219,7 @@ class _Decisions:
             text += f"; {lost}: a coordinator acted upon a decision that was not committed"
         state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
         if doubt := self.logs.doubt(log):
-            self.judgement.doubt(DECIDED, marker.tp, f"{text}; {doubt}")
+            self.result.leave_open(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
             producer = (marker.producer_id, marker.epoch)
             self._refuse(
@@ -249,7 +243,7 @@ class _Decisions:
     ) -> None:
         """Batches, transaction by transaction. owner: index of each one's transaction, -1 = none. closing: of
         the marker after it."""
-        self.judgement.asked[NAMED.name] += len(owner)
+        self.result.asked[NAMED] += len(owner)
         base = batches["base"]
         pairs, first = np.unique(np.stack([owner, closing]), axis=1, return_index=True)
         for (number, closed), at in zip(pairs.T.tolist(), first.tolist(), strict=True):
@@ -300,7 +294,7 @@ class _Decisions:
             text += f"; {lost}: a coordinator answered from a record that was not committed"
         state = "; ".join(one.text for t in every[max(0, number - 1) : number + 1] for one in t.decisions)
         if doubt := self.logs.doubt(log):
-            self.judgement.doubt(NAMED, tp, f"{text}; {doubt}")
+            self.result.leave_open(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
             ms = int(batches["base_timestamp"][at])
@@ -313,7 +307,7 @@ class _Decisions:
         for (producer_id, number), ends in sorted(self.ends.items()):
             one = self.logs.of[producer_id][number]
             markers = [marker for ended in ends.values() for marker in (*ended.closed, *ended.own)]
-            self.judgement.asked[AGREE.name] += len(ends) > 1
+            self.result.asked[AGREE] += len(ends) > 1
             if len({marker.commit for marker in markers}) < 2:
                 continue
             wanted = one.decisions[-1].commit if one.decisions else None
@@ -343,13 +337,13 @@ class _Decisions:
             if lineage.removed or lineage.topics > 1 or log.start > 0 or log.compacted:
                 continue
             ended = ends.get(tp) or Ended(own=[], closed=[])
-            self.judgement.asked[MARKED.name] += 1
+            self.result.asked[MARKED] += 1
             if ended.own:
                 self._late(one, tp, ended, decision.text)
                 continue
             text = f"no marker of {one.text}, which names this partition: {decision.text}"
             if one.completed < 0:
-                self.judgement.doubt(MARKED, tp, f"{text}; the coordinator has not completed it")
+                self.result.leave_open(MARKED, tp, f"{text}; the coordinator has not completed it")
                 continue
             text += f", completed at offset {one.completed}: the marker was left out"
             if gap := lineage.without_leader(decision.ms, one.completed_ms):
@@ -375,12 +369,12 @@ class _Decisions:
 
     # ---- answers
 
-    def _lossy(self, rule: LogRule, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
+    def _lossy(self, rule: str, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
         """A finding, unless the partition may have lost the marker, or the log the decision."""
         lineage = self.lineage[tp]
         doubt = self.logs.doubt(one.log) or lineage.may_lose(-1) or lineage.lacks(self.replicas[tp])
         if doubt:
-            self.judgement.doubt(rule, tp, f"{text}; {doubt}")
+            self.result.leave_open(rule, tp, f"{text}; {doubt}")
         else:
             decided = "; ".join(each.text for each in one.decisions)
             producer = (one.producer_id, one.epoch)
@@ -388,7 +382,7 @@ class _Decisions:
 
     def _refuse(
         self,
-        rule: LogRule,
+        rule: str,
         tp: TopicPartition,
         offset: int,
         one: Transaction | None,
@@ -400,14 +394,14 @@ class _Decisions:
     ) -> None:
         """producer: id and epoch."""
         log = self.replicas[tp]
-        self.judgement.refuse(
+        self.result.refuse(
             LogFinding(
-                rule=rule.name,
-                tp=tp,
+                check=rule,
+                log=tp,
                 offset=offset,
                 take=log.take,
                 nodes=(log.node,),
-                sentence=f"{tp}: {text}.",
+                text=f"{tp}: {text}.",
                 before=before,
                 producer_id=producer[0],
                 producer_epoch=producer[1],

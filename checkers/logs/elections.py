@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from checkers.logs.metadata_rows import READ, Row, change, record, rows, state
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
-from history.evidence import END, LOST_POWER, Evidence
+from history.evidence import END, LOST_POWER, METADATA_LOG, Evidence
 from model.accepting import partition_state
 from model.accepting.metadata_records import Config
 from model.protocol.messages import PartitionState
 
 MIN_ISR: Final = "min.insync.replicas"
-METADATA: Final = TopicPartition("__cluster_metadata", 0)
+METADATA: Final = METADATA_LOG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

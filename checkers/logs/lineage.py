@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import Found
 from checkers.logs.elections import METADATA, Elections, elections, survivor
-from checkers.logs.judgement import Judgement, LogRule
 from checkers.logs.replicas import Array, Replica, compare, finding, replicas
+from checkers.logs.rule import Rule, checks_of
 from checkers.windows import removes
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
@@ -22,48 +24,44 @@ from history.evidence import Evidence
 from history.reader import History
 from history.unit_files import read_columns
 
-EPOCHS_GIVEN: Final = LogRule(
-    name="epochs-given",
-    ring=3,
-    anomaly="model-violation",
-    claim="Each leader epoch in a partition's log was given to a leader by the metadata log.",
-    source="KIP-101, KIP-500; PartitionRegistration.merge",
-)
-COMMITTED_KEPT: Final = LogRule(
-    name="committed-kept",
-    ring=3,
-    anomaly="lost-write",
-    claim="What lay below a replica's high watermark when its broker died is in the leader's log at the end,"
-    " where all elections since were clean.",
-    source="KIP-101, KIP-966",
-)
-ACKNOWLEDGED: Final = LogRule(
-    name="acknowledged-held",
-    ring=3,
-    anomaly="lost-write",
-    claim="Where a client's record was acknowledged (acks=all), the leader's log at the end holds a batch of"
-    " the producer that sent it.",
-    source="KIP-101, KIP-966; producer setting acks",
-)
-CONSUMED: Final = LogRule(
-    name="consumed-kept",
-    ring=3,
-    anomaly="lost-write",
-    claim="What a group has read, by the offsets that it committed, is in the leader's log at the end: the"
-    " log reaches that offset; the record before it has no later leader epoch than the member saw, and was"
-    " not made after the commit.",
-    source="KIP-101, KIP-207, KIP-320; FetchIsolation.HIGH_WATERMARK",
-)
+EPOCHS_GIVEN: Final = "epochs-given"
+COMMITTED_KEPT: Final = "committed-kept"
+ACKNOWLEDGED: Final = "acknowledged-held"
+CONSUMED: Final = "consumed-kept"
 
-RULES: Final = (EPOCHS_GIVEN, COMMITTED_KEPT, ACKNOWLEDGED, CONSUMED)
+RULES: Final = {
+    EPOCHS_GIVEN: Rule(
+        "Each leader epoch in a partition's log was given to a leader by the metadata log.",
+        "KIP-101, KIP-500; PartitionRegistration.merge",
+    ),
+    COMMITTED_KEPT: Rule(
+        "What lay below a replica's high watermark when its broker died is in the leader's log at the end,"
+        " where all elections since were clean.",
+        "KIP-101, KIP-966",
+        "lost-write",
+    ),
+    ACKNOWLEDGED: Rule(
+        "Where a client's record was acknowledged (acks=all), the leader's log at the end holds a batch of"
+        " the producer that sent it.",
+        "KIP-101, KIP-966; producer setting acks",
+        "lost-write",
+    ),
+    CONSUMED: Rule(
+        "What a group has read, by the offsets that it committed, is in the leader's log at the end: the"
+        " log reaches that offset; the record before it has no later leader epoch than the member saw, and"
+        " was not made after the commit.",
+        "KIP-101, KIP-207, KIP-320; FetchIsolation.HIGH_WATERMARK",
+        "lost-write",
+    ),
+}
 
 CLOCK_MS: Final = 5
 """How far the times of clients and of batches may be apart, which one clock gave."""
 
 
-def judge(evidence: Evidence, history: History | None) -> Judgement:
+def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
-    judgement = Judgement()
+    evidence, history = run.evidence, run.history
     acknowledged = _acknowledged(history) if history is not None else {}
     kept = _kept(history) if history is not None else frozenset()
     read = _read(evidence)
@@ -71,7 +69,7 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
         if tp == METADATA:
             continue
         logs = replicas(evidence, tp)
-        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, judgement)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, result)
         lineage.epochs_given()
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
@@ -83,7 +81,9 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
             lineage.acknowledged(main, sent)
         if (positions := read.get(tp)) is not None:
             lineage.consumed(main, positions)
-    return judgement
+
+
+CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Lineage:
     elections: Elections
     kept: bool
     """Nothing removes records from the log's beginning."""
-    judgement: Judgement
+    result: Found
 
     def start(self, main: Replica) -> int:
         """Below, records may have been removed, or compacted."""
@@ -103,14 +103,14 @@ class _Lineage:
         """Leader epochs of batches against those that the metadata log gave."""
         given = self.elections.epochs()
         if self.elections.unknown:
-            self.judgement.doubt(EPOCHS_GIVEN, self.tp, self.elections.unknown)
+            self.result.leave_open(EPOCHS_GIVEN, self.tp, self.elections.unknown)
             return
         if self.elections.topics > 1:
-            self.judgement.doubt(EPOCHS_GIVEN, self.tp, "several topics had this name, one after the other")
+            self.result.leave_open(EPOCHS_GIVEN, self.tp, "several topics had this name, one after the other")
             return
         for log in self.logs:
             epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
-            self.judgement.asked[EPOCHS_GIVEN.name] += len(epochs)
+            self.result.asked[EPOCHS_GIVEN] += len(epochs)
             for epoch, at in zip(epochs.tolist(), first.tolist(), strict=True):
                 if epoch not in given:
                     text = (
@@ -123,7 +123,7 @@ class _Lineage:
         high = log.high_watermark
         if high < 0 or not log.count or not log.ordered or log.broken >= 0:
             return  # the audit speaks of damage
-        self.judgement.asked[COMMITTED_KEPT.name] += int(np.searchsorted(log.whole["base"], high))
+        self.result.asked[COMMITTED_KEPT] += int(np.searchsorted(log.whole["base"], high))
         found = compare(main, log)
         if found.right >= log.count:
             return
@@ -139,7 +139,7 @@ class _Lineage:
         base, last = main.whole["base"], main.whole["last"]
         offset = sent["offset"]
         kept = offset >= self.start(main)
-        self.judgement.asked[ACKNOWLEDGED.name] += int(kept.sum())
+        self.result.asked[ACKNOWLEDGED] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
         here = np.maximum(at, 0)
         if main.count:
@@ -168,7 +168,7 @@ class _Lineage:
         columns = {name: positions[name].to_numpy() for name in ("committed", "epoch", "ms")}
         offset = columns["committed"] - 1
         kept = offset >= self.start(main)
-        self.judgement.asked[CONSUMED.name] += int(kept.sum())
+        self.result.asked[CONSUMED] += int(kept.sum())
         at = np.searchsorted(base, offset, "right") - 1
         here = np.maximum(at, 0)
         wrong = kept & (offset >= main.end)
@@ -190,15 +190,15 @@ class _Lineage:
                 text += f"no record there, its log ends at {main.end}"
             self._lost(CONSUMED, int(offset[row]), [main], text, epoch)
 
-    def _lost(self, rule: LogRule, offset: int, logs: Sequence[Replica], text: str, after_epoch: int) -> None:
+    def _lost(self, rule: str, offset: int, logs: Sequence[Replica], text: str, after_epoch: int) -> None:
         """A finding, unless the partition may have lost it, or the first of the logs may lack it."""
         if excuse := self.elections.may_lose(after_epoch) or self.elections.lacks(logs[0]):
-            self.judgement.doubt(rule, self.tp, f"{text}; {excuse}")
+            self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
         else:
             self._refuse(rule, offset, logs, text)
 
-    def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
-        self.judgement.refuse(finding(rule, self.tp, offset, logs, text))
+    def _refuse(self, rule: str, offset: int, logs: Iterable[Replica], text: str) -> None:
+        self.result.refuse(finding(rule, self.tp, offset, logs, text))
 
 
 def _kept(history: History) -> frozenset[str]:

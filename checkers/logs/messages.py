@@ -18,74 +18,74 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
 from checkers.logs.elections import Elections, elections, newest_log
-from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.lineage import CLOCK_MS
 from checkers.logs.replicas import Array
+from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
 from core.op import TopicPartition
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 from history.reader import History
 from model.protocol.messages import PartitionState
 
-MARKERS_COMMITTED: Final = LogRule(
-    name="markers-committed",
-    ring=4,
-    anomaly=EARLY,
-    claim="When a coordinator sends markers, it can know that the decision is committed: each in-sync replica"
-    " has asked it for what follows the record, or the leader before it had answered when they had asked that"
-    " one.",
-    source="KIP-98; KAFKA-16973 for the group coordinator",
-)
-MARKERS_LOGGED: Final = LogRule(
-    name="markers-logged",
-    ring=4,
-    anomaly=LOST_DECISION,
-    claim="Each marker that a coordinator sends has its PrepareCommit or PrepareAbort in"
-    " `__transaction_state`, or in a log that a node had when it died.",
-    source="KIP-98; TransactionMarkerChannelManager",
-)
-REPLICATED: Final = LogRule(
-    name="answers-replicated",
-    ring=4,
-    anomaly=EARLY,
-    claim="When a leader acknowledges a batch with acks=all, each in-sync replica has asked for what follows"
-    " the batch, or was asked for it as the leader before.",
-    source="ReplicaManager.appendRecords, DelayedProduce",
-)
-ENDED: Final = LogRule(
-    name="ends-committed",
-    ring=4,
-    anomaly=EARLY,
-    claim="When a coordinator answers EndTxn without an error, it can know that the decision is committed, as"
-    " with markers.",
-    source="KIP-98; TransactionCoordinator.endTransaction",
-)
-IN_TURN: Final = LogRule(
-    name="answers-in-turn",
-    ring=4,
-    anomaly=MISANSWERED,
-    claim="Each answer on a connection is to the oldest request there that has none.",
-    source="Kafka's protocol guide, Network; SocketServer",
-)
-RULES: Final = (MARKERS_COMMITTED, MARKERS_LOGGED, ENDED, REPLICATED, IN_TURN)
+MARKERS_COMMITTED: Final = "markers-committed"
+MARKERS_LOGGED: Final = "markers-logged"
+REPLICATED: Final = "answers-replicated"
+ENDED: Final = "ends-committed"
+IN_TURN: Final = "answers-in-turn"
+RULES: Final = {
+    MARKERS_COMMITTED: Rule(
+        "When a coordinator sends markers, it can know that the decision is committed: each in-sync replica"
+        " has asked it for what follows the record, or the leader before it had answered when they had asked"
+        " that one.",
+        "KIP-98; KAFKA-16973 for the group coordinator",
+        EARLY,
+    ),
+    MARKERS_LOGGED: Rule(
+        "Each marker that a coordinator sends has its PrepareCommit or PrepareAbort in"
+        " `__transaction_state`, or in a log that a node had when it died.",
+        "KIP-98; TransactionMarkerChannelManager",
+        LOST_DECISION,
+    ),
+    ENDED: Rule(
+        "When a coordinator answers EndTxn without an error, it can know that the decision is committed, as"
+        " with markers.",
+        "KIP-98; TransactionCoordinator.endTransaction",
+        EARLY,
+    ),
+    REPLICATED: Rule(
+        "When a leader acknowledges a batch with acks=all, each in-sync replica has asked for what follows"
+        " the batch, or was asked for it as the leader before.",
+        "ReplicaManager.appendRecords, DelayedProduce",
+        EARLY,
+    ),
+    IN_TURN: Rule(
+        "Each answer on a connection is to the oldest request there that has none.",
+        "Kafka's protocol guide, Network; SocketServer",
+        MISANSWERED,
+    ),
+}
 
 CLOCK_NS: Final = 1_000_000
 """How far the times of two messages may be apart from their order."""
 NO_ACKS: Final = 0
 
 
-def judge(evidence: Evidence, history: History | None) -> Judgement:
+def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules. history: for the times of the run in sentences alone."""
-    if not evidence.captured:
-        return Judgement()
-    found = _Messages(evidence, history)
+    if not run.evidence.captured:
+        return
+    found = _Messages(run.evidence, run.history, result)
     found.markers()
     found.ended()
     found.produced()
     found.in_turn()
-    return found.judgement
+
+
+CHECKS: Final = checks_of(RULES, ring=4, join=join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ class Prepared:
 
 
 class _Messages:
-    def __init__(self, evidence: Evidence, history: History | None) -> None:
+    def __init__(self, evidence: Evidence, history: History | None, result: Found) -> None:
         self.evidence = evidence
         self.history = history
-        self.judgement = Judgement()
+        self.result = result
         self.frames = evidence.table("frames")
         self.names = _topic_names(evidence)
         self.parts = _joined(self.frames, evidence.table("frame_parts"))
@@ -145,12 +145,12 @@ class _Messages:
             key = row["producer_id"], row["producer_epoch"], row["commit"], tp
             ms = row["ms"] + CLOCK_MS
             own = [one for one in self.prepared.get(key, ()) if one.ms <= ms]
-            self.judgement.asked[MARKERS_LOGGED.name] += 1
+            self.result.asked[MARKERS_LOGGED] += 1
             if not own:
                 self._unlogged(row, tp)
                 continue
             current = [one for one in own if one.until_ms >= ms - 2 * CLOCK_MS] or own
-            self.judgement.asked[MARKERS_COMMITTED.name] += 1
+            self.result.asked[MARKERS_COMMITTED] += 1
             sender = row["client"], row["coordinator_epoch"]
             if not any(self._known(one, sender, row) for one in current):
                 self._early_markers(current[-1], row, tp)
@@ -201,20 +201,20 @@ class _Messages:
             f" {row['coordinator_epoch']}); no log of __transaction_state has a decision like it"
         )
         if doubt := self.logs.doubt(None):
-            self.judgement.doubt(MARKERS_LOGGED, tp, f"{text}; {doubt}")
+            self.result.leave_open(MARKERS_LOGGED, tp, f"{text}; {doubt}")
             return
         finding = LogFinding(
-            rule=MARKERS_LOGGED.name,
-            tp=tp,
+            check=MARKERS_LOGGED,
+            log=tp,
             offset=-1,
             take=-1,
             nodes=(row["client"],),
-            sentence=f"{text}.",
+            text=f"{text}.",
             producer_id=row["producer_id"],
             producer_epoch=row["producer_epoch"],
             ms=row["ms"],
         )
-        self.judgement.refuse(finding)
+        self.result.refuse(finding)
 
     def _known(self, one: Prepared, sender: tuple[int, int], row: dict[str, Any]) -> bool:
         """Whether a coordinator (node, leader epoch) could know that a decision is committed when it sent a
@@ -290,7 +290,7 @@ class _Messages:
             own = [one for one in newest[sent["producer_id"], sent["commit"]] if one.ms <= until]
             if not own:
                 continue  # a transaction without records has no decision; `answers-decided` asks the others
-            self.judgement.asked[ENDED.name] += 1
+            self.result.asked[ENDED] += 1
             if not self._known(own[-1], (row["server"], NEVER), row):
                 self._early_end(own[-1], sent, row)
 
@@ -333,7 +333,7 @@ class _Messages:
         lineage = self._lineage(tp)
         if lineage.unknown or lineage.topics > 1:
             why = lineage.unknown or "several topics had its name, one after the other"
-            self.judgement.doubt(REPLICATED, tp, why)
+            self.result.leave_open(REPLICATED, tp, why)
             return
         ns = np.array([one[0] for one in some], np.int64) + CLOCK_NS
         wall = np.array([one[2]["ms"] for one in some], np.int64)
@@ -349,7 +349,7 @@ class _Messages:
                 if node != leader:
                     fits &= self._has(tp, node, ns, last)
             explained |= fits
-        self.judgement.asked[REPLICATED.name] += len(some) if led else 0
+        self.result.asked[REPLICATED] += len(some) if led else 0
         for at in np.flatnonzero(~explained).tolist() if led else ():
             row = some[at][2]
             asked = row["asked"]
@@ -386,7 +386,7 @@ class _Messages:
             if connection in wrong:
                 continue
             if answer:
-                self.judgement.asked[IN_TURN.name] += 1
+                self.result.asked[IN_TURN] += 1
                 if due[connection] and due[connection][0] == correlation:
                     due[connection].popleft()
                     continue
@@ -400,12 +400,12 @@ class _Messages:
     def _not_due(self, connection: int, server: int, text: str) -> None:
         for gap in self.gaps:
             if gap["connection"] in (ALL, connection):
-                self.judgement.doubt(IN_TURN, None, f"{text}; messages may have been missed: {gap['why']}")
+                self.result.leave_open(
+                    IN_TURN, NOWHERE, f"{text}; messages may have been missed: {gap['why']}"
+                )
                 return
-        self.judgement.refuse(
-            LogFinding(
-                rule=IN_TURN.name, tp=NOWHERE, offset=-1, take=-1, nodes=(server,), sentence=f"{text}."
-            )
+        self.result.refuse(
+            LogFinding(check=IN_TURN, log=NOWHERE, offset=-1, take=-1, nodes=(server,), text=f"{text}.")
         )
 
     # ---- what is known
@@ -452,7 +452,7 @@ class _Messages:
 
     def _early(
         self,
-        rule: LogRule,
+        rule: str,
         tp: TopicPartition,
         offset: int,
         row: dict[str, Any],
@@ -466,16 +466,16 @@ class _Messages:
             if gap["at_ns"] <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
                 doubt = doubt or f"messages may have been missed: {gap['why']}"
         if doubt:
-            self.judgement.doubt(rule, tp, f"{text}; {doubt}")
+            self.result.leave_open(rule, tp, f"{text}; {doubt}")
             return
-        self.judgement.refuse(
+        self.result.refuse(
             LogFinding(
-                rule=rule.name,
-                tp=tp,
+                check=rule,
+                log=tp,
                 offset=offset,
                 take=-1,
                 nodes=(row["client"] if row["client"] != CLIENT else row["server"],),
-                sentence=f"{tp}: {text}.",
+                text=f"{tp}: {text}.",
                 producer_id=producer[0],
                 producer_epoch=producer[1],
                 transactional_id=transactional_id,

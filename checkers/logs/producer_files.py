@@ -2,7 +2,7 @@
 
 import pyarrow.compute as pc
 
-from checkers.logs.judgement import Judgement, LogFinding
+from checkers.engine.findings import Found, LogFinding
 from checkers.logs.producer_walk import Snapshot, Walk
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
@@ -24,7 +24,7 @@ def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], d
 
 
 def compare_snapshots(
-    judgement: Judgement, tp: TopicPartition, log: Replica, walk: Walk, found: dict[int, Snapshot]
+    result: Found, tp: TopicPartition, log: Replica, walk: Walk, found: dict[int, Snapshot]
 ) -> None:
     """A node's snapshots and the states that its log makes."""
     for at, snapshot in sorted(found.items()):
@@ -32,16 +32,16 @@ def compare_snapshots(
         if made is None or any(gap < at for gap in walk.accepted.gaps):
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
             why = f"the snapshot at {at} of {log.where()} {what}"
-            judgement.doubt(PRODUCER_SNAPSHOT, tp, why)
+            result.leave_open(PRODUCER_SNAPSHOT, tp, why)
             continue
-        judgement.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
+        result.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
         for producer in sorted({*made, *snapshot}):
             if made.get(producer) != snapshot.get(producer):
                 sentence = (
                     f"at offset {at} of {tp}: the snapshot of {log.where()} says of producer {producer}: "
                     f"{_words(snapshot.get(producer))}; its log says: {_words(made.get(producer))}"
                 )
-                judgement.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
+                result.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
 
 
 def _words(entry: ProducerSnapshotEntry | None) -> str:
@@ -50,9 +50,7 @@ def _words(entry: ProducerSnapshotEntry | None) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in entry._asdict().items())
 
 
-def compare_aborted(
-    judgement: Judgement, tp: TopicPartition, log: Replica, walk: Walk, evidence: Evidence
-) -> None:
+def compare_aborted(result: Found, tp: TopicPartition, log: Replica, walk: Walk, evidence: Evidence) -> None:
     """A node's aborted index and the transactions that its log aborts."""
     rows = evidence.of("aborted", tp)
     rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
@@ -66,22 +64,22 @@ def compare_aborted(
         newest = max(newest, last)
         if min(first, stable) < max((gap for gap in walk.accepted.gaps if gap <= last), default=0):
             continue  # of what was open before a gap the log says nothing
-        judgement.asked[ABORTED_INDEX] += 1
+        result.asked[ABORTED_INDEX] += 1
         if one is None or not _agrees(one, first, stable):
             sentence = (
                 f"at offset {last} of {tp}: the aborted index of {log.where()} has a transaction of producer "
                 f"{producer} from {first}, last stable offset {stable}; its log has {_aborted_words(one)}"
             )
-            judgement.refuse(_finding(ABORTED_INDEX, tp, log, last, sentence, producer))
+            result.refuse(_finding(ABORTED_INDEX, tp, log, last, sentence, producer))
     for one in made.values():
         if log.died and one.last > newest:
             continue  # a broker appends to the log first, and this one died before it wrote the entry
-        judgement.asked[ABORTED_INDEX] += 1
+        result.asked[ABORTED_INDEX] += 1
         sentence = (
             f"at offset {one.last} of {tp}: the log has {_aborted_words(one)} of producer {one.producer_id}, "
             f"which the aborted index of {log.where()} has not"
         )
-        judgement.refuse(_finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
+        result.refuse(_finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
 
 
 def _agrees(one: AbortedTxn, first: int, last_stable: int) -> bool:
@@ -101,11 +99,11 @@ def _finding(
     rule: str, tp: TopicPartition, log: Replica, offset: int, sentence: str, producer: int
 ) -> LogFinding:
     return LogFinding(
-        rule=rule,
-        tp=tp,
+        check=rule,
+        log=tp,
         offset=offset,
         take=log.take,
         nodes=(log.node,),
-        sentence=sentence,
+        text=sentence,
         producer_id=producer,
     )

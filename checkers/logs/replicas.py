@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.logs.judgement import LogFinding, LogRule
+from checkers.engine.findings import LogFinding
 from core.op import TopicPartition
 from history.evidence import END, KILLED, Evidence
 
@@ -206,16 +206,16 @@ class Comparison:
         return "; ".join(texts)
 
 
-def finding(rule: LogRule, tp: TopicPartition, offset: int, logs: Iterable[Replica], text: str) -> LogFinding:
+def finding(rule: str, tp: TopicPartition, offset: int, logs: Iterable[Replica], text: str) -> LogFinding:
     """What these logs show."""
     every = tuple(logs)
     return LogFinding(
-        rule=rule.name,
-        tp=tp,
+        check=rule,
+        log=tp,
         offset=offset,
         take=max(log.take for log in every),
         nodes=tuple(sorted({log.node for log in every})),
-        sentence=f"{tp}: {text}.",
+        text=f"{tp}: {text}.",
     )
 
 

@@ -2,8 +2,8 @@
 
 clients         The clients of a run as its history has them.
 incidents       What happened in a run without being planned, and which checks it keeps from deciding.
-judged_logs     What brokers' logs add to the verdict of a run: its section `logs`, and
-                whether it counts.
+judged_logs     What a run had of brokers' logs, and what that leaves undecided: the section `logs`
+                of its verdict.
 judged_run      The verdict itself.
 mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
                 is this cluster's doing.

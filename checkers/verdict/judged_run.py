@@ -1,22 +1,23 @@
 """The verdict: what was found, whether it is allowed, what could not be decided, what it comes to."""
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 
 from checkers.allowed import Answer, Ground, ground
-from checkers.catalogue import ANOMALIES, INFORMATIONAL, permission
+from checkers.catalogue import ALL_CHECKS, ANOMALIES, INFORMATIONAL, check_of, permission
 from checkers.checks import CHECKS, recovery
 from checkers.checks.isolation import READ_UNCOMMITTED
 from checkers.checks.recovery import ServedTimes
-from checkers.engine.check import Tally
+from checkers.engine.check import Check, Reads, Tally
 from checkers.engine.evidence import fetch
-from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind, Level
+from checkers.engine.findings import FAIL, INFO, OK, Finding, Kind
 from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.faults.hits import hits
 from checkers.faults.in_force import RunFaults
@@ -25,7 +26,7 @@ from checkers.known_bugs.registry import KNOWN_BUGS, labels
 from checkers.verdict import incidents
 from checkers.verdict.clients import clients
 from checkers.verdict.incidents import ALL
-from checkers.verdict.judged_logs import JudgedLogs, section, undecided, with_logs
+from checkers.verdict.judged_logs import excuse_forgotten, section, undecided
 from checkers.verdict.mixed_clusters import mixed
 from checkers.verdict.repeat import repro
 from checkers.verdict.subjects import SUBJECTS, Held
@@ -36,6 +37,7 @@ from core.secrets import masked
 from core.systems import ImportedSection
 from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, WrongCluster, incomplete
+from history.evidence import Evidence
 from history.reader import History, planned_faults
 from history.tables import OPEN
 from history.verdict import (
@@ -50,6 +52,8 @@ from history.verdict import (
     Verdict,
 )
 
+DOUBTS: Final = 8
+"""Doubts of one check that a verdict has in words."""
 LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
 
@@ -78,8 +82,8 @@ class JudgedRun:
     config: RunConfig
     tally: Tally
     seconds: float
+    evidence: Evidence = field(default_factory=lambda: Evidence({}))
     engine: str = "this process"
-    logs: JudgedLogs = field(default_factory=JudgedLogs)
     findings: list[JudgedFinding] = field(default_factory=list)
 
     @cached_property
@@ -97,6 +101,22 @@ class JudgedRun:
     def mixed(self) -> str:
         """What it holds of another cluster or run, "" = nothing; then nothing is this cluster's doing."""
         return mixed(self.history)
+
+    @cached_property
+    def logs(self) -> Logs:
+        """What there was of brokers' logs; "" = they were judged."""
+        return Logs(why=self.mixed) if self.mixed else section(self.evidence, self.history, self.tally)
+
+    @cached_property
+    def checks(self) -> Mapping[str, Check]:
+        """The checks that this run can be asked."""
+        return CHECKS if self.logs.why else ALL_CHECKS
+
+    @cached_property
+    def counts(self) -> Mapping[Kind, int]:
+        """What they found."""
+        found = self.tally.reported.items()
+        return {kind: number for kind, number in found if not kind.check or kind.check in self.checks}
 
     @cached_property
     def faults(self) -> RunFaults:
@@ -128,22 +148,23 @@ def judge(run: JudgedRun) -> Verdict:
 
     Raises: HistoryError, where records of an example cannot be read.
     """
-    history, tally = run.history, run.tally
+    history = run.history
     here = replace(ground(run.config), rebalances=run.on_record.positions)
-    logs = Logs(why=run.mixed) if run.mixed else section(run.logs, history, run.config)
-    anomalies = _anomalies(run, here)
+    _forget(run)
+    answers = {kind: _answer(run, here, kind) for kind in run.counts}
+    anomalies = _anomalies(run, answers)
     served, faults = _served(run)
     unknown = _undecided(run)
-    checks = _checks(run, anomalies, unknown)
-    anomalies = with_logs(anomalies, logs)
+    checks = _checks(run, answers, unknown)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
-    reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
+    reasons = [f"{name}: {why}" for name, some in unknown.items() if name in CHECKS for why in some]
     reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
-    reasons += undecided(logs)
+    reasons += undecided(run.logs, checks)
     interrupted = any(isinstance(event, Interrupted) for event in history.events)
-    found = {kind.name for kind in tally.reported}
+    found = {kind.name for kind in run.counts if not kind.check}  # a control is about what clients see
     # what a check that crashed would have found is not known to be missing
-    open_ = {name for check, c in checks.items() if c.status == "crashed" for name in CHECKS[check].anomalies}
+    crashed = [name for name in CHECKS if checks[name].status == "crashed"]
+    open_ = {name for check in crashed for name in CHECKS[check].anomalies}
     wanted = [name for name in run.config.expect if not run.mixed and name not in open_ - found]
     expect = {name: name in found for name in wanted}
     valid: bool | Literal["unknown"] = not forbidden
@@ -169,7 +190,7 @@ def judge(run: JudgedRun) -> Verdict:
         stats=_stats(run, faults),
         repro=repro(run.config, history.run),
         liveness=served,
-        logs=logs,
+        logs=run.logs,
         incidents=_told(run),
         engine=run.engine,
         clients=clients(run.history),
@@ -177,18 +198,34 @@ def judge(run: JudgedRun) -> Verdict:
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
 
-def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
-    """Every class that the clients' history shows. Leaves its findings in `run.findings`."""
-    counts = run.tally.reported
-    answers = {kind: _answer(run, here, kind) for kind in counts}
-    found = [name for name in ANOMALIES if any(kind.name == name for kind in counts)]
+def _forget(run: JudgedRun) -> None:
+    """See `excuse_forgotten`."""
+    if not run.logs.why:
+        last_s = max(run.history.seconds(row["at_ns"]) for row in run.evidence.table("takes").to_pylist())
+        settings = run.history.config.get("broker_settings") or {}
+        excuse_forgotten(run.tally, settings, round(1000 * last_s))
+
+
+def _anomalies(run: JudgedRun, answers: Answers) -> dict[str, Anomaly]:
+    """Every class that was found. Leaves its findings in `run.findings`."""
+    found = [name for name in ANOMALIES if any(kind.name == name for kind in answers)]
     judged = {name: _judged(run, answers, name) for name in found}
-    shown = [each for name in found for each in judged[name][:EXAMPLES]]
-    fetched = fetch(run.history, (each.finding.wanted for each in shown))
-    for each in shown:
+    shown = {name: list(_shown(judged[name])) for name in found}
+    every = [each for some in shown.values() for each in some]
+    fetched = fetch(run.history, (each.finding.wanted for each in every))
+    for each in every:
         each.finding = each.finding.completed(fetched)
     run.findings = [each for name in found for each in judged[name]]
-    return {name: _anomaly(run, answers, name, judged[name]) for name in found}
+    return {name: _anomaly(run, answers, name, judged[name], shown[name]) for name in found}
+
+
+def _shown(judged: Iterable[JudgedFinding]) -> Iterator[JudgedFinding]:
+    """The examples: the first ones that the history shows, and the first ones of each check of evidence."""
+    many: Counter[str] = Counter()
+    for one in judged:
+        many[one.finding.check] += 1
+        if many[one.finding.check] <= EXAMPLES:
+            yield one
 
 
 def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
@@ -207,24 +244,30 @@ def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
     """The findings of a class that were kept: forbidden ones first, then unexplained, then early."""
     judged = []
     for finding in run.tally.findings:
-        if finding.name == name and finding.variant is not Level.LOG:
+        if finding.name == name and finding.kind in answers:
             permitted, why = answers[finding.kind]
             judged.append(JudgedFinding(finding=finding, allowed=permitted, why=why))
     forbidden = [each for each in judged if not each.allowed][:LABELLED]
-    bugs = labels(run.history, run.logs.evidence, [each.finding for each in forbidden])
+    bugs = labels(run.history, run.evidence, [each.finding for each in forbidden])
     for each, bug in zip(forbidden, bugs, strict=True):
         each.bug = bug
     return sorted(judged, key=_order)
 
 
-def _order(judged: JudgedFinding) -> tuple[bool, bool, bool, int, tuple[int, ...]]:
-    at = judged.finding.at_ns
-    return judged.allowed, bool(judged.bug), at < 0, at, judged.finding.key
+def _order(judged: JudgedFinding) -> tuple[Any, ...]:
+    finding = judged.finding
+    return bool(finding.check), judged.allowed, bool(judged.bug), finding.check, finding.order
 
 
-def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[JudgedFinding]) -> Anomaly:
+def _anomaly(
+    run: JudgedRun,
+    answers: Answers,
+    name: str,
+    judged: Sequence[JudgedFinding],
+    shown: Iterable[JudgedFinding],
+) -> Anomaly:
     of = ANOMALIES[name]
-    counts = {kind: n for kind, n in run.tally.reported.items() if kind.name == name}
+    counts = {kind: n for kind, n in run.counts.items() if kind.name == name}
     disallowed = sum(n for kind, n in counts.items() if not answers[kind][0])
     told = [answers[kind] for kind in sorted(counts)]
     reasons = dict.fromkeys(why for permitted, why in told if permitted == (not disallowed))
@@ -244,7 +287,7 @@ def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[Judge
         known_bug_url=KNOWN_BUGS[bug].address if bug else "",
         examples=[
             example(run.faults, each.finding, allowed=each.allowed, why=each.why, bug=each.bug)
-            for each in judged[:EXAMPLES]
+            for each in shown
         ],
     )
 
@@ -277,6 +320,9 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
             reasons.setdefault(name, []).extend(told)
     for doubt in tally.doubts:
         reasons.setdefault(doubt.check, []).append(doubt.text(history))
+    for name in run.checks.keys() - CHECKS.keys() if run.logs.missing else ():
+        if tally.asked[name]:  # what it did not see may refute it
+            reasons.setdefault(name, []).append(f"evidence is missing: {run.logs.missing[0]}")
     if tally.unread:
         names = ", ".join(map(history.tp, tally.unread[:4]))
         more = f" and {len(tally.unread) - 4} more" if len(tally.unread) > 4 else ""
@@ -317,38 +363,68 @@ def _told(run: JudgedRun) -> list[Incident]:
     ]
 
 
-def _checks(
-    run: JudgedRun, anomalies: Mapping[str, Anomaly], unknown: Mapping[str, Sequence[str]]
-) -> dict[str, CheckResult]:
+def _checks(run: JudgedRun, answers: Answers, unknown: Mapping[str, Sequence[str]]) -> dict[str, CheckResult]:
     tally, held = run.tally, Held(run.history, run.tally)
+    found: dict[str, dict[Kind, int]] = defaultdict(dict)
+    for kind, number in run.counts.items():
+        found[check_of(kind)][kind] = number
     results: dict[str, CheckResult] = {}
-    for name, check in CHECKS.items():
-        found = {anomaly: anomalies[anomaly] for anomaly in check.anomalies if anomaly in anomalies}
-        bad = [anomaly for anomaly, one in found.items() if one.disallowed]
-        lacks, has = SUBJECTS[check.subject] if check.subject else ("", None)
+    for name, check in run.checks.items():
+        mine, doubts = found[name], _first_doubts(unknown.get(name, ()))
+        forbidden = [kind for kind in sorted(mine) if not answers[kind][0]]
+        lacks, asked = _asked(check, name, held)
         status: CheckStatus = "valid"
         why = ""
         if name in tally.crashed:
             status, why = "crashed", tally.crashed[name]
-        elif bad:
+        elif forbidden:
+            bad = dict.fromkeys(
+                anomaly for anomaly in check.anomalies for kind in forbidden if kind.name == anomaly
+            )
             status, why = "invalid", f"found {', '.join(bad)}"
-        elif name in unknown:
-            status, why = "unknown", "; ".join(unknown[name])
+        elif doubts:
+            status, why = "unknown", "; ".join(doubts)
         elif check.needs and not getattr(run.on_record, check.needs):
             status, why = "unasked", NOT_ON_RECORD
-        elif legal := [anomaly for anomaly in found if anomaly not in INFORMATIONAL]:
-            told = (f"found {anomaly}: {found[anomaly].why}" for anomaly in legal)
+        elif told := list(_permitted(check, mine, answers)):
             status, why = "permitted", "; ".join(told)
-        elif has is not None and not has(held):
-            status, why = "unasked", f"nothing to judge: {lacks}"
+        elif not asked:
+            status, why = "unasked", lacks
         results[name] = CheckResult(
             claim=check.claim,
             status=status,
             seconds=round(tally.seconds.get(name, 0.0), 4),
-            rows=tally.rows,
+            rows=tally.rows if check.reads is Reads.HISTORY else tally.asked[name],
             why=why,
+            anomalies=list(check.anomalies),
+            found=sum(mine.values()),
+            disallowed=sum(mine[kind] for kind in forbidden),
+            doubts=doubts,
+            ring=check.ring,
         )
     return results
+
+
+def _asked(check: Check, name: str, held: Held) -> tuple[str, bool]:
+    """Whether the run has something that the check could have refused; what is missing else, in words."""
+    if check.reads is not Reads.HISTORY:
+        return "", held.tally.asked[name] > 0
+    lacks, has = SUBJECTS[check.subject] if check.subject else ("", None)
+    return f"nothing to judge: {lacks}", has is None or has(held)
+
+
+def _permitted(check: Check, found: Mapping[Kind, int], answers: Answers) -> Iterator[str]:
+    """What a check found and nothing here forbids, in words."""
+    for anomaly in check.anomalies:
+        whys = [answers[kind][1] for kind in sorted(found) if kind.name == anomaly]
+        if whys and anomaly not in INFORMATIONAL:
+            yield f"found {anomaly}: {'; '.join(dict.fromkeys(whys))}"
+
+
+def _first_doubts(doubts: Sequence[str]) -> list[str]:
+    """Not more than a reader looks at."""
+    more = len(doubts) - DOUBTS
+    return [*doubts[:DOUBTS], f"and {more} more"] if more > 0 else list(doubts)
 
 
 def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:

@@ -3,19 +3,21 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from checkers.engine.findings import FINAL, INFO, OK, Finding, Shown, What
+from checkers.engine.findings import FINAL, INFO, NOWHERE, OK, Finding, LogFinding, Shown, What
 from checkers.faults.in_force import RunFaults
 from history.reader import History, OpRecord
-from history.verdict import Example, OpView
+from history.verdict import Example, LogPlace, OpView
 
 EXAMPLES: Final = 16
-"""Examples of one class in a verdict."""
+"""Examples of one class in a verdict, and of each check of evidence."""
 RECORDS: Final = 8
 """Records shown of one op."""
 
 
 def example(run: RunFaults, finding: Finding, *, allowed: bool, why: str, bug: str) -> Example:
     """One finding, in words and records."""
+    if isinstance(finding, LogFinding):
+        return _log_example(finding, allowed=allowed, why=why, bug=bug)
     history, shown = run.history, finding.records
     numbers = dict.fromkeys((*finding.ops, *(each.op for each in shown)))
     ops = [history.op(op) for op in numbers if op >= 0]
@@ -33,6 +35,28 @@ def example(run: RunFaults, finding: Finding, *, allowed: bool, why: str, bug: s
         faults=_faults(run, finding, ops),
         ops=[_view(run, op, shown) for op in ops],
         producer=_producer(history, finding, ops),
+    )
+
+
+def _log_example(finding: LogFinding, *, allowed: bool, why: str, bug: str) -> Example:
+    """One finding in logs; its sentence begins with a name as it is."""
+    producer = {"producer_id": finding.producer_id, "epoch": finding.producer_epoch}
+    return Example(
+        sentence=finding.text,
+        allowed=allowed,
+        why=why,
+        known_bug=bug,
+        partition="" if finding.log == NOWHERE else str(finding.log),
+        offsets=_distinct([finding.offset]),
+        producer=producer if finding.producer_id >= 0 else {},
+        check=finding.check,
+        log=LogPlace(
+            offset=finding.offset,
+            take=finding.take,
+            nodes=list(finding.nodes),
+            before=finding.before,
+            transactional_id=finding.transactional_id,
+        ),
     )
 
 

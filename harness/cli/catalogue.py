@@ -15,7 +15,7 @@ import msgspec
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from checkers.known_bugs.registry import KNOWN_BUGS
-from checkers.logs.registry import RULES
+from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig
 from core.systems import DEPLOYMENTS, SYSTEMS, runnable
@@ -38,7 +38,7 @@ def lists() -> dict[str, dict[str, str]]:
         "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
         "nemeses": {name: _nemesis(nemesis) for name, nemesis in NEMESES.items()},
         "checks": {name: check.claim for name, check in CHECKS.items()},
-        "log rules": {name: rule.claim for name, rule in RULES.items()},
+        "log rules": {name: check.claim for name, check in LOG_CHECKS.items()},
         "anomalies": {name: anomaly.title for name, anomaly in ANOMALIES.items()},
         "presets": {
             name: ", ".join(f"{key}={value}" for key, value in settings.items()) or "the defaults"
@@ -141,9 +141,9 @@ def log_rules() -> str:
         lines += ["", f"## Ring {ring}", "", what, "", "| rule | what has to hold | class | source |"]
         lines += ["|---|---|---|---|"]
         lines += [
-            f"| {rule.name} | {rule.claim} | {rule.anomaly} | {rule.source} |"
-            for rule in RULES.values()
-            if rule.ring == ring
+            f"| {name} | {check.claim} | {', '.join(check.anomalies)} | {check.source} |"
+            for name, check in LOG_CHECKS.items()
+            if check.ring == ring
         ]
     return "\n".join(lines) + "\n"
 

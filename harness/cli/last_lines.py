@@ -29,7 +29,7 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     for line in incident_lines(verdict):
         yield f"incident: {line}"
     yield f"faults: {faults_line(verdict)}"
-    yield f"broker logs: {logs_line(verdict.logs)}; judged by {verdict.engine}"
+    yield f"broker logs: {logs_line(verdict)}; judged by {verdict.engine}"
     yield f"report: {page}"
     yield f"repeat: {pasted(verdict.repro)}"
     if worst is None:

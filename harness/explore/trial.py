@@ -10,8 +10,6 @@ from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
 from checkers.engine.findings import Finding, Level
-from checkers.logs.engine import judge_all
-from checkers.logs.judgement import Judgement
 from core.config import RunConfig
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
@@ -80,19 +78,17 @@ def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
         done = simulate(config, invariants=invariants)
     except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
         return Trial(seed=config.seed, config=told, crashed=last_lines(error))
-    tally = checked(done)
+    tally = checked(done, logs=logs)
     found = findings(done, tally)
     explained = explained_by(done.weak, done.journals, found)
-    judged = judge_all(evidence(done.cluster)) if logs else Judgement()
-    crashed = [f"the rule {name} about logs crashed" for name in sorted(judged.crashed)]
     return Trial(
         seed=config.seed,
         config=told,
         anomalies=counted(one for one in found if one not in explained),
         weak=dict(sorted(Counter(one.name for one in done.weak).items())),
         explained=counted(explained),
-        unknown=(*_undecided(tally, done.events), *crashed),
-        refused={} if done.weak else dict(sorted(judged.counts.items())),
+        unknown=tuple(_undecided(tally, done.events)),
+        refused={} if done.weak else dict(sorted(tally.refused.items())),
         broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
         unfinished=tuple(done.unfinished),
         simulated_s=round(done.simulated_s, 3),
@@ -104,20 +100,21 @@ def settings(config: RunConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude_defaults=True)
 
 
-def checked(done: Simulated) -> Tally:
-    """All findings of a simulated run."""
+def checked(done: Simulated, *, logs: bool = False) -> Tally:
+    """All findings of a simulated run. logs: those in brokers' logs, too."""
     rows = rows_of(done.journals)
     bounds = [event for event in done.events if isinstance(event, ev.BoundsListed)]
     rows.add_bounds(bounds[-1].rows if bounds else ())
-    return check_tables(rows.tables(), recorded=True, events=done.events, config=done.config)
+    found = evidence(done.cluster) if logs else None
+    return check_tables(rows.tables(), recorded=True, events=done.events, config=done.config, evidence=found)
 
 
 def findings(done: Simulated, tally: Tally) -> list[Finding]:
-    """The findings that are not allowed in this run."""
+    """The findings of clients that are not allowed in this run."""
     return [
         one
         for one in tally.findings
-        if one.variant is not Level.LOG and not allowed(done.config, one.kind)[0]
+        if not one.check and one.variant is not Level.LOG and not allowed(done.config, one.kind)[0]
     ]
 
 
@@ -135,7 +132,7 @@ def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:
     """What keeps the run from being decided. Unlike in a verdict, faults without a target and groups that
     committed nothing make no run unclean."""
     reasons = [f"the check of {subject} crashed" for subject in sorted(tally.crashed)]
-    reasons += [doubt.text() for doubt in tally.doubts if doubt.group < 0]
+    reasons += [doubt.text() for doubt in tally.doubts if doubt.group < 0 and doubt.log is None]
     if tally.unread:
         reasons.append(f"{len(tally.unread)} partitions were not read to their end")
     reasons += filter(None, map(ev.incomplete, events))

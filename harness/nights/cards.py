@@ -15,9 +15,8 @@ from harness.nights.totals import Totals
 from harness.report import headlines
 from harness.report.drawing import small
 from harness.report.drawing.strips import Drawing
-from harness.report.inputs import VERDICT_FORMAT
 from history.recorded_files import regular
-from history.verdict import Result, Verdict
+from history.verdict import VERDICT_FORMAT, Result, Verdict
 
 CARDS_MAX: Final = 9
 

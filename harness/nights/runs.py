@@ -19,10 +19,9 @@ import pandas as pd
 from core.errors import HistoryError
 from harness.nights import session_log as sessions
 from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested
-from harness.report.inputs import VERDICT_FORMAT
 from history.recorded_files import regular
 from history.run_folder import Run
-from history.verdict import Fault, Liveness, Verdict
+from history.verdict import VERDICT_FORMAT, Fault, Liveness, Verdict
 
 Row = dict[str, Any]
 """A row of a pandas table, by column."""

@@ -113,7 +113,7 @@ def of_run(verdict: Verdict) -> str:
 def many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
     """How many forbidden findings (of a class that is permitted: how many): those of clients, which count
     records; else those in brokers' logs, which are often several for one record."""
-    mine = [rule for rule in verdict.logs.rules.values() if rule.anomaly == name] if verdict.logs else []
+    mine = [check for check in verdict.log_checks.values() if name in check.anomalies]
     if not anomaly.disallowed:
-        return anomaly.count - sum(rule.found for rule in mine) or anomaly.count
-    return anomaly.disallowed - sum(rule.disallowed for rule in mine) or anomaly.disallowed
+        return anomaly.count - sum(check.found for check in mine) or anomaly.count
+    return anomaly.disallowed - sum(check.disallowed for check in mine) or anomaly.disallowed

@@ -28,10 +28,9 @@ from history.tables import OPEN
 from history.trace import Trace
 from history.trace import decode as decode_trace
 from history.unit_files import read_table
-from history.verdict import Verdict
+from history.verdict import VERDICT_FORMAT, Verdict
 
 T = TypeVar("T")
-VERDICT_FORMAT = 1
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -175,7 +175,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "faults_most": FAULTS_MAX,
         "few": FEW,
         "places_open": PLACES_OPEN,
-        "logs_line": wording.sentence(wording.logs_line(verdict.logs)),
+        "logs_line": wording.sentence(wording.logs_line(verdict)),
         "refused": replica_logs.build(inputs),
         "takes_most": TAKES_MAX,
         "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],

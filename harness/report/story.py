@@ -131,7 +131,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     listed = ranges[:RANGES_MAX]
     offset = min(example.offsets, default=-1)
     ends = replicas.build(inputs, example.partition, offset) if name in OF_REPLICAS else None
-    decided = decisions.build(inputs, name, example) if name in OF_TRANSACTIONS else None
+    decided = decisions.build(inputs, example) if name in OF_TRANSACTIONS else None
     side = side_by_side.partitions(decided) if decided else None
     if side is None and name in OF_REPLICAS:
         side = side_by_side.copies(inputs, example.partition, offset)

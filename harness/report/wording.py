@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import ExitCode
 from core.systems import report_title
-from history.verdict import Anomaly, ClientKind, Example, Fault, FaultHits, Logs, Result, Verdict
+from history.verdict import VERDICT_FORMAT, Anomaly, ClientKind, Example, Fault, FaultHits, Result, Verdict
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
@@ -285,29 +285,42 @@ def _short(text: str) -> str:
     return text if len(text) <= INCIDENT_WIDTH else f"{text[:INCIDENT_WIDTH]}…"
 
 
-def logs_line(logs: Logs | None) -> str:
+def logs_line(verdict: Verdict) -> str:
     """What the brokers' logs say, in one line."""
-    if logs is None or logs.why:
-        return f"not judged: {logs.why if logs else 'the verdict is of an older version'}"
+    logs, checks = verdict.logs, verdict.log_checks
+    if logs is None or verdict.format < VERDICT_FORMAT:
+        return "not judged: the verdict is of an older version"
+    if logs.why:
+        return f"not judged: {logs.why}"
     by: dict[str, list[str]] = {}
-    for name, rule in logs.rules.items():
-        by.setdefault(rule.status, []).append(name)
+    for name, check in checks.items():
+        by.setdefault(check.status, []).append(name)
     nodes = {node for take in logs.takes for node in take.nodes}
-    applied = sum(rule.asked > 0 for rule in logs.rules.values())
-    permitted = sum(rule.found - rule.disallowed for rule in logs.rules.values())
+    applied = sum(check.rows > 0 for check in checks.values())
+    refused = sum(check.disallowed for check in checks.values())
+    permitted = sum(check.found - check.disallowed for check in checks.values())
     parts = ["no violation"]
-    if logs.refused:
-        bug = logs.known_bug()
+    if refused:
+        bug = known_bug_in_logs(verdict)
         known = f", all match known bug {bug}" if bug else ""
-        parts = [f"{count(logs.refused, 'violation')}: {', '.join(by['invalid'])}{known}"]
+        parts = [f"{count(refused, 'violation')}: {', '.join(by['invalid'])}{known}"]
     parts += [f"{number(permitted)} more that this configuration permits"] * bool(permitted)
     parts += [f"{count(len(by.get('unknown', ())), 'rule')} undecided"] * ("unknown" in by)
     parts += [f"evidence is missing: {why}" for why in logs.missing[:1]]
     parts += [f"crashed: {', '.join(by.get('crashed', ()))}"] * ("crashed" in by)
-    idle = len(logs.rules) - applied
+    idle = len(checks) - applied
     unused = f" ({number(idle)} not applicable)" if idle else ""
     on = f"{count(applied, 'rule')} applied to {count(len(nodes), 'node')}{unused}"
     return f"{on}: {'; '.join(parts)}"
+
+
+def known_bug_in_logs(verdict: Verdict) -> str:
+    """The known bug whose signature all forbidden findings in brokers' logs bear; "" = there is none, or not
+    all of them are among the examples."""
+    examples = [one for one in verdict.log_examples if not one.allowed]
+    bugs = {one.known_bug for one in examples}
+    whole = len(examples) == sum(check.disallowed for check in verdict.log_checks.values())
+    return bugs.pop() if len(bugs) == 1 and whole else ""
 
 
 def findings(anomaly: Anomaly) -> str:
@@ -337,7 +350,7 @@ def undecided(verdict: Verdict) -> list[str]:
 
 def held(verdict: Verdict) -> str:
     """How many checks have which result, in one sentence."""
-    statuses = [check.status for check in verdict.checks.values()]
+    statuses = [check.status for check in verdict.client_checks.values()]
     if not statuses:
         return "No check was run."
     parts = [f"{statuses.count('valid')} of {count(len(statuses), 'check')} hold"]

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from checkers.logs.engine import judge_all
-from checkers.logs.judgement import LogFinding
+from checkers.engine.findings import LogFinding
+from checkers.engine.pipeline import check_evidence
+from checkers.logs.registry import LOG_CHECKS
 from core.errors import ClusterError, ExitCode
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
@@ -124,12 +125,12 @@ def from_logs(folder: Path, say: Say) -> list[LogFinding]:
 
     Raises: HistoryError.
     """
-    judged = judge_all(Evidence.load(Run(folder).evidence))
-    for finding in judged.findings:
-        say(f"in logs alone, {finding.rule}, at offset {finding.offset}: {finding.sentence}")
-    for rule, how in judged.crashed.items():
+    tally = check_evidence(Evidence.load(Run(folder).evidence), LOG_CHECKS)
+    for finding in tally.in_logs:
+        say(f"in logs alone, {finding.check}, at offset {finding.offset}: {finding.text}")
+    for rule, how in tally.crashed.items():
         say(f"the rule {rule} crashed: {how}")
-    return judged.findings
+    return tally.in_logs
 
 
 def about(findings: Iterable[LogFinding], topic: str, transactional_id: str) -> tuple[LogFinding, ...]:
@@ -137,7 +138,7 @@ def about(findings: Iterable[LogFinding], topic: str, transactional_id: str) -> 
     return tuple(
         one
         for one in findings
-        if one.tp.topic == topic or (transactional_id and one.transactional_id == transactional_id)
+        if one.log.topic == topic or (transactional_id and one.transactional_id == transactional_id)
     )
 
 

@@ -79,7 +79,7 @@ def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) ->
         REPRODUCTIONS["kafka-14402"], KAFKA_VERSION, runs=1, good=False, folder=tmp_path, say=print
     )
     assert attempt.shows is Shows.SHOWN, attempt.text
-    assert [one.rule for one in attempt.in_logs] == ["partitions-marked"]
+    assert [one.check for one in attempt.in_logs] == ["partitions-marked"]
 
 
 @pytest.mark.sampled(3)
@@ -88,7 +88,7 @@ def test_a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Pat
     wanted = [(REPRODUCTIONS["kafka-19446"], "good" if good else "bad", good) for good in (False, True)]
     bad, good = attempts.on_one_cluster(stage, wanted, tmp_path)
     assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
-    assert {one.rule for one in bad.in_logs} == {"marker-decided", "decisions-agree"}
+    assert {one.check for one in bad.in_logs} == {"marker-decided", "decisions-agree"}
     assert not good.in_logs
 
 

@@ -66,12 +66,12 @@ class Decisions:
         return [*(at for at, state in self.states if state not in DONE), *(one.at for one in markers)]
 
 
-def build(inputs: Inputs, name: str, example: Example) -> Decisions | None:
+def build(inputs: Inputs, example: Example) -> Decisions | None:
     """Those of the first transactional id that a finding names; None where none is on record."""
     evidence = inputs.evidence
     if evidence is None:
         return None
-    found = _named(inputs, name, example)
+    found = _named(example)
     if found is None:
         return None
     transactional_id, begin, end = found
@@ -82,18 +82,14 @@ def build(inputs: Inputs, name: str, example: Example) -> Decisions | None:
         return None
 
 
-def _named(inputs: Inputs, name: str, example: Example) -> tuple[str, float, float] | None:
+def _named(example: Example) -> tuple[str, float, float] | None:
     """A transactional id, and when: of the first op with one, else of the place in brokers' logs."""
     for op in example.ops:
         if op.txn and op.transactional_id:
             return op.transactional_id, op.begin_s, op.end_s if op.end_s is not None else op.begin_s
-    logs = inputs.verdict.logs
-    for place in logs.places if logs else ():
-        rule = logs.rules.get(place.rule) if logs else None
-        mine = rule is not None and rule.anomaly == name and place.sentence == example.sentence
-        if mine and place.transactional_id:
-            at = example.at_s
-            return None if at is None else (place.transactional_id, at, at)
+    place = example.log
+    if place is not None and place.transactional_id and example.at_s is not None:
+        return place.transactional_id, example.at_s, example.at_s
     return None
 
 

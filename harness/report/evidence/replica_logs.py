@@ -12,7 +12,7 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
 from history.evidence import END, Evidence
-from history.verdict import LogPlace
+from history.verdict import Example
 
 AROUND: Final = 5
 """Batches shown of each copy on either side of the place."""
@@ -42,18 +42,18 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPlace:
-    """A place with the logs around it. rows: none where the evidence has none, or others came first."""
+    """A finding in logs, with the logs around its place. rows: none where the evidence has none, or others
+    came first."""
 
-    place: LogPlace
+    place: Example
     rows: list[BatchRow]
 
 
 def build(inputs: Inputs) -> list[RefusedPlace]:
     """All places of the verdict, those that nothing permits first."""
-    logs, evidence = inputs.verdict.logs, inputs.evidence
-    places = sorted(logs.places, key=lambda place: place.allowed) if logs else []
+    evidence = inputs.evidence
     found = []
-    for number, place in enumerate(places):
+    for number, place in enumerate(inputs.verdict.log_examples):
         rows: list[BatchRow] = []
         if evidence is not None and number < TABLES_MAX:
             try:
@@ -64,11 +64,11 @@ def build(inputs: Inputs) -> list[RefusedPlace]:
     return found
 
 
-def _rows(evidence: Evidence, place: LogPlace) -> Iterator[BatchRow]:
-    topic, _, partition = place.partition.rpartition("-")
-    tp = TopicPartition(topic, int(partition)) if partition.isdecimal() else None
-    copies = _copies(evidence, tp, place.take) if tp else {}
-    if tp is None or not copies:
+def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
+    topic, _, partition = found.partition.rpartition("-")
+    tp, place = TopicPartition(topic, int(partition)) if partition.isdecimal() else None, found.log
+    copies = _copies(evidence, tp, place.take) if tp and place else {}
+    if tp is None or place is None or not copies:
         return
     words = _words(evidence, tp)
     holders: dict[tuple[int, ...], list[Copy]] = defaultdict(list)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.known_bugs.cancelled_markers import late_markers
-from checkers.known_bugs.registry import labels_of_logs
+from checkers.known_bugs.registry import labels
 from checkers.logs import decisions
 from core.cluster import TRANSACTION_TOPIC as LOG_TOPIC
 from core.op import Isolation, Outcome, TopicPartition, value_of
@@ -27,7 +27,7 @@ from history.tables import TABLES
 from tests.checkers.known_bugs.test_log_findings import Logs
 from tests.checkers.known_bugs.test_markers_left_out import ID
 from tests.checkers.known_bugs.test_registry import late_end
-from tests.checkers.logs.made import at, tables
+from tests.checkers.logs.made import at, of_all, tables
 from tests.checkers.logs.test_answers import BEGAN_MS
 from tests.checkers.logs.test_decisions import LOG, PRODUCER
 from tests.histories.built import Built, Read, Send
@@ -151,10 +151,10 @@ def test_the_marker_came_by_a_request_that_its_coordinator_had_given_up(
 ) -> None:
     run = recorded(tmp_path / "run", read_aborted(0), logs, lines)
     history, kept = load(run), evidence.Evidence.load(run.evidence)
-    found = [one for one in decisions.judge(kept).findings if one.tp == X and one.ms >= 20_000]
-    wanted = {one.rule for one in found}
+    found = [one for one in of_all(decisions.CHECKS, kept).in_logs if one.log == X and one.ms >= 20_000]
+    wanted = {one.check for one in found}
     assert wanted & {"marker-decided", "decisions-agree"}
-    named = dict(zip((one.rule for one in found), labels_of_logs(history, kept, found), strict=True))
+    named = dict(zip((one.check for one in found), labels(history, kept, found), strict=True))
     assert {named[rule] for rule in wanted & {"marker-decided", "decisions-agree"}} == {bug}
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from checkers.engine.findings import LogFinding
 from checkers.known_bugs.kafka_14402 import VERIFICATION
-from checkers.known_bugs.registry import KNOWN_BUGS, labels_of_logs
+from checkers.known_bugs.registry import KNOWN_BUGS
+from checkers.known_bugs.registry import labels as labels_of
 from checkers.logs import answers, decisions
-from checkers.logs.judgement import LogFinding
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.events import Event
@@ -23,7 +24,7 @@ from history.tables import TABLES
 from tests.checkers.known_bugs.test_markers_left_out import ID, line
 from tests.checkers.known_bugs.test_registry import late_request
 from tests.checkers.known_bugs.test_uncommitted_state import leads
-from tests.checkers.logs.made import tables
+from tests.checkers.logs.made import of_all, tables
 from tests.checkers.logs.test_answers import BEGAN_MS
 from tests.checkers.logs.test_decisions import LOG, P0, P1, PRODUCER, Cluster, Made
 from tests.histories.built import Built, Op, Process, Send
@@ -74,12 +75,12 @@ def labels(
     (run.cluster / "1" / "server.log").write_text("".join(lines))
     evidence.write(run.evidence, tables(logs.made))
     history, kept = load(run), evidence.Evidence.load(run.evidence)
-    found = [*decisions.judge(kept).findings, *answers.judge(kept, history).findings]
-    named = labels_of_logs(history, kept, found)
+    found = [*of_all(decisions.CHECKS, kept).in_logs, *of_all(answers.CHECKS, kept, history).in_logs]
+    named = labels_of(history, kept, found)
     assert all(bug in ("", *KNOWN_BUGS) for bug in named)
     by_rule: dict[str, set[str]] = defaultdict(set)
     for one, bug in zip(found, named, strict=True):
-        by_rule[one.rule].add(bug)
+        by_rule[one.check].add(bug)
     return {rule: "/".join(sorted(bugs)) for rule, bugs in by_rule.items()}
 
 
@@ -411,16 +412,17 @@ def test_a_coordinator_acted_upon_what_a_leader_before_it_had_appended(
     row |= sent
     made: Made = {**cluster.made, "frames": [row | {"ms": BEGAN_MS + row["ms"]}], "frame_parts": [row]}
     finding = LogFinding(
-        rule=row["rule"],
-        tp=LOG,
+        check=row["rule"],
+        name="early-act",
+        log=LOG,
         offset=decision["offset"],
         take=-1,
         nodes=(2,),
-        sentence="told",
+        text="told",
         producer_id=PRODUCER,
         producer_epoch=0,
         transactional_id=ID,
         ms=BEGAN_MS + T2 + 30,
     )
     history = load(write_run(tmp_path / "run", Built(tps=["q"]).tables()))
-    assert labels_of_logs(history, evidence.Evidence(tables(made)), [finding]) == [bug]
+    assert labels_of(history, evidence.Evidence(tables(made)), [finding]) == [bug]

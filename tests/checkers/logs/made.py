@@ -5,8 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from checkers.engine.check import Check, Tally
+from checkers.engine.findings import Found, LogGround, PartitionResult
+from checkers.engine.pipeline import check_evidence, kinds_of
 from core.op import TopicPartition
-from history.evidence import END, merged, schema
+from history.evidence import END, Evidence, merged, schema
+from history.reader import History
 
 TP = TopicPartition("q", 0)
 Rows = Mapping[str, Iterable[Mapping[str, Any]]]
@@ -54,3 +58,24 @@ def batch(tp: TopicPartition, node: int, base: int, **columns: Any) -> dict[str,
 def whole(tp: TopicPartition, node: int) -> dict[str, Any]:
     """The directory of a partition."""
     return at(tp, node, start=0, files=1, bytes=1000)
+
+
+def of_partition(checks: Mapping[str, Check], evidence: Evidence, log: TopicPartition) -> PartitionResult:
+    """What checks that share a kernel say of one partition."""
+    (kernel,) = {check.log_kernel for check in checks.values()}
+    assert kernel is not None
+    result = PartitionResult(log=log, ground=LogGround(kinds_of(checks)))
+    kernel(evidence, log, result)
+    return result
+
+
+def of_all(checks: Mapping[str, Check], evidence: Evidence, history: History | None = None) -> Tally:
+    """What checks say of all evidence."""
+    tally = check_evidence(evidence, checks, history)
+    assert not tally.crashed, tally.crashed
+    return tally
+
+
+def asked_nothing(found: Found) -> bool:
+    """Whether nothing was asked, found or left open."""
+    return not (found.findings or found.doubts or found.asked or found.counts)

@@ -18,12 +18,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from checkers.logs.engine import JudgePart
-from checkers.logs.judgement import Judgement, LogFinding, joined
-from checkers.logs.registry import LOCAL, WHOLE
+from checkers.engine.findings import Found, LogFinding, LogGround
+from checkers.engine.log_tasks import LogTask, LogWork
+from checkers.engine.pipeline import check_evidence, kernels_over_logs, kinds_of
+from checkers.logs.registry import LOG_CHECKS
 from core.op import TopicPartition
 from history.evidence import PER_NODE, PER_PARTITION, Evidence
 from tests.checkers.logs.tampering import KINDS, Place, Tampered
+
+JOINS = {name: check for name, check in LOG_CHECKS.items() if check.join is not None}
 
 
 @dataclass(slots=True)
@@ -49,17 +52,19 @@ class Judge:
 
 
 def _in_partition(evidence: Evidence, tp: TopicPartition) -> list[LogFinding]:
-    return _findings(JudgePart(evidence, "", [(tp,)], LOCAL)(0))
+    work = LogWork(LogGround(kinds_of(LOG_CHECKS)), kernels_over_logs(LOG_CHECKS))
+    (result,) = LogTask(source=evidence, job="", partitions=(tp,)).run(work)
+    return _findings(result)
 
 
 def _over_all(evidence: Evidence) -> list[LogFinding]:
-    return _findings(joined(rules.judge(evidence, None) for rules in WHOLE.values()))
+    return _findings(check_evidence(evidence, JOINS))
 
 
-def _findings(judgement: Judgement) -> list[LogFinding]:
-    if judgement.crashed:
-        raise SystemExit(f"crashed: {judgement.crashed}")
-    return judgement.findings
+def _findings(result: Found) -> list[LogFinding]:
+    if result.crashed:
+        raise SystemExit(f"crashed: {result.crashed}")
+    return result.in_logs
 
 
 @dataclass(slots=True)
@@ -92,10 +97,10 @@ def _score(score: Score, run: str, place: Place, new: Sequence[LogFinding]) -> N
     score.tried += 1
     score.found += bool(new)
     score.at_place += bool(there)
-    score.rules.update({one.rule for one in there})
+    score.rules.update({one.check for one in there})
     if not there:
         where = f"{place.tp} {place.offsets[:1]}..{place.offsets[-1:]}"
-        score.missed.append(f"{run} {where}: {[(one.rule, str(one.tp), one.offset) for one in new[:2]]}")
+        score.missed.append(f"{run} {where}: {[(one.check, str(one.log), one.offset) for one in new[:2]]}")
 
 
 def loaded(folders: Sequence[Path]) -> dict[str, dict[str, pa.Table]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.logs.judgement import LogFinding
+from checkers.engine.findings import LogFinding
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -35,7 +35,7 @@ class Place:
 
     def is_of(self, finding: LogFinding) -> bool:
         """Whether a finding is at the place."""
-        if finding.tp == self.tp:
+        if finding.log == self.tp:
             return not self.offsets or finding.offset in self.offsets or finding.offset == -1
         return 0 <= self.producer == finding.producer_id
 

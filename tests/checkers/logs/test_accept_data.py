@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.accept_data import RULES, judge
-from checkers.logs.judgement import Judgement, joined
+from checkers.engine.findings import Found
+from checkers.logs.accept_data import CHECKS
 from checkers.logs.producer_files import ABORTED_INDEX, PRODUCER_SNAPSHOT
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, Evidence, merged
 from model.accepting import data_partition as rules
-from tests.checkers.logs.made import TP, at, batch, tables, whole
+from tests.checkers.logs.made import TP, at, batch, of_all, of_partition, tables, whole
 from tests.histories.broker_files import GOLDEN, NODE
 
 Made = dict[str, list[dict[str, Any]]]
@@ -66,18 +66,18 @@ def clean(release: str = "4.3", tp: TopicPartition = TP) -> Made:
     }
 
 
-def judged(made: Made, tp: TopicPartition = TP) -> Judgement:
-    return judge(Evidence(tables(made)), tp)
+def judged(made: Made, tp: TopicPartition = TP) -> Found:
+    return of_partition(CHECKS, Evidence(tables(made)), tp)
 
 
 def told(made: Made) -> set[tuple[str, int]]:
     """Rules and offsets of the findings."""
-    return {(finding.rule, finding.offset) for finding in judged(made).findings}
+    return {(finding.check, finding.offset) for finding in judged(made).in_logs}
 
 
 def test_the_clean_log_passes_and_its_rules_were_asked() -> None:
     found = judged(clean())
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
     assert found.asked == {
         rules.SEQUENCE: 2,
@@ -152,8 +152,8 @@ def test_a_planted_batch_is_told_at_its_offset(plant: Any, rule: str, offset: in
     plant(made)
     found = judged(made)
     assert found.asked[rule]
-    finding = next(one for one in found.findings if (one.rule, one.offset) == (rule, offset))
-    assert finding.sentence.startswith(f"at offset {offset} of {TP}: ")
+    finding = next(one for one in found.in_logs if (one.check, one.offset) == (rule, offset))
+    assert finding.text.startswith(f"at offset {offset} of {TP}: ")
     assert finding.before
     assert finding.producer_id == 7
 
@@ -173,7 +173,7 @@ def test_the_version_of_a_transaction_comes_from_its_coordinator() -> None:
     )
     made = clean() | {"transaction_log": [decided]}
     assert told(made) == {(rules.MARKER_EPOCH, 4)}
-    assert [one.transactional_id for one in judged(made).findings] == ["t"]
+    assert [one.transactional_id for one in judged(made).in_logs] == ["t"]
     assert told(made | {"transaction_log": [decided | {"client_transaction_version": 0}]}) == set()
     assert told(clean("3.9") | {"transaction_log": [decided]}) == set()
 
@@ -190,17 +190,17 @@ def test_an_unknown_producer_of_version_2_begins_at_zero() -> None:
 
 def test_an_unknown_version_is_a_doubt() -> None:
     found = judged(clean(""))
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {rules.MARKER_EPOCH, rules.UNKNOWN_BEGINS}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {rules.MARKER_EPOCH, rules.UNKNOWN_BEGINS}
 
 
 def test_after_a_gap_the_state_is_unknown_and_that_is_said() -> None:
     made = clean()
     made["batches"] = [row for row in made["batches"] if row["base"] != 2]
     found = judged(made)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
-    (why,) = (doubt.why for doubt in found.doubts if doubt.rule == PRODUCER_SNAPSHOT)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+    (why,) = (doubt.why for doubt in found.doubts if doubt.check == PRODUCER_SNAPSHOT)
     assert why.endswith("has gaps in the log before it")
 
 
@@ -209,9 +209,9 @@ def test_a_snapshot_behind_the_end_of_its_log_is_a_doubt() -> None:
     for row in made["producers"]:
         row["snapshot"] = 99
     found = judged(made)
-    assert not found.findings
+    assert not found.in_logs
     (doubt,) = found.doubts
-    assert (doubt.rule, doubt.why.endswith("is after the end of its log")) == (PRODUCER_SNAPSHOT, True)
+    assert (doubt.check, doubt.why.endswith("is after the end of its log")) == (PRODUCER_SNAPSHOT, True)
 
 
 def test_after_a_gap_sequences_of_a_coordinator_are_in_no_doubt() -> None:
@@ -219,8 +219,8 @@ def test_after_a_gap_sequences_of_a_coordinator_are_in_no_doubt() -> None:
     made = clean(tp=GROUP)
     made["batches"] = [row for row in made["batches"] if row["base"] != 2]
     found = judged(made, GROUP)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {PRODUCER_SNAPSHOT}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {PRODUCER_SNAPSHOT}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_snapshot_is_what_the_log_makes(column: str) -> None:
 def test_a_snapshot_has_all_producers_and_no_other() -> None:
     made = clean()
     made["producers"][0]["producer_id"] = 9
-    assert [one.producer_id for one in judged(made).findings] == [7, 9]
+    assert [one.producer_id for one in judged(made).in_logs] == [7, 9]
 
 
 def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:
@@ -244,8 +244,8 @@ def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:
     assert told(made) == {(PRODUCER_SNAPSHOT, 8)}
     made["ends"] = [at(TP, node, take=1, file="log-start", value=6) for node in (1, 2)]
     found = judged(made)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
 
 
 def test_a_snapshot_is_compared_with_the_log_of_its_node() -> None:
@@ -294,15 +294,15 @@ def test_the_group_coordinator_repeats_sequences() -> None:
     made = clean(tp=GROUP)
     everywhere(made, 3, base_sequence=0)
     found = judged(made, GROUP)
-    assert not found.findings
+    assert not found.in_logs
     assert rules.SEQUENCE not in found.asked
 
 
 @pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1"])
 def test_logs_of_real_brokers_pass(version: str) -> None:
     evidence = Evidence(merged([read(GOLDEN / version, 1)]))
-    found = joined(judge(evidence, tp) for tp in evidence.partitions())
-    assert not found.findings
+    found = of_all(CHECKS, evidence)
+    assert not found.in_logs
     assert found.asked[PRODUCER_SNAPSHOT]
     assert found.asked[ABORTED_INDEX]
     assert found.asked[rules.COORDINATOR_EPOCH]
@@ -314,9 +314,11 @@ def test_a_moved_entry_of_a_real_index_is_told() -> None:
     (index,) = (row for row in made["aborted"] if row["topic"] == "in")
     index["first"] -= 1
     tp = TopicPartition("in", 0)
-    assert not judge(Evidence(tables(found, nodes=(1,))), tp).findings
-    assert [one.rule for one in judge(Evidence(tables(made, nodes=(1,))), tp).findings] == [ABORTED_INDEX]
+    assert not of_partition(CHECKS, Evidence(tables(found, nodes=(1,))), tp).in_logs
+    assert [one.check for one in of_partition(CHECKS, Evidence(tables(made, nodes=(1,))), tp).in_logs] == [
+        ABORTED_INDEX
+    ]
 
 
 def test_every_rule_that_is_asked_is_declared() -> None:
-    assert set(judged(clean()).asked) <= {rule.name for rule in RULES}
+    assert set(judged(clean()).asked) <= set(CHECKS)

@@ -6,12 +6,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.logs.accept_metadata import RULES, judge
+from checkers.engine.findings import Found
+from checkers.logs.accept_metadata import CHECKS
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement
 from core.op import TopicPartition
 from harness.evidence import directory
 from history.evidence import Evidence, merged, schema
+from tests.checkers.logs.made import asked_nothing, of_partition
 from tests.histories.broker_files import NODE
 
 Rows = list[dict[str, Any]]
@@ -23,15 +24,15 @@ def golden() -> dict[str, pa.Table]:
     return merged([directory.read(NODE, 3)])
 
 
-def judged(tables: dict[str, pa.Table], change: Callable[[Rows], Rows]) -> Judgement:
+def judged(tables: dict[str, pa.Table], change: Callable[[Rows], Rows]) -> Found:
     """With other rows of the metadata log."""
     rows = change(tables["metadata"].to_pylist())
     metadata = pa.Table.from_pylist(rows, schema("metadata"))
-    return judge(Evidence(tables | {"metadata": metadata}), METADATA)
+    return of_partition(CHECKS, Evidence(tables | {"metadata": metadata}), METADATA)
 
 
-def places(judgement: Judgement) -> list[tuple[str, int]]:
-    return [(finding.rule, finding.offset) for finding in judgement.findings]
+def places(judgement: Found) -> list[tuple[str, int]]:
+    return [(finding.check, finding.offset) for finding in judgement.in_logs]
 
 
 def changed(at: int, **columns: Any) -> Callable[[Rows], Rows]:
@@ -49,19 +50,19 @@ def same(rows: Rows) -> Rows:
 
 def test_a_real_log_is_accepted(golden: dict[str, pa.Table]) -> None:
     judgement = judged(golden, second(same))
-    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
     silent = {"snapshot-is-image", "unclean-not-eligible"}
-    assert set(judgement.asked) == {rule.name for rule in RULES} - silent
+    assert set(judgement.asked) == set(CHECKS) - silent
     assert judgement.asked["change-has-cause"] == 64
     assert all(many > 0 for many in judgement.asked.values())
 
 
 def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
-    assert judge(Evidence(golden), TopicPartition("in", 0)) == Judgement()
+    assert asked_nothing(of_partition(CHECKS, Evidence(golden), TopicPartition("in", 0)))
 
 
 def test_evidence_without_a_metadata_log_asks_nothing(golden: dict[str, pa.Table]) -> None:
-    assert judged(golden, lambda _: []) == Judgement()
+    assert asked_nothing(judged(golden, lambda _: []))
 
 
 def test_a_log_that_shares_no_record_with_another_is_judged_from_its_beginning(
@@ -124,7 +125,7 @@ def test_a_changed_record_is_found(golden: dict[str, pa.Table], number: int) -> 
 def test_two_logs_have_to_agree_from_where_both_begin(golden: dict[str, pa.Table], begins: int) -> None:
     """The other log begins `begins` records later; they differ in the first record."""
     rows = golden["metadata"].to_pylist()
-    first, other = rows[0]["offset"], Judgement()
+    first, other = rows[0]["offset"], Found()
 
     def changes(rows: Rows) -> Rows:
         return changed(first, name="NoOpRecord")(rows)[begins:]
@@ -139,9 +140,9 @@ def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:
     last = max(row["offset"] for row in golden["metadata"].to_pylist() if row["name"] == "ProducerIdsRecord")
     judgement = judged(golden, changed(last, body='{"nextProducerId": 1000}'))
     assert places(judgement) == [("producer-id-blocks", last)]
-    (finding,) = judgement.findings
+    (finding,) = judgement.in_logs
     told = f"at offset {last} of __cluster_metadata-0: producer ids below 1000 are"
-    assert finding.sentence.startswith(told)
+    assert finding.text.startswith(told)
 
 
 def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) -> None:
@@ -149,8 +150,8 @@ def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) ->
         return [row for row in rows if row["name"] != "ProducerIdsRecord"]
 
     judgement = judged(golden, without)
-    assert {finding.rule for finding in judgement.findings} == {"producer-ids-given"}
-    assert {finding.tp for finding in judgement.findings} == {
+    assert {finding.check for finding in judgement.in_logs} == {"producer-ids-given"}
+    assert {finding.log for finding in judgement.in_logs} == {
         TopicPartition("in", 0),
         TopicPartition("__consumer_offsets", 4),
     }
@@ -196,7 +197,7 @@ def test_a_broker_that_died_is_not_eligible_when_it_is_back(golden: dict[str, pa
 
     rule = "unclean-not-eligible"
     sound = judged(nodes("killed"), twice)
-    assert (sound.findings, sound.asked[rule]) == ([], 1)
+    assert (sound.in_logs, sound.asked[rule]) == ([], 1)
     assert judged(nodes("end"), kept).asked[rule] == 0
     assert judged(nodes("killed", clean=True), kept).asked[rule] == 0
     first = min(row["offset"] for row in golden["metadata"].to_pylist() if row["broker"] == 2)
@@ -233,30 +234,30 @@ def test_a_log_goes_on_from_its_snapshot(golden: dict[str, pa.Table]) -> None:
         return [row for row in rows if row["offset"] >= 129]
 
     judgement = judged(tables, lambda rows: [*snapshot(rows, 129), *later(rows)])
-    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
     assert judgement.asked["change-has-cause"] == 48
     again = judged(tables, lambda rows: [*snapshot(rows, 129), *snapshot(rows, 160), *later(rows)])
     assert again.asked["change-has-cause"] == 48  # from the first one on
     without = judged(tables, later)
-    assert without.findings == []
-    assert {doubt.rule for doubt in without.doubts} == {rule.name for rule in RULES}
+    assert without.in_logs == []
+    assert {doubt.check for doubt in without.doubts} == set(CHECKS)
 
 
 def test_a_snapshot_is_compared_with_the_log(golden: dict[str, pa.Table]) -> None:
     judgement = judged(golden, lambda rows: [*snapshot(rows, 129), *rows])
-    assert (judgement.findings, judgement.asked["snapshot-is-image"]) == ([], 1)
+    assert (judgement.in_logs, judgement.asked["snapshot-is-image"]) == ([], 1)
     other = judged(golden, lambda rows: [*changed(27, leader=3)(snapshot(rows, 129)), *rows])
     assert places(other) == [("snapshot-is-image", 129)]
 
 
 def test_damage_and_records_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
     opaque = judged(golden, changed(100, opaque=b"?", name="unknown"))
-    assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
+    assert {doubt.check for doubt in opaque.doubts} == set(CHECKS)
     known = judged(golden, changed(131, opaque=b"?"))  # what follows is not judged
-    assert (known.findings, len(known.doubts)) == ([], len(RULES))
+    assert (known.in_logs, len(known.doubts)) == ([], len(CHECKS))
     row = {"take": 0, "node": 3, "file": "__cluster_metadata-0/0.log", "position": 9, "why": "cut"}
     damage = golden | {"damage": pa.Table.from_pylist([row], schema("damage"))}
-    assert len(judged(damage, same).doubts) == len(RULES)
+    assert len(judged(damage, same).doubts) == len(CHECKS)
 
 
 def test_behind_a_damaged_batch_nothing_is_judged(golden: dict[str, pa.Table]) -> None:
@@ -272,7 +273,7 @@ def test_behind_a_damaged_batch_nothing_is_judged(golden: dict[str, pa.Table]) -
             row["intact"] = False
     damaged = golden | {"batches": pa.Table.from_pylist(batches, schema("batches"))}
     judgement = judged(damaged, without)
-    assert judgement.findings == []
-    assert {doubt.rule for doubt in judgement.doubts} == {rule.name for rule in RULES}
+    assert judgement.in_logs == []
+    assert {doubt.check for doubt in judgement.doubts} == set(CHECKS)
     beside = judged(damaged, lambda rows: [*without(rows), *({**row, "node": 1} for row in rows)])
-    assert (beside.findings, beside.asked["change-has-cause"]) == ([], 64)  # of the whole one
+    assert (beside.in_logs, beside.asked["change-has-cause"]) == ([], 64)  # of the whole one

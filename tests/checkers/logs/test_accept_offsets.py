@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from checkers.logs.accept_offsets import RULES, judge
-from checkers.logs.judgement import Judgement
+from checkers.engine.findings import Found
+from checkers.logs.accept_offsets import CHECKS
 from core.op import TopicPartition
 from harness.evidence import directory
 from history.evidence import Evidence, merged, schema
+from tests.checkers.logs.made import asked_nothing, of_partition
 from tests.histories.broker_files import GOLDEN
 
 MODERN, CLASSIC = (TopicPartition("__consumer_offsets", number) for number in (3, 4))
@@ -32,17 +33,17 @@ def golden() -> dict[str, pa.Table]:
 
 def judged(
     found: dict[str, pa.Table], tp: TopicPartition, change: Callable[[Rows], Rows], table: str = "group_log"
-) -> Judgement:
+) -> Found:
     """With other rows of a table. Rows of other partitions stay."""
     rows = found[table].to_pylist()
     mine = [row for row in rows if (row["topic"], row["partition"]) == (tp.topic, tp.partition)]
     others = [row for row in rows if row not in mine]
     names = pa.Table.from_pylist([*others, *change(mine)], schema(table))
-    return judge(Evidence(found | {table: names}), tp)
+    return of_partition(CHECKS, Evidence(found | {table: names}), tp)
 
 
-def places(judgement: Judgement) -> list[tuple[str, int]]:
-    return [(finding.rule, finding.offset) for finding in judgement.findings]
+def places(judgement: Found) -> list[tuple[str, int]]:
+    return [(finding.check, finding.offset) for finding in judgement.in_logs]
 
 
 def same(rows: Rows) -> Rows:
@@ -63,7 +64,7 @@ def body(at: int, **fields: Any) -> Callable[[Rows], Rows]:
 
 def test_a_real_log_of_a_consumer_group_is_accepted(golden: dict[str, pa.Table]) -> None:
     judgement = judged(golden, MODERN, same)
-    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
     asked = {"one-group-type", "group-epochs-rise", "members-known", "member-epochs-bounded", "one-owner"}
     assert set(judgement.asked) == asked | {"group-place"}
 
@@ -71,9 +72,9 @@ def test_a_real_log_of_a_consumer_group_is_accepted(golden: dict[str, pa.Table])
 @pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1"])
 def test_a_real_log_of_a_classic_group_is_accepted(version: str) -> None:
     judgement = judged(tables(version), CLASSIC, same)
-    assert judgement.findings == []
+    assert judgement.in_logs == []
     # Only of 4.3.1 the metadata log was kept, which says how many partitions there are.
-    assert {doubt.rule for doubt in judgement.doubts} == (set() if version == "4.3.1" else {"group-place"})
+    assert {doubt.check for doubt in judgement.doubts} == (set() if version == "4.3.1" else {"group-place"})
     assert judgement.asked["one-owner"] == judgement.asked["generation-has-leader"] == 1
 
 
@@ -83,12 +84,12 @@ def test_a_metadata_log_without_the_topic_does_not_say_how_many_partitions_it_ha
     rows = [row for row in golden["metadata"].to_pylist() if row["topic"] != CLASSIC.topic]
     assert len(rows) == golden["metadata"].num_rows - 1
     judgement = judged(golden | {"metadata": pa.Table.from_pylist(rows, schema("metadata"))}, CLASSIC, same)
-    assert judgement.findings == []
-    assert {doubt.rule for doubt in judgement.doubts} == {"group-place"}
+    assert judgement.in_logs == []
+    assert {doubt.check for doubt in judgement.doubts} == {"group-place"}
 
 
 def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
-    assert judge(Evidence(golden), TopicPartition("__cluster_metadata", 0)) == Judgement()
+    assert asked_nothing(of_partition(CHECKS, Evidence(golden), TopicPartition("__cluster_metadata", 0)))
 
 
 def assignment(*numbers: int, topic: bytes = b"data") -> str:
@@ -133,13 +134,13 @@ def test_two_members_of_a_generation_may_have_one_number_of_different_topics(
     apart = [assignment(0, topic=topic) for topic in (b"data", b"tata")]
     members = [{"memberId": text, "groupInstanceId": None, "assignment": text} for text in apart]
     judgement = judged(golden, CLASSIC, body(1, leader=apart[0], members=members))
-    assert (judgement.findings, judgement.asked["one-owner"]) == ([], 1)
+    assert (judgement.in_logs, judgement.asked["one-owner"]) == ([], 1)
 
 
 def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]) -> None:
     other = [one | {"assignment": base64.b64encode(b"other").decode()} for one in TWICE]
     judgement = judged(golden, CLASSIC, body(1, leader="a", members=other))
-    assert (judgement.findings, judgement.asked["one-owner"]) == ([], 0)
+    assert (judgement.in_logs, judgement.asked["one-owner"]) == ([], 0)
 
 
 def test_tasks_of_a_streams_group_are_no_partitions(golden: dict[str, pa.Table]) -> None:
@@ -155,13 +156,13 @@ def test_tasks_of_a_streams_group_are_no_partitions(golden: dict[str, pa.Table])
         return changed
 
     whole, judgement = judged(golden, MODERN, same), judged(golden, MODERN, change)
-    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
     assert judgement.asked["one-owner"] < whole.asked["one-owner"]
 
 
 def test_values_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
     opaque = judged(golden, CLASSIC, lambda rows: [row | {"opaque": b"?", "body": None} for row in rows])
-    assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
+    assert {doubt.check for doubt in opaque.doubts} == set(CHECKS)
     assert set(opaque.asked) == {"group-place"}
 
 
@@ -171,8 +172,8 @@ def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table]) -> None:
 
     tables = golden | {"group_log": golden["group_log"].filter(pc.greater(golden["group_log"]["offset"], 0))}
     judgement = judged(tables, MODERN, gap, "batches")
-    assert judgement.findings == []
-    assert [doubt.rule for doubt in judgement.doubts] == ["members-known"]
+    assert judgement.in_logs == []
+    assert [doubt.check for doubt in judgement.doubts] == ["members-known"]
 
 
 def test_a_hole_leaves_everything_unknown(golden: dict[str, pa.Table]) -> None:
@@ -188,5 +189,5 @@ def test_a_hole_leaves_everything_unknown(golden: dict[str, pa.Table]) -> None:
     kept = [row for row in left if row["partition"] != MODERN.partition or not hole <= row["offset"] < after]
     tables = golden | {"group_log": pa.Table.from_pylist(kept, schema("group_log"))}
     judgement = judged(tables, MODERN, torn, "batches")
-    assert judgement.findings == []
-    assert {doubt.rule for doubt in judgement.doubts} == {rule.name for rule in RULES}
+    assert judgement.in_logs == []
+    assert {doubt.check for doubt in judgement.doubts} == set(CHECKS)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.accept_transactions import judge
-from checkers.logs.judgement import Judgement
+from checkers.engine.findings import Found
+from checkers.logs.accept_transactions import CHECKS
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import Evidence, merged
 from model.accepting import transaction_log as rules
-from tests.checkers.logs.made import tables
+from tests.checkers.logs.made import asked_nothing, of_partition, tables
 from tests.histories.broker_files import GOLDEN
 
 LOG = TopicPartition("__transaction_state", 1)
@@ -26,17 +26,17 @@ def real(version: str = "4.3.1") -> Made:
     return {name: table.to_pylist() for name, table in found.items()}
 
 
-def judged(made: Made) -> Judgement:
-    return judge(Evidence(tables(made, nodes=(1,))), LOG)
+def judged(made: Made) -> Found:
+    return of_partition(CHECKS, Evidence(tables(made, nodes=(1,))), LOG)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_log_of_a_real_broker_passes(version: str) -> None:
     found = judged(real(version))
-    assert not found.findings
+    assert not found.in_logs
     assert {found.asked[rule] for rule in (*rules.FOLLOWING, rules.OWNER)} == {19}
     doubts = [] if version == "4.3.1" else [rules.PLACE]  # other copies have no metadata log
-    assert [doubt.rule for doubt in found.doubts] == doubts
+    assert [doubt.check for doubt in found.doubts] == doubts
 
 
 def test_a_record_without_a_list_of_partitions_names_none() -> None:
@@ -46,7 +46,7 @@ def test_a_record_without_a_list_of_partitions_names_none() -> None:
         row["partitions"] = None
     found = judged(made)
     assert empty
-    assert not found.findings
+    assert not found.in_logs
     assert not found.crashed
 
 
@@ -97,9 +97,9 @@ def test_a_planted_record_is_told_at_its_offset(
     made = real(version)
     plant(made["transaction_log"])
     found = judged(made)
-    first = found.findings[0]
-    assert (first.rule, first.offset) == (rule, offset)
-    assert first.sentence.startswith(f"at offset {offset} of {LOG}: tx-2: ")
+    first = found.in_logs[0]
+    assert (first.check, first.offset) == (rule, offset)
+    assert first.text.startswith(f"at offset {offset} of {LOG}: tx-2: ")
     assert first.before.startswith("tx-2: ")
     assert first.transactional_id == "tx-2"
 
@@ -113,16 +113,16 @@ def test_a_transactional_id_in_another_partition() -> None:
     made["metadata"] += [
         last | more | {"offset": last["offset"] + 1 + number, "partition": 5 + number} for number in range(4)
     ]
-    assert {finding.rule for finding in judged(made).findings} == {rules.PLACE}
+    assert {finding.check for finding in judged(made).in_logs} == {rules.PLACE}
 
 
 def test_without_a_metadata_log_the_directories_tell_the_number_of_partitions() -> None:
     made = real() | {"metadata": []}
-    assert [doubt.rule for doubt in judged(made).doubts] == [rules.PLACE]
+    assert [doubt.check for doubt in judged(made).doubts] == [rules.PLACE]
     (own,) = (row for row in made["partitions"] if row["topic"] == LOG.topic)
     made["partitions"] += [own | {"partition": number} for number in (0, 2, 3, 4)]
     found = judged(made)
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
     assert found.asked[rules.PLACE] == 19
 
@@ -132,12 +132,12 @@ def test_a_metadata_log_without_its_begin_does_not_tell_it() -> None:
     made = real()
     (own,) = (row for row in made["partitions"] if row["topic"] == LOG.topic)
     made["partitions"] += [own | {"partition": number} for number in (0, 2)]
-    assert not judged(made).findings
+    assert not judged(made).in_logs
     for row in made["partitions"]:
         row["start"] = 9 if row["topic"] == "__cluster_metadata" else row["start"]
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == [rules.PLACE]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == [rules.PLACE]
 
 
 def test_a_producer_id_of_another_id_in_another_partition() -> None:
@@ -145,9 +145,9 @@ def test_a_producer_id_of_another_id_in_another_partition() -> None:
     first = made["transaction_log"][0]
     other = first | {"partition": 0, "transactional_id": "u", "timestamp": first["timestamp"] - 1}
     made["transaction_log"].append(other)
-    assert {finding.rule for finding in judged(made).findings} == {rules.OWNER}
+    assert {finding.check for finding in judged(made).in_logs} == {rules.OWNER}
     other["producer_id"] += 1
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def test_a_gap_is_a_doubt() -> None:
@@ -156,8 +156,8 @@ def test_a_gap_is_a_doubt() -> None:
     made["batches"].remove(log[5])
     del made["transaction_log"][5]
     found = judged(made)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {*rules.FOLLOWING}
 
 
 def test_a_value_of_a_newer_format_is_a_doubt() -> None:
@@ -165,8 +165,8 @@ def test_a_value_of_a_newer_format_is_a_doubt() -> None:
     row = made["transaction_log"][5]
     row.update(dict.fromkeys((name for name in row if name in read_columns()), None), opaque=b"new")
     found = judged(made)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {*rules.FOLLOWING}
 
 
 def read_columns() -> list[str]:
@@ -176,4 +176,4 @@ def read_columns() -> list[str]:
 
 
 def test_other_topics_are_not_about_transactional_ids() -> None:
-    assert judge(Evidence(tables(real(), nodes=(1,))), TopicPartition("in", 0)) == Judgement()
+    assert asked_nothing(of_partition(CHECKS, Evidence(tables(real(), nodes=(1,))), TopicPartition("in", 0)))

@@ -8,13 +8,13 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from checkers.logs.answers import RULES, judge
-from checkers.logs.judgement import Judgement
+from checkers.engine.findings import Found
+from checkers.logs.answers import CHECKS
 from core.op import Outcome
 from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
-from tests.checkers.logs.made import tables
+from tests.checkers.logs.made import of_all, tables
 from tests.checkers.logs.test_decisions import LOG, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import write_run
@@ -64,30 +64,30 @@ def clients(tmp_path: Path, *outcomes: tuple[int, Outcome], epoch: int = 0, fenc
     return replace(history, tables=made, names=names)
 
 
-def judged(cluster: Cluster, history: History) -> Judgement:
-    return judge(Evidence(tables(cluster.made)), history)
+def judged(cluster: Cluster, history: History) -> Found:
+    return of_all(CHECKS, Evidence(tables(cluster.made)), history)
 
 
 def found(cluster: Cluster, history: History) -> list[tuple[str, str]]:
-    return [(each.rule, each.transactional_id) for each in judged(cluster, history).findings]
+    return [(each.check, each.transactional_id) for each in judged(cluster, history).in_logs]
 
 
 def test_answers_that_the_log_confirms(tmp_path: Path) -> None:
     whole = judged(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL)))
-    assert not whole.findings
+    assert not whole.in_logs
     assert not whole.doubts
     assert whole.asked == {"answers-decided": 2, "identities-logged": 1}
     later = logs()
     later.coordinator("Empty", BEGAN_MS + 2100, epoch=1)
     later.made["transaction_log"][-1]["transactional_id"] = "txn-0"
     fenced = judged(later, clients(tmp_path / "1", (ABORTS_S, FAIL), fenced=True))
-    assert not fenced.findings
+    assert not fenced.in_logs
     assert not fenced.doubts
-    assert {*whole.asked, *fenced.asked} == {rule.name for rule in RULES}
+    assert {*whole.asked, *fenced.asked} == set(CHECKS)
 
 
 def test_without_clients_nothing_is_asked() -> None:
-    assert not judge(Evidence(tables(logs().made)), None).asked
+    assert not of_all(CHECKS, Evidence(tables(logs().made)), None).asked
 
 
 def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
 
 def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
     history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL))
-    (finding,) = judged(logs(second_commits=True), history).findings
-    assert (finding.rule, finding.offset, finding.producer_id) == ("answers-decided", 5, PRODUCER)
+    (finding,) = judged(logs(second_commits=True), history).in_logs
+    assert (finding.check, finding.offset, finding.producer_id) == ("answers-decided", 5, PRODUCER)
 
 
 def client_of(tmp_path: Path, begin_ms: int, end_ms: int, outcome: Outcome, epoch: int = 0) -> History:
@@ -172,7 +172,7 @@ def test_an_identity_that_a_client_does_not_have_yet_is_not_asked(tmp_path: Path
     for changed in ({"producer_id": -1}, {"producer_epoch": -1}):
         rows = pa.Table.from_pylist([known | changed], TABLES["producers"])
         whole = judged(logs(), replace(history, tables={**history.tables, "producers": rows}))
-        assert not whole.findings
+        assert not whole.in_logs
         assert not whole.asked["identities-logged"]
 
 
@@ -185,8 +185,8 @@ def test_a_finding_about_an_id_with_one_record_is_in_its_partition(tmp_path: Pat
     cluster.coordinator("Empty", BEGAN_MS)
     cluster.made["transaction_log"][-1]["transactional_id"] = "txn-0"
     history = clients(tmp_path, (COMMITS_S, FAIL), epoch=3)
-    (finding,) = judged(cluster, history).findings
-    assert (finding.rule, finding.tp, finding.nodes) == ("identities-logged", LOG, (1,))
+    (finding,) = judged(cluster, history).in_logs
+    assert (finding.check, finding.log, finding.nodes) == ("identities-logged", LOG, (1,))
     assert (finding.offset, finding.producer_id, finding.producer_epoch) == (-1, PRODUCER, 3)
 
 
@@ -211,7 +211,7 @@ def test_what_comes_after_the_identity_of_a_client_that_is_fenced(
     cluster.coordinator("Empty", BEGAN_MS + 30_000)
     cluster.made["transaction_log"][-1] |= {"transactional_id": "txn-0", "leader_epoch": 9, **row}
     whole = judged(cluster, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
-    assert [(one.rule, one.offset) for one in whole.findings] == [("fencing-logged", -1)] * found
+    assert [(one.check, one.offset) for one in whole.in_logs] == [("fencing-logged", -1)] * found
     assert not whole.doubts
 
 
@@ -220,20 +220,20 @@ def test_a_coordinator_may_fence_before_its_log_has_the_epoch(tmp_path: Path) ->
     later = logs()
     later.coordinator("Empty", BEGAN_MS + 30_000, epoch=1)
     later.made["transaction_log"][-1]["transactional_id"] = "txn-0"
-    assert not judged(later, clients(tmp_path, (ABORTS_S, FAIL), fenced=True)).findings
+    assert not judged(later, clients(tmp_path, (ABORTS_S, FAIL), fenced=True)).in_logs
 
 
 def test_a_coordinator_that_fenced_in_memory_may_be_gone(tmp_path: Path) -> None:
     gone = led_to_the_end()
     gone.elect(LOG, BEGAN_MS + 30_000, leader=2, isr=[1, 2, 3])
     whole = judged(gone, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
-    assert not whole.findings
-    assert [doubt.rule for doubt in whole.doubts] == ["fencing-logged"]
+    assert not whole.in_logs
+    assert [doubt.check for doubt in whole.doubts] == ["fencing-logged"]
 
 
 def test_after_a_loss_of_power_the_log_may_lack_a_commit(tmp_path: Path) -> None:
     cluster = logs()
     cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": LOST_POWER})
     whole = judged(cluster, clients(tmp_path, (ABORTS_S, OK)))
-    assert not whole.findings
-    assert [doubt.rule for doubt in whole.doubts] == ["answers-decided"]
+    assert not whole.in_logs
+    assert [doubt.check for doubt in whole.doubts] == ["answers-decided"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.audit import RULES, judge
+from checkers.engine.findings import Found
+from checkers.logs.audit import CHECKS
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, joined
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
-from tests.checkers.logs.made import TP, Rows, at, batch, tables, whole
+from tests.checkers.logs.made import TP, Rows, at, batch, of_all, of_partition, tables, whole
 from tests.histories.broker_files import NODE
 
 Made = dict[str, list[dict[str, Any]]]
@@ -68,8 +68,8 @@ def clean() -> Made:
     }
 
 
-def judged(rows: Rows) -> Judgement:
-    return judge(Evidence(tables(rows)), TP)
+def judged(rows: Rows) -> Found:
+    return of_partition(CHECKS, Evidence(tables(rows)), TP)
 
 
 def one(made: Made, table: str, **where: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def one(made: Made, table: str, **where: Any) -> dict[str, Any]:
 
 def test_clean_evidence_is_silent_and_asks_every_rule() -> None:
     found = judged(clean())
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
     assert found.asked == {
         "batches-intact": 39,
@@ -91,7 +91,7 @@ def test_clean_evidence_is_silent_and_asks_every_rule() -> None:
         "log-matching": 26,
         "replicas-equal": 20,
     }
-    assert {*found.asked} == {rule.name for rule in RULES}
+    assert {*found.asked} == set(CHECKS)
 
 
 def flipped(made: Made) -> None:
@@ -214,14 +214,14 @@ def test_each_rule_fires_at_the_place(tamper: Callable[[Made], None]) -> None:
     made = deepcopy(clean())
     tamper(made)
     found: dict[str, tuple[int, tuple[int, ...]]] = {}
-    for each in judged(made).findings:
-        assert each.tp == TP
-        found.setdefault(each.rule, (each.offset, each.nodes))
+    for each in judged(made).in_logs:
+        assert each.log == TP
+        found.setdefault(each.check, (each.offset, each.nodes))
     assert found == FIRES[tamper]
 
 
 def test_every_rule_of_the_audit_has_a_case() -> None:
-    assert {name for fired in FIRES.values() for name in fired} == {rule.name for rule in RULES}
+    assert {name for fired in FIRES.values() for name in fired} == set(CHECKS)
 
 
 def test_what_a_death_cut_off_is_legal() -> None:
@@ -229,16 +229,16 @@ def test_what_a_death_cut_off_is_legal() -> None:
     one(made, "batches", take=DEAD, node=1, base=80)["intact"] = False
     made["damage"] = [damage("q-0/00000000000000000000.log", take=DEAD, node=1, position=9999, why="cut")]
     found = judged(made)
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
 
 
 def test_damage_before_the_end_of_a_log_is_none_that_a_death_leaves() -> None:
     made = clean()
     one(made, "batches", take=DEAD, node=1, base=70)["intact"] = False
-    assert [each.offset for each in judged(made).findings] == [70]
+    assert [each.offset for each in judged(made).in_logs] == [70]
     made["takes"][0]["why"] = LOST_POWER
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def test_what_was_not_flushed_may_be_gone_after_a_loss_of_power() -> None:
@@ -246,19 +246,19 @@ def test_what_was_not_flushed_may_be_gone_after_a_loss_of_power() -> None:
     watermark_beyond_where_a_node_died(made)
     made["takes"][0]["why"] = LOST_POWER
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["ends-within-log"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["ends-within-log"]
 
 
 def test_a_broker_that_lost_power_may_not_have_noted_its_watermark_again() -> None:
     made = clean()
     watermark_beyond(made)
     made["metadata"] = elections((1, 1), (3, 2), (4, 3))
-    assert "ends-within-log" in {each.rule for each in judged(made).findings}
+    assert "ends-within-log" in {each.check for each in judged(made).in_logs}
     made["takes"][0]["why"] = LOST_POWER
     found = judged(made)
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {"ends-within-log", "replicas-equal"}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {"ends-within-log", "replicas-equal"}
 
 
 def test_records_that_were_deleted_are_not_in_the_epochs() -> None:
@@ -269,9 +269,9 @@ def test_records_that_were_deleted_are_not_in_the_epochs() -> None:
     made["epochs"] = [row for row in made["epochs"] if not row["take"] or row["epoch"] > 1]
     for row in made["epochs"]:
         row["start"] = 47 if row["take"] and row["epoch"] == 3 else row["start"]
-    assert not judged(made).findings
+    assert not judged(made).in_logs
     one(made, "epochs", take=1, node=2, epoch=4)["start"] = 70
-    assert [(each.rule, each.offset) for each in judged(made).findings] == [("epoch-checkpoint", 60)]
+    assert [(each.check, each.offset) for each in judged(made).in_logs] == [("epoch-checkpoint", 60)]
 
 
 def test_a_node_that_died_may_not_have_noted_which_records_were_deleted() -> None:
@@ -280,22 +280,22 @@ def test_a_node_that_died_may_not_have_noted_which_records_were_deleted() -> Non
     made["epochs"].remove(one(made, "epochs", take=DEAD, node=1, epoch=1))
     one(made, "epochs", take=DEAD, node=1, epoch=3)["start"] = 47
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["epoch-checkpoint"]
     made["nodes"].append({"take": DEAD, "node": 1, "clean_shutdown": True})
-    assert {each.rule for each in judged(made).findings} == {"epoch-checkpoint"}
+    assert {each.check for each in judged(made).in_logs} == {"epoch-checkpoint"}
 
 
 def test_records_are_deleted_in_all_logs_of_a_partition() -> None:
     made = clean()
     made["nodes"] = []  # they ran when they were read
     one(made, "epochs", take=1, node=3, epoch=1)["start"] = 5
-    assert [(each.rule, each.nodes) for each in judged(made).findings] == [("epoch-checkpoint", (3,))]
+    assert [(each.check, each.nodes) for each in judged(made).in_logs] == [("epoch-checkpoint", (3,))]
     for node in (1, 2):
         one(made, "epochs", take=1, node=node, epoch=1)["start"] = 5
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["epoch-checkpoint"]
 
 
 def test_the_log_of_the_leader_shows_first_that_records_were_deleted() -> None:
@@ -306,33 +306,33 @@ def test_the_log_of_the_leader_shows_first_that_records_were_deleted() -> None:
         row["topic_id"] = "id"
     for node in (2, 3):
         one(made, "epochs", take=1, node=node, epoch=1)["start"] = 1
-    assert [(each.rule, each.nodes) for each in judged(made).findings] == [
+    assert [(each.check, each.nodes) for each in judged(made).in_logs] == [
         ("epoch-checkpoint", (2,)),
         ("epoch-checkpoint", (3,)),
     ]
     one(made, "epochs", take=1, node=1, epoch=1)["start"] = 1
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     made = clean()
     other_tail = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
     other_tail[0]["crc"] = 99
-    assert [(each.rule, each.offset) for each in judged(made).findings] == [("log-matching", 10)]
+    assert [(each.check, each.offset) for each in judged(made).in_logs] == [("log-matching", 10)]
     for row in made["partitions"]:
         row["topic_id"] = "new" if row["take"] else "old"
     created = [{"name": "TopicRecord", "topic": "q", "topic_id": name} for name in ("old", "new")]
     place = {"take": 1, "node": 1, "snapshot": -1}
     made["metadata"] = [place | {"offset": number} | row for number, row in enumerate(created)]
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def test_a_loss_of_power_leaves_holes() -> None:
     made = clean()
     one(made, "batches", take=DEAD, node=1, base=30)["intact"] = False
-    assert {each.rule for each in judged(made).findings} == {"batches-intact", "log-matching"}
+    assert {each.check for each in judged(made).in_logs} == {"batches-intact", "log-matching"}
     made["takes"][0]["why"] = LOST_POWER
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 @pytest.mark.parametrize(
@@ -348,9 +348,9 @@ def test_an_epoch_that_a_node_led_before_it_lost_power_may_begin_where_the_loss_
     made["batches"] = [row for row in made["batches"] if row["take"] != DEAD or row["base"] < 50]
     one(made, "epochs", take=1, node=node, epoch=3)["start"] = start
     judgement = judged(made)
-    mine = [each.offset for each in judgement.findings if each.rule == "epoch-checkpoint"]
+    mine = [each.offset for each in judgement.in_logs if each.check == "epoch-checkpoint"]
     assert mine == found
-    assert not found or not any(doubt.rule == "epoch-checkpoint" for doubt in judgement.doubts)
+    assert not found or not any(doubt.check == "epoch-checkpoint" for doubt in judgement.doubts)
     assert found or any("loss of power cut its log" in doubt.why for doubt in judgement.doubts)
 
 
@@ -359,41 +359,41 @@ def test_the_newest_bytes_of_a_node_that_ran_are_in_doubt() -> None:
     made["nodes"] = []
     made["damage"] = [damage("q-0/00000000000000000000.log", position=9999, why="cut")]
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["batches-intact"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["batches-intact"]
 
 
 def test_an_epoch_that_a_dead_node_had_just_truncated_is_in_doubt() -> None:
     made = clean()
     made["epochs"].append(at(TP, 1, take=DEAD, epoch=2, start=20))
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["epoch-checkpoint"]
 
 
 def test_compacted_offsets_are_not_compared() -> None:
     made = clean()
     made["ends"].append(at(TP, 2, take=1, file="cleaner", value=40))
     dropped_in_one(made)
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def test_after_an_unclean_election_replicas_may_differ() -> None:
     made = clean()
     other_tail_below_the_watermark(made)
     made["metadata"] = elections((1, 1), (3, 2), (4, 3))
-    assert len(judged(made).findings) == 1
+    assert len(judged(made).in_logs) == 1
     made["metadata"][-1]["isr"] = [3]
     made["metadata"][-2]["isr"] = [2]
     found = judged(made)
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["replicas-equal"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["replicas-equal"]
 
 
 def test_replicas_that_are_not_known_to_be_in_sync_differ_below_both_watermarks() -> None:
     made = clean()
     other_bytes(made)
-    (sentence,) = (one.sentence for one in judged(made).findings if one.rule == "replicas-equal")
+    (sentence,) = (one.text for one in judged(made).in_logs if one.check == "replicas-equal")
     assert "both know all offsets to be committed below the high watermark 100" in sentence
 
 
@@ -415,9 +415,9 @@ def test_logs_that_begin_and_end_at_other_offsets_are_compared_where_both_are(
     made["batches"].sort(key=lambda row: (row["take"], row["node"], row["base"]))
     for row in made["partitions"]:
         row["start"] = 30 if (row["take"], row["node"]) == where else row["start"]
-    assert not [one for one in judged(made).findings if one.rule in ("log-matching", "replicas-equal")]
+    assert not [one for one in judged(made).in_logs if one.check in ("log-matching", "replicas-equal")]
     one(made, "batches", take=DEAD, node=1, base=30)["crc"] = 1
-    assert ("log-matching", 30) in {(one.rule, one.offset) for one in judged(made).findings}
+    assert ("log-matching", 30) in {(one.check, one.offset) for one in judged(made).in_logs}
 
 
 @pytest.mark.parametrize("other", [-1, 60, 70])
@@ -430,7 +430,7 @@ def test_two_logs_whose_ends_nobody_else_has_agree_with_each_other(other: int) -
     made["batches"].sort(key=lambda row: (row["take"], row["node"], row["base"]))
     if other >= 0:
         one(made, "batches", take=DEAD, node=2, base=other)["crc"] = 7
-    found = [(each.offset, each.nodes) for each in judged(made).findings if each.rule == "log-matching"]
+    found = [(each.offset, each.nodes) for each in judged(made).in_logs if each.check == "log-matching"]
     assert found == ([(other, (1, 2))] if other >= 0 else [])
 
 
@@ -440,12 +440,12 @@ def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
     one(made, "ends", take=1, node=3, file="replication")["value"] = 90
     made["metadata"] = elections((1, 1), (3, 2), (4, 1))
     found = judged(made)
-    assert [(each.rule, each.offset, each.nodes) for each in found.findings] == [
+    assert [(each.check, each.offset, each.nodes) for each in found.in_logs] == [
         ("replicas-equal", 90, (1, 3))
     ]
-    assert "in-sync replicas have all offsets below the high watermark 100" in found.findings[0].sentence
+    assert "in-sync replicas have all offsets below the high watermark 100" in found.in_logs[0].text
     made["metadata"][-1]["isr"] = [1, 2]  # it lags, and the high watermark does not wait for it
-    assert not judged(made).findings
+    assert not judged(made).in_logs
 
 
 def elections(*leaders: tuple[int, int]) -> list[dict[str, Any]]:
@@ -462,8 +462,8 @@ def elections(*leaders: tuple[int, int]) -> list[dict[str, Any]]:
 
 def test_the_files_of_a_real_broker_are_in_order() -> None:
     evidence = Evidence(merged([read(NODE, 1)]))
-    found = joined(judge(evidence, tp) for tp in evidence.partitions())
-    assert not found.findings
+    found = of_all(CHECKS, evidence)
+    assert not found.in_logs
     assert {doubt.why for doubt in found.doubts} == set()
     assert found.asked["epoch-checkpoint"] > len(evidence.partitions()) / 2
     assert METADATA in evidence.partitions()
@@ -476,6 +476,6 @@ def test_an_epoch_without_a_record_may_have_kept_its_entry_beside_the_next_one()
     beside = begins | {"epoch": 2}
     assert not any((row["take"], row["node"], row["epoch"]) == (1, 3, 2) for row in made["epochs"])
     made["epochs"].append(beside)
-    assert not judged(made).findings
+    assert not judged(made).in_logs
     beside["start"] += 3
-    assert {each.rule for each in judged(made).findings} == {"epoch-checkpoint"}
+    assert {each.check for each in judged(made).in_logs} == {"epoch-checkpoint"}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.decisions import RULES, judge
-from checkers.logs.judgement import Judgement
+from checkers.engine.findings import Found
+from checkers.logs.decisions import CHECKS
 from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.op import TopicPartition
 from history.evidence import END, KILLED, LOST_POWER, Evidence
-from tests.checkers.logs.made import at, batch, tables
+from tests.checkers.logs.made import at, batch, of_all, tables
 
 LOG = TopicPartition(TOPIC, 0)
 P0, P1 = TopicPartition("q", 0), TopicPartition("q", 1)
@@ -80,8 +80,8 @@ class Cluster:
             self.marker(tp, ms + 3, end.upper())
         self.coordinator(f"Complete{end}", ms + 4, start_ms=ms)
 
-    def judged(self) -> Judgement:
-        return judge(Evidence(tables(self.made)))
+    def judged(self) -> Found:
+        return of_all(CHECKS, Evidence(tables(self.made)))
 
 
 def clean() -> Cluster:
@@ -103,8 +103,8 @@ def test_how_often_each_rule_is_asked() -> None:
     }
 
 
-def places(found: Judgement) -> list[tuple[str, TopicPartition, int]]:
-    return [(each.rule, each.tp, each.offset) for each in found.findings]
+def places(found: Found) -> list[tuple[str, TopicPartition, int]]:
+    return [(each.check, each.log, each.offset) for each in found.in_logs]
 
 
 def test_clean_logs_are_silent_and_exercise_every_rule() -> None:
@@ -114,9 +114,9 @@ def test_clean_logs_are_silent_and_exercise_every_rule() -> None:
     cluster.coordinator("Ongoing", 400, P0, start_ms=400)
     cluster.records(P0, 401)  # open, and not decided
     found = cluster.judged()
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
-    assert all(found.asked[rule.name] for rule in RULES)
+    assert all(found.asked[rule] for rule in CHECKS)
 
 
 def test_a_transaction_that_its_coordinator_began_again_has_no_records() -> None:
@@ -127,7 +127,7 @@ def test_a_transaction_that_its_coordinator_began_again_has_no_records() -> None
     for ms in (300, 400, 500, 600, 700):
         cluster.transaction(ms, P0, P1, commit=ms % 200 == 0)
     found = cluster.judged()
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
     last = cluster.made["control"][-1]
     last["name"] = "COMMIT" if last["name"] == "ABORT" else "ABORT"
@@ -155,9 +155,9 @@ def test_markers_of_both_results_in_the_one_partition_of_a_transaction() -> None
     cluster.marker(P0, 304, "COMMIT")
     cluster.coordinator("CompleteCommit", 305, start_ms=300)
     found = cluster.judged()
-    (finding,) = (one for one in found.findings if one.rule == "decisions-agree")
-    assert (finding.tp, finding.offset) == (P0, wrong)
-    assert "it had no marker of its own there: a later one ended its records" in finding.sentence
+    (finding,) = (one for one in found.in_logs if one.check == "decisions-agree")
+    assert (finding.log, finding.offset) == (P0, wrong)
+    assert "it had no marker of its own there: a later one ended its records" in finding.text
 
 
 def test_the_same_result_as_an_older_decision_is_no_excuse_for_a_marker_that_ends_records() -> None:
@@ -172,8 +172,8 @@ def test_a_marker_of_a_producer_that_the_log_does_not_know() -> None:
     cluster = clean()
     wrong = cluster.marker(P0, 300, "COMMIT")
     cluster.made["batches"][-1]["producer_id"] = cluster.made["control"][-1]["producer_id"] = 3000
-    (finding,) = cluster.judged().findings
-    assert (finding.rule, finding.tp, finding.offset) == ("marker-decided", P0, wrong)
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.offset) == ("marker-decided", P0, wrong)
     assert (finding.producer_id, finding.transactional_id) == (3000, "")
 
 
@@ -184,7 +184,7 @@ def test_another_partition_of_the_coordinators_log_that_lost_its_beginning_excus
     cluster.marker(P1, 400, "COMMIT", epoch=1)
     assert places(cluster.judged()) == [("marker-decided", P1, 4)]
     cluster.made["partitions"][0]["start"] = 1
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
 
 
 def test_a_decision_that_was_acted_upon_and_lost_names_the_log_that_had_it() -> None:
@@ -203,9 +203,9 @@ def test_a_decision_that_was_acted_upon_and_lost_names_the_log_that_had_it() -> 
     cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": KILLED})
     found = cluster.judged()
     assert places(found)[:2] == [("marker-decided", P0, 5), ("decisions-agree", P0, 5)]
-    first = found.findings[0]
+    first = found.in_logs[0]
     assert (first.producer_id, first.producer_epoch, first.transactional_id) == (PRODUCER, 1, "id")
-    assert f"node 2 had when it died (take 0) holds PrepareAbort 2000/1 at offset {lost}" in first.sentence
+    assert f"node 2 had when it died (take 0) holds PrepareAbort 2000/1 at offset {lost}" in first.text
 
 
 def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:
@@ -219,12 +219,12 @@ def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:
     cluster.marker(P0, 203, "COMMIT")
     cluster.coordinator("CompleteCommit", 204, start_ms=200)
     cluster.elect(P1, 210, 1, [1])
-    (finding,) = cluster.judged().findings
-    assert (finding.rule, finding.tp, finding.offset) == ("partitions-marked", P1, first)
-    assert "the partition had no leader (KAFKA-20734)" in finding.sentence
-    assert "its records begin at offset 0" in finding.sentence
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.offset) == ("partitions-marked", P1, first)
+    assert "the partition had no leader (KAFKA-20734)" in finding.text
+    assert "its records begin at offset 0" in finding.text
     cluster.marker(P1, 203, "COMMIT")
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
 
 
 def removed_from_the_beginning(cluster: Cluster) -> None:
@@ -262,11 +262,11 @@ def test_where_a_partition_may_rightly_lack_a_marker_nobody_asks_for_it(
     cluster.coordinator("PrepareCommit", 302, P0, P1, start_ms=300)
     cluster.marker(P0, 303, "COMMIT")
     cluster.coordinator("CompleteCommit", 304, start_ms=300)
-    (finding,) = cluster.judged().findings
-    assert (finding.rule, finding.tp, finding.offset) == ("partitions-marked", P1, -1)
-    assert "it has no records there" in finding.sentence
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.offset) == ("partitions-marked", P1, -1)
+    assert "it has no records there" in finding.text
     gone(cluster)
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
 
 
 def test_a_decision_without_its_completion_may_still_send_its_marker() -> None:
@@ -275,8 +275,8 @@ def test_a_decision_without_its_completion_may_still_send_its_marker() -> None:
     cluster.records(P0, 301)
     cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
     found = cluster.judged()
-    assert not found.findings
-    assert [doubt.rule for doubt in found.doubts] == ["partitions-marked"]
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["partitions-marked"]
 
 
 @pytest.mark.parametrize("made", [Cluster, clean])
@@ -285,26 +285,26 @@ def test_records_in_a_partition_that_the_decision_does_not_name(made: Callable[[
     cluster.coordinator("Ongoing", 300, P0, start_ms=300)
     cluster.records(P0, 301)
     hidden = cluster.records(P1, 301)
-    assert not cluster.judged().findings  # it may still be named
+    assert not cluster.judged().in_logs  # it may still be named
     cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
     cluster.marker(P0, 303, "COMMIT")
     cluster.coordinator("CompleteCommit", 304, start_ms=300)
     cluster.transaction(400, P0)
-    (finding,) = cluster.judged().findings
-    assert (finding.rule, finding.tp, finding.offset) == ("partitions-named", P1, hidden)
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.offset) == ("partitions-named", P1, hidden)
     assert finding.transactional_id == "id"
     assert finding.before.count("Prepare") == (1 if made is Cluster else 2)  # the one before, and its own
-    assert "its decision does not name this partition" in finding.sentence
-    assert "no marker ends them" in finding.sentence
+    assert "its decision does not name this partition" in finding.text
+    assert "no marker ends them" in finding.text
 
 
 def test_records_of_a_producer_that_the_log_does_not_know() -> None:
     cluster = clean()
     cluster.records(P1, 300)
     cluster.made["batches"][-1]["producer_id"] = 3000
-    (finding,) = cluster.judged().findings
-    assert (finding.rule, finding.tp, finding.producer_id) == ("partitions-named", P1, 3000)
-    assert "no transaction of __transaction_state has the records 3000/0" in finding.sentence
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.producer_id) == ("partitions-named", P1, 3000)
+    assert "no transaction of __transaction_state has the records 3000/0" in finding.text
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -345,10 +345,10 @@ def test_at_one_millisecond_the_order_of_the_log_decides() -> None:
     cluster.coordinator("PrepareAbort", 104, P0, start_ms=103)
     cluster.marker(P0, 105, "ABORT")
     cluster.coordinator("CompleteAbort", 106, start_ms=103)
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
     cluster.coordinator("Ongoing", 107, P0, P1, start_ms=107)
     cluster.records(P0, 104)  # open
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
     cluster.records(P1, 101)  # before that decision: no transaction of today
     assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
 
@@ -364,7 +364,7 @@ def test_at_one_millisecond_a_repeated_marker_ends_a_record_of_its_own(before: i
     cluster.records(P0, 102)
     cluster.marker(P0, 103, "COMMIT")
     cluster.transaction(103, P0, commit=False)
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
 
 
 def offsets(cluster: Cluster) -> TopicPartition:
@@ -393,7 +393,7 @@ def test_a_late_commit_of_offsets_between_a_decision_and_its_marker(last: bool, 
             cluster.marker(one, ms + 4, "COMMIT", epoch + version - 1)
         cluster.coordinator("CompleteCommit", ms + 5, **ended)
     found = cluster.judged()
-    assert not found.findings
+    assert not found.in_logs
     assert not found.doubts
     late = cluster.records(tp, ms + 6, epoch)
     after = "partitions-named" if version == 1 else "partitions-marked"
@@ -424,7 +424,7 @@ def test_markers_at_the_millisecond_of_the_next_decision_belong_to_their_own() -
         cluster.coordinator("PrepareCommit", ms, P0, start_ms=ms)
         cluster.marker(P0, ms + 1, "COMMIT")
         cluster.coordinator("CompleteCommit", ms + 1, start_ms=ms)
-    assert not cluster.judged().findings
+    assert not cluster.judged().in_logs
 
 
 def test_transactions_of_version_2_are_told_apart_by_their_epochs() -> None:
@@ -481,8 +481,8 @@ def test_a_marker_in_a_damaged_batch_is_a_doubt() -> None:
     )
     torn["intact"] = False
     found = cluster.judged()
-    assert not found.findings
-    assert "partitions-marked" in {doubt.rule for doubt in found.doubts}
+    assert not found.in_logs
+    assert "partitions-marked" in {doubt.check for doubt in found.doubts}
 
 
 @pytest.mark.parametrize("cause", [power, unclean, no_metadata, beginning_gone, not_taken])
@@ -492,5 +492,5 @@ def test_where_a_decision_may_be_lost_rightly_there_is_a_doubt(cause: Callable[[
     assert places(cluster.judged()) == [("marker-decided", P1, 4)]
     cause(cluster)
     found = cluster.judged()
-    assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {"marker-decided"}
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {"marker-decided"}

@@ -3,8 +3,8 @@
 import pytest
 from msgspec import structs
 
-from checkers.logs.engine import judge_all
-from checkers.logs.judgement import Judgement
+from checkers.api import check_evidence
+from checkers.engine.findings import Found
 from harness.modelled.shared.disk_copy import Disk, copied
 from harness.modelled.shared.evidence import tables
 from history.evidence import END, KILLED, Evidence
@@ -48,8 +48,8 @@ def played() -> tuple[RawProducerStage, list[list[Disk]]]:
     return s, [killed, disks(s, END, *BROKERS, CONTROLLER_NODE)]
 
 
-def judged(takes: list[list[Disk]]) -> Judgement:
-    return judge_all(Evidence(tables(takes, Settings(), ERA)))
+def judged(takes: list[list[Disk]]) -> Found:
+    return check_evidence(Evidence(tables(takes, Settings(), ERA)))
 
 
 def test_no_rule_refuses_them(played: tuple[RawProducerStage, list[list[Disk]]]) -> None:
@@ -59,7 +59,7 @@ def test_no_rule_refuses_them(played: tuple[RawProducerStage, list[list[Disk]]])
     assert takes[0][0].durable.logs[TP].start == 8
     found = judged(takes)
     assert not found.crashed
-    assert [(one.rule, one.sentence) for one in found.findings] == []
+    assert [(one.check, one.text) for one in found.in_logs] == []
     asked = ("replicas-equal", "log-matching", "offsets-dense", "epoch-checkpoint")
     assert {rule: found.asked[rule] for rule in asked if not found.asked[rule]} == {}
 
@@ -73,4 +73,4 @@ def test_a_replica_that_keeps_another_record_is_refused(
     log.batches[0] = structs.replace(log.batches[0], records=("other",))
     damaged = Disk(node=last[0].node, ns=last[0].ns, why=END, durable=durable)
     found = judged([killed, [damaged, *last[1:]]])
-    assert ("replicas-equal", 11) in {(one.rule, one.offset) for one in found.findings}
+    assert ("replicas-equal", 11) in {(one.check, one.offset) for one in found.in_logs}

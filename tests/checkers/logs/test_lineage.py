@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.judgement import Judgement
-from checkers.logs.lineage import RULES, judge
+from checkers.engine.findings import Found
+from checkers.logs.lineage import CHECKS
 from core.op import TopicPartition
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
-from tests.checkers.logs.made import TP, at, batch, tables, whole
+from tests.checkers.logs.made import TP, at, batch, of_all, tables, whole
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import write_run
 
@@ -77,51 +77,53 @@ def sent(
     return load(write_run(tmp_path / "run", built.tables(), settings=settings))
 
 
-def places(found: Judgement) -> list[tuple[str, int]]:
-    return [(each.rule, each.offset) for each in found.findings]
+def places(found: Found) -> list[tuple[str, int]]:
+    return [(each.check, each.offset) for each in found.in_logs]
 
 
 def test_clean_logs_are_silent_and_exercise_every_rule(tmp_path: Path) -> None:
-    found = judge(Evidence(tables(clean())), sent(tmp_path, 0, 4, 8))
-    assert not found.findings
+    found = of_all(CHECKS, Evidence(tables(clean())), sent(tmp_path, 0, 4, 8))
+    assert not found.in_logs
     assert not found.doubts
-    assert all(found.asked[rule.name] for rule in RULES)
+    assert all(found.asked[rule] for rule in CHECKS)
 
 
 def test_an_epoch_that_no_leader_was_given() -> None:
     made = clean()
     made["batches"][-1]["leader_epoch"] = 2
-    found = judge(Evidence(tables(made)), None)
+    found = of_all(CHECKS, Evidence(tables(made)), None)
     assert places(found) == [("epochs-given", 8)]
-    assert found.findings[0].nodes == (2,)
+    assert found.in_logs[0].nodes == (2,)
 
 
 def test_what_a_dead_node_knew_to_be_committed_is_gone() -> None:
     made = clean()
     made["ends"][0]["value"] = 6
-    found = judge(Evidence(tables(made)), None)
+    found = of_all(CHECKS, Evidence(tables(made)), None)
     assert places(found) == [("committed-kept", 5)]
-    assert found.findings[0].nodes == (1, 2)
+    assert found.in_logs[0].nodes == (1, 2)
 
 
 def test_a_log_that_ends_before_what_was_committed() -> None:
     made = clean()
     made["batches"] = [*rows(0, 1, 7), *rows(1, 2, 4)]
-    assert places(judge(Evidence(tables(made)), None)) == [("committed-kept", 4)]
+    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == [("committed-kept", 4)]
 
 
 @pytest.mark.parametrize("offset", [9, 20])
 def test_an_acknowledged_offset_beyond_the_end(tmp_path: Path, offset: int) -> None:
-    found = judge(Evidence(tables(clean())), sent(tmp_path, 3, offset))
+    found = of_all(CHECKS, Evidence(tables(clean())), sent(tmp_path, 3, offset))
     assert places(found) == [("acknowledged-held", offset)]
-    assert "node 2 at the end (take 1) has no record there; its log ends at 9" in found.findings[0].sentence
+    assert "node 2 at the end (take 1) has no record there; its log ends at 9" in found.in_logs[0].text
 
 
 def test_another_record_where_one_was_acknowledged(tmp_path: Path) -> None:
-    found = judge(Evidence(tables(clean())), sent(tmp_path, 3, 6, at_s={6: 2}))
+    found = of_all(CHECKS, Evidence(tables(clean())), sent(tmp_path, 3, 6, at_s={6: 2}))
     assert places(found) == [("acknowledged-held", 6)]
-    assert "of 1767225606000 to 1767225606000 ms; the client sent its record" in found.findings[0].sentence
-    assert not judge(Evidence(tables(clean())), sent(tmp_path / "1", 3, 6, acks=1, at_s={6: 2})).findings
+    assert "of 1767225606000 to 1767225606000 ms; the client sent its record" in found.in_logs[0].text
+    assert not of_all(
+        CHECKS, Evidence(tables(clean())), sent(tmp_path / "1", 3, 6, acks=1, at_s={6: 2})
+    ).in_logs
 
 
 @pytest.mark.parametrize(
@@ -137,13 +139,13 @@ def test_a_record_was_made_while_its_client_waited_but_for_the_clocks(
     built = Built(tps=[TP.topic], ops=[op], processes={0: Process(acks=-1)})
     history = load(write_run(tmp_path / "run", built.tables()))
     wrong = [] if held else [("acknowledged-held", 6)]
-    assert places(judge(Evidence(tables(clean())), history)) == wrong
+    assert places(of_all(CHECKS, Evidence(tables(clean())), history)) == wrong
 
 
 def test_an_acknowledged_offset_before_the_first_batch(tmp_path: Path) -> None:
     made = clean()
     made["batches"] = [row for row in made["batches"] if row["base"] >= 3]
-    found = judge(Evidence(tables(made)), sent(tmp_path, 2, 3))
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 2, 3))
     assert ("acknowledged-held", 2) in places(found)
     assert ("acknowledged-held", 3) not in places(found)
 
@@ -153,7 +155,7 @@ def test_a_record_that_was_made_after_a_group_had_read_it_but_for_the_clocks(ms:
     made = clean()
     made["offset_log"].append(read_to(6, -1) | {"commit_ms": BEGAN_MS + ms})
     wanted = [("consumed-kept", 5)] if lost else []
-    assert places(judge(Evidence(tables(made)), None)) == wanted
+    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == wanted
 
 
 def test_a_marker_may_be_younger_than_the_commit_of_an_offset_behind_it() -> None:
@@ -161,16 +163,16 @@ def test_a_marker_may_be_younger_than_the_commit_of_an_offset_behind_it() -> Non
     made["batches"][-4]["control"] = True
     made["offset_log"].append(read_to(6, -1, 4))
     assert made["batches"][-4]["base"] == 5
-    assert not judge(Evidence(tables(made)), None).findings
+    assert not of_all(CHECKS, Evidence(tables(made)), None).in_logs
 
 
 def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
     made = clean()
     made["batches"][-1]["control"] = True
-    found = judge(Evidence(tables(made)), sent(tmp_path, 8))
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 8))
     assert places(found) == [("acknowledged-held", 8)]
-    assert "a control record at offset 8" in found.findings[0].sentence
-    assert "the client sent its record from" not in found.findings[0].sentence  # its time is not the point
+    assert "a control record at offset 8" in found.in_logs[0].text
+    assert "the client sent its record from" not in found.in_logs[0].text  # its time is not the point
 
 
 @pytest.mark.parametrize(
@@ -187,16 +189,16 @@ def test_what_a_group_has_read(committed: int, epoch: int, s: int, lost: int | N
     made = clean()
     made["offset_log"].append(read_to(committed, epoch, s))
     wanted = [] if lost is None else [("consumed-kept", lost)]
-    assert places(judge(Evidence(tables(made)), None)) == wanted
+    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == wanted
 
 
 def test_what_a_group_has_read_may_be_gone_after_an_unclean_election_only() -> None:
     made = clean()
     made["offset_log"].append(read_to(6, 0))
     made["metadata"][1]["isr"] = [1]
-    found = judge(Evidence(tables(made)), None)
-    assert not found.findings
-    assert "consumed-kept" in {doubt.rule for doubt in found.doubts}
+    found = of_all(CHECKS, Evidence(tables(made)), None)
+    assert not found.in_logs
+    assert "consumed-kept" in {doubt.check for doubt in found.doubts}
 
 
 @pytest.mark.parametrize("cause", ["unclean", "power", "unknown", "not in sync", "damaged"])
@@ -214,9 +216,9 @@ def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, caus
         made["batches"][-1]["intact"] = False
     else:
         made["metadata"] = []
-    found = judge(Evidence(tables(made)), sent(tmp_path, 9))
-    assert not found.findings
-    assert {"committed-kept", "acknowledged-held"} <= {doubt.rule for doubt in found.doubts}
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 9))
+    assert not found.in_logs
+    assert {"committed-kept", "acknowledged-held"} <= {doubt.check for doubt in found.doubts}
 
 
 def test_an_unclean_election_before_excuses_nothing() -> None:
@@ -229,7 +231,7 @@ def test_an_unclean_election_before_excuses_nothing() -> None:
     made["metadata"].append(made["metadata"][2] | {"offset": 3, "leader": 2, "isr": [2]})
     made["metadata"][2]["isr"] = [1, 2]
     made["ends"][0]["value"] = 6
-    assert places(judge(Evidence(tables(made)), None)) == [("committed-kept", 5)]
+    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == [("committed-kept", 5)]
 
 
 @pytest.mark.parametrize(
@@ -249,8 +251,8 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
             {**dict.fromkeys(last), **{k: last[k] for k in ("take", "node", "snapshot")}}
             | {"offset": last["offset"] + 1, "name": "ConfigRecord", "body": json.dumps(body)}
         )
-    judged = judge(Evidence(tables(made)), None)
-    assert bool(judged.findings) is found
+    judged = of_all(CHECKS, Evidence(tables(made)), None)
+    assert bool(judged.in_logs) is found
     assert found or "lost power" in judged.doubts[0].why
 
 
@@ -286,8 +288,8 @@ def test_losses_of_power_one_after_the_other_take_nothing_if_the_first_was_back(
     for node, last in ((1, 1), (2, had)):
         disk = [row for row in whole_log if last is not None and row["offset"] <= last]
         made["metadata"] += [row | {"take": 0, "node": node} for row in disk]
-    judged = judge(Evidence(tables(made)), None)
-    assert bool(judged.findings) is found
+    judged = of_all(CHECKS, Evidence(tables(made)), None)
+    assert bool(judged.in_logs) is found
     assert found or "lost power" in judged.doubts[0].why
 
 
@@ -305,7 +307,7 @@ def test_records_below_the_start_of_the_log_are_lost_where_nothing_removes_any(
     made = clean()
     made["partitions"] = [row | {"start": 8} for row in made["partitions"]]
     made["batches"] = [row for row in made["batches"] if row["base"] >= 8]
-    found = judge(Evidence(tables(made)), sent(tmp_path, 3, 8, settings=settings))
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 3, 8, settings=settings))
     assert places(found) == lost
     assert found.asked["acknowledged-held"] == 1 + len(lost)
 
@@ -321,7 +323,7 @@ def test_a_log_that_begins_behind_all_that_a_dead_node_had(
     made["partitions"][1]["start"] = 9
     made["batches"] = [row for row in made["batches"] if not row["take"]]
     made["offset_log"] = []
-    found = judge(Evidence(tables(made)), sent(tmp_path, settings=settings))
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, settings=settings))
     assert places(found) == lost
 
 
@@ -330,8 +332,8 @@ def test_a_log_in_disorder_is_not_compared(tmp_path: Path) -> None:
     made = clean()
     made["batches"] += [made["batches"].pop(-3)]
     made["ends"][0]["value"] = 7
-    found = judge(Evidence(tables(made)), sent(tmp_path, 6, 20))
-    assert not found.findings
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 6, 20))
+    assert not found.in_logs
     assert set(found.asked) == {"epochs-given"}
 
 
@@ -344,5 +346,5 @@ def test_what_only_a_replica_out_of_sync_has_is_lost(tmp_path: Path, in_sync: bo
     own = [row | {"take": 1} for row in (*rows(0, 1, 5), *rows(0, 1, 12, since=5, epoch=1))]
     made["batches"] = sorted([*made["batches"], *own], key=lambda row: (row["take"], row["node"]))
     made["metadata"][2]["isr"] = [1, 2] if in_sync else [2]
-    found = judge(Evidence(tables(made)), sent(tmp_path, 10))
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 10))
     assert places(found) == ([] if in_sync else [("acknowledged-held", 10)])

@@ -16,9 +16,9 @@ from zipfile import ZipFile
 import pyarrow as pa
 import pytest
 
+from checkers.api import check_evidence
+from checkers.engine.findings import Found
 from checkers.logs import decisions
-from checkers.logs.engine import judge_all
-from checkers.logs.judgement import Judgement
 from history.evidence import PER_NODE, PER_PARTITION, Evidence
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -30,8 +30,8 @@ def evidence(name: str, folder: Path) -> Evidence:
     return Evidence.load(folder)
 
 
-def judged(name: str, folder: Path) -> Judgement:
-    return judge_all(evidence(name, folder))
+def judged(name: str, folder: Path) -> Found:
+    return check_evidence(evidence(name, folder))
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_logs_alone_show_the_bug_at_its_place(
     name: str, found: list[tuple[str, str, int]], tmp_path: Path
 ) -> None:
     judgement = judged(name, tmp_path)
-    assert sorted((one.rule, str(one.tp), one.offset) for one in judgement.findings) == found
+    assert sorted((one.check, str(one.log), one.offset) for one in judgement.in_logs) == found
     assert not judgement.crashed
-    assert all(judgement.asked[rule.name] for rule in decisions.RULES if rule is not decisions.AGREE)
+    assert all(judgement.asked[rule] for rule in decisions.CHECKS if rule != decisions.AGREE)
 
 
 @pytest.mark.parametrize(
@@ -65,24 +65,26 @@ def test_logs_alone_show_the_bug_at_its_place(
 def test_the_finding_says_what_a_dead_node_or_the_metadata_log_shows(
     name: str, witness: str, tmp_path: Path
 ) -> None:
-    assert all(witness in one.sentence for one in judged(name, tmp_path).findings)
+    assert all(witness in one.text for one in judged(name, tmp_path).in_logs)
 
 
-def places(judgement: Judgement) -> list[tuple[str, str]]:
-    return sorted({(one.rule, str(one.tp)) for one in judgement.findings})
+def places(judgement: Found) -> list[tuple[str, str]]:
+    return sorted({(one.check, str(one.log)) for one in judgement.in_logs})
 
 
 def test_deleted_records_are_no_finding(tmp_path: Path) -> None:
     found = evidence("deleted-records", tmp_path)
-    judgement = judge_all(found)
+    judgement = check_evidence(found)
     assert places(judgement) == []
     assert not judgement.crashed
     noted = [("epoch-checkpoint", "q-0"), ("epoch-checkpoint", "q-1")]
-    assert [(one.rule, str(one.tp)) for one in judgement.doubts] == noted
+    assert [(one.check, str(one.log)) for one in judgement.doubts] == noted
     nodes = found.table("nodes")
     at = nodes.column_names.index("clean_shutdown")
     clean = nodes.set_column(at, nodes.schema.field(at), pa.array([True] * nodes.num_rows))
-    assert places(judge_all(changed(found, nodes=clean))) == noted  # the log start would be in its checkpoint
+    assert (
+        places(check_evidence(changed(found, nodes=clean))) == noted
+    )  # the log start would be in its checkpoint
 
 
 def test_the_records_of_a_share_group_are_judged(tmp_path: Path) -> None:
@@ -94,7 +96,9 @@ def test_the_records_of_a_share_group_are_judged(tmp_path: Path) -> None:
         if row["offset"] == newest and row["group"] == "sg":
             row["body"] = json.dumps(json.loads(row["body"]) | {"epoch": 1})
     older = pa.Table.from_pylist(rows, log.schema)
-    assert ("group-epochs-rise", "__consumer_offsets-2") in places(judge_all(changed(found, group_log=older)))
+    assert ("group-epochs-rise", "__consumer_offsets-2") in places(
+        check_evidence(changed(found, group_log=older))
+    )
 
 
 def changed(found: Evidence, **tables: pa.Table) -> Evidence:

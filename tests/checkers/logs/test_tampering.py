@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkers.logs.engine import judge_all
+from checkers.api import check_evidence
 from core.config import run_config
 from harness.explore.profile import BASE
 from harness.modelled.virtual.evidence import evidence
@@ -39,7 +39,7 @@ def judges() -> dict[str, Judge]:
 
 
 def test_the_rules_accept_the_evidence_as_it_is() -> None:
-    assert not [one for judge in judges().values() for one in judge_all(Evidence(judge.tables)).findings]
+    assert not [one for judge in judges().values() for one in check_evidence(Evidence(judge.tables)).in_logs]
 
 
 @pytest.mark.parametrize("kind", KINDS)

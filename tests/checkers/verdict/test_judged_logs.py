@@ -8,11 +8,14 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from checkers.catalogue import ANOMALIES
+from checkers.catalogue import ALL_CHECKS, ANOMALIES
+from checkers.engine.check import LogKernel, Reads, Tally
+from checkers.engine.findings import LogFinding, LogGround, PartitionResult
+from checkers.engine.pipeline import kinds_of
 from checkers.logs import answers, audit, decisions, lineage, messages
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
-from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
-from checkers.verdict.judged_logs import configured
+from checkers.logs.registry import LOG_CHECKS
+from checkers.logs.rule import Rule, checks_of
+from checkers.verdict.judged_logs import excuse_forgotten
 from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
@@ -25,7 +28,7 @@ from tests.checkers.verdict.test_judged_run import history
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.planted import random_history
 
-RULE = LogRule(name="alike", ring=0, anomaly="replica-divergence", claim="replicas are alike", source="…")
+RULES = {"alike": Rule("replicas are alike", "…", "replica-divergence")}
 
 
 def evidence(damaged: int = -1) -> dict[str, pa.Table]:
@@ -38,32 +41,29 @@ def evidence(damaged: int = -1) -> dict[str, pa.Table]:
     return tables({"batches": batches, "partitions": [whole(TP, node) for node in (1, 2, 3)]})
 
 
-def alike(found: Evidence, tp: TopicPartition) -> Judgement:
-    judged = Judgement()
+def alike(found: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
     for row in found.of("batches", tp).to_pylist():
-        judged.asked[RULE.name] += 1
+        result.asked["alike"] += 1
         if row["crc"] != row["base"] * 7:
-            judged.refuse(refused(tp, row["base"], row["node"]))
-    return judged
+            result.refuse(refused(tp, row["base"], row["node"]))
 
 
-def refused(tp: TopicPartition, offset: int, node: int) -> LogFinding:
+def refused(tp: TopicPartition, offset: int, node: int, check: str = "alike") -> LogFinding:
     told = f"the batch at offset {offset} of {tp} has another checksum on node {node}"
     return LogFinding(
-        rule=RULE.name, tp=tp, offset=offset, take=0, nodes=(node,), sentence=told, before="log end 2"
+        check=check, log=tp, offset=offset, take=0, nodes=(node,), text=told, before="log end 2"
     )
 
 
 @pytest.fixture
-def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Judgement]], None]:
-    """Puts one rule in the place of all."""
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts some checks in the place of all that read evidence."""
 
-    def use(judge: Callable[[Evidence, TopicPartition], Judgement]) -> None:
-        for registered in (LOCAL, WHOLE, RULES):
-            for name in list(registered):
-                monkeypatch.delitem(registered, name)
-        monkeypatch.setitem(LOCAL, "alike", LocalRules(rules=(RULE,), judge=judge))
-        monkeypatch.setitem(RULES, RULE.name, RULE)
+    def use(kernel: LogKernel, rules: Mapping[str, Rule] = RULES) -> None:
+        for name in [*LOG_CHECKS]:
+            monkeypatch.delitem(LOG_CHECKS, name)
+        for name, check in checks_of(rules, ring=0, log_kernel=kernel).items():
+            monkeypatch.setitem(LOG_CHECKS, name, check)
 
     return use
 
@@ -90,24 +90,26 @@ def test_a_run_whose_logs_agree_is_valid(tmp_path: Path, only: Callable[..., Non
     verdict = judged(tmp_path / "run", evidence())
     assert (verdict.valid, verdict.exit_code) == (True, 0)
     assert verdict.logs is not None
-    rule = verdict.logs.rules["alike"]
-    assert (rule.status, rule.asked, rule.found) == ("valid", 12, 0)
-    assert (verdict.logs.exercised, verdict.logs.refused, verdict.logs.why) == (1.0, 0, "")
+    rule = verdict.checks["alike"]
+    assert (rule.status, rule.rows, rule.found, rule.disallowed) == ("valid", 12, 0, 0)
+    assert (verdict.logs.exercised, verdict.logs.why) == (1.0, "")
     (take,) = verdict.logs.takes
     assert (take.why, take.nodes, take.at_s) == ("end", [1, 2, 3], 9.0)
     line = "1 rule applied to 3 nodes: no violation"
-    assert logs_line(verdict.logs) == line
+    assert logs_line(verdict) == line
 
 
 def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callable[..., None]) -> None:
     only(alike)
     verdict = judged(tmp_path / "run", evidence(damaged=2))
     assert (verdict.valid, verdict.exit_code, verdict.unknown) == (False, 1, [])
-    assert verdict.logs is not None
-    rule = verdict.logs.rules["alike"]
+    rule = verdict.checks["alike"]
     assert (rule.status, rule.found, rule.disallowed) == ("invalid", 1, 1)
-    (place,) = verdict.logs.places
-    assert (place.partition, place.offset, place.nodes, place.before) == ("q-0", 2, [3], "log end 2")
+    (found,) = verdict.log_examples
+    place = found.log
+    assert place is not None
+    assert (found.check, found.partition, found.producer) == ("alike", "q-0", {})
+    assert (place.offset, place.take, place.nodes, place.before) == (2, 0, [3], "log end 2")
     anomaly = verdict.anomalies["replica-divergence"]
     assert (anomaly.count, anomaly.disallowed, anomaly.known_bug) == (1, 1, "")
     assert [(one.partition, one.offsets) for one in anomaly.examples] == [("q-0", [2])]
@@ -118,49 +120,45 @@ def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callabl
 
 
 def test_findings_of_clients_and_of_logs_are_counted_together(
-    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, only: Callable[..., None]
 ) -> None:
-    only(alike)
-    monkeypatch.setitem(RULES, RULE.name, LogRule(**{**fields(RULE), "anomaly": "lost-write"}))
+    only(alike, {"alike": Rule("replicas are alike", "…", "lost-write")})
     assert judged(tmp_path / "a", evidence(), read=3).anomalies["lost-write"].count == 1
-    lost = judged(tmp_path / "b", evidence(damaged=2), read=3).anomalies["lost-write"]
+    both = judged(tmp_path / "b", evidence(damaged=2), read=3)
+    lost = both.anomalies["lost-write"]
     assert (lost.count, lost.disallowed, len(lost.examples)) == (2, 2, 2)
+    assert [one.check for one in lost.examples] == ["", "alike"]
+    assert {
+        name: (both.checks[name].status, both.checks[name].found) for name in ("durability", "alike")
+    } == {"durability": ("invalid", 1), "alike": ("invalid", 1)}
+    of_logs = judged(tmp_path / "c", evidence(damaged=2))
+    assert (of_logs.checks["durability"].status, of_logs.checks["alike"].status) == ("valid", "invalid")
 
 
 def test_each_rule_and_each_class_has_its_own_findings_and_doubts(
-    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, only: Callable[..., None]
 ) -> None:
     """One rule refuses two places, another one a third and doubts something, a last one only doubts."""
-    refuses = LogRule(**{**fields(RULE), "name": "refuses", "anomaly": "damaged-log"})
-    doubts = LogRule(**{**fields(RULE), "name": "doubts", "anomaly": "damaged-log"})
 
-    def judge(found: Evidence, tp: TopicPartition) -> Judgement:
-        judged = alike(found, tp)
-        for rule, offset in ((RULE, 1), (refuses, 3)):
-            place = LogFinding(rule=rule.name, tp=tp, offset=offset, take=0, nodes=(3,), sentence=rule.name)
-            judged.refuse(place)
-        for rule in (refuses, doubts):
-            judged.doubt(rule, tp, f"{rule.name} knows too little")
-            judged.asked[rule.name] += 1
-        return judged
+    def kernel(found: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
+        alike(found, tp, result)
+        for rule, offset in (("alike", 1), ("refuses", 3)):
+            result.refuse(refused(tp, offset, 3, rule))
+        for rule in ("refuses", "doubts"):
+            result.leave_open(rule, tp, f"{rule} knows too little")
+            result.asked[rule] += 1
 
-    only(judge)
-    monkeypatch.setitem(LOCAL, "alike", LocalRules(rules=(RULE, refuses, doubts), judge=judge))
-    for rule in (refuses, doubts):
-        monkeypatch.setitem(RULES, rule.name, rule)
+    only(kernel, RULES | dict.fromkeys(("refuses", "doubts"), Rule("…", "…", "damaged-log")))
     verdict = judged(tmp_path / "run", evidence(damaged=2))
     counts = {name: (one.count, one.disallowed, len(one.examples)) for name, one in verdict.anomalies.items()}
     assert counts == {"replica-divergence": (2, 2, 2), "damaged-log": (1, 1, 1)}
-    assert verdict.logs is not None
-    assert {name: (rule.status, rule.found, rule.doubts) for name, rule in verdict.logs.rules.items()} == {
+    assert {
+        name: (check.status, check.found, check.doubts) for name, check in verdict.log_checks.items()
+    } == {
         "alike": ("invalid", 2, []),
         "refuses": ("invalid", 1, ["q-0: refuses knows too little"]),
         "doubts": ("unknown", 0, ["q-0: doubts knows too little"]),
     }
-
-
-def fields(rule: LogRule) -> dict[str, Any]:
-    return {name: getattr(rule, name) for name in ("name", "ring", "anomaly", "claim", "source")}
 
 
 def test_what_the_configuration_permits_is_shown_and_harms_nothing(
@@ -169,11 +167,10 @@ def test_what_the_configuration_permits_is_shown_and_harms_nothing(
     only(alike)
     verdict = judged(tmp_path / "run", evidence(damaged=2), {"unclean_leader_election": True})
     assert (verdict.valid, verdict.exit_code) == (True, 0)
-    assert verdict.logs is not None
-    rule = verdict.logs.rules["alike"]
-    assert (rule.status, rule.found, rule.disallowed) == ("valid", 1, 0)
+    rule = verdict.checks["alike"]
+    assert (rule.status, rule.found, rule.disallowed) == ("permitted", 1, 0)
     assert "unclean" in rule.why
-    assert verdict.logs.places[0].allowed
+    assert verdict.log_examples[0].allowed
 
 
 @pytest.mark.parametrize(
@@ -192,19 +189,18 @@ def test_what_the_configuration_permits_is_shown_and_harms_nothing(
     ],
 )
 def test_what_brokers_forget_makes_doubts(rule: str, settings: dict[str, str], stays: bool) -> None:
-    found = Judgement()
-    found.refuse(LogFinding(rule=rule, tp=TP, offset=2, take=0, nodes=(3,), sentence="refused"))
-    made = configured(found, settings, 9000)
-    assert (made.counts[rule], len(made.findings), len(made.doubts)) == ((1, 1, 0) if stays else (0, 0, 1))
-    assert {rule} <= RULES.keys()
+    tally = Tally(ground=LogGround(kinds_of(LOG_CHECKS)))
+    tally.refuse(refused(TP, 2, 3, rule))
+    excuse_forgotten(tally, settings, 9000)
+    told = tally.refused[rule], len(tally.findings), len(tally.doubts)
+    assert told == ((1, 1, 0) if stays else (0, 0, 1))
 
 
 def test_how_long_a_run_took_counts_from_its_start_and_not_from_that_of_the_machine(
     tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(alike)
-    forgetful = (("producer.id.expiration.ms", {"alike"}, "after {} ms"),)
-    monkeypatch.setattr("checkers.verdict.judged_logs.FORGETFUL", forgetful)
+    forgets = "producer.id.expiration.ms"
+    only(alike, {"alike": Rule("replicas are alike", "…", "replica-divergence", forgets=forgets)})
     settings = {"broker_settings": {"producer.id.expiration.ms": "5000"}}
     assert judged(tmp_path / "nine", evidence(damaged=2), settings).valid is True
     monkeypatch.setattr(History, "seconds", lambda _, ns: ns / 1e9 - 5)
@@ -212,32 +208,29 @@ def test_how_long_a_run_took_counts_from_its_start_and_not_from_that_of_the_mach
 
 
 def test_a_rule_that_crashes_never_passes(tmp_path: Path, only: Callable[..., None]) -> None:
-    def broken(found: Evidence, tp: TopicPartition) -> Judgement:
+    def broken(found: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
         raise ValueError("no such column")
 
     only(broken)
     verdict = judged(tmp_path / "run", evidence())
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
-    assert verdict.unknown == ["brokers' logs: the rule alike crashed"]
-    assert verdict.logs is not None
-    assert verdict.logs.rules["alike"].status == "crashed"
-    assert "no such column" in verdict.logs.rules["alike"].why
+    assert verdict.unknown == ["alike: the check crashed"]
+    assert verdict.checks["alike"].status == "crashed"
+    assert "no such column" in verdict.checks["alike"].why
 
 
 @pytest.mark.parametrize(("asked", "valid"), [(5, True), (0, "unknown")])
 def test_a_doubt_is_shown_and_a_ring_that_decided_nothing_is_unknown(
     tmp_path: Path, only: Callable[..., None], asked: int, valid: object
 ) -> None:
-    def doubting(found: Evidence, tp: TopicPartition) -> Judgement:
-        one = Judgement(doubts=[LogDoubt(rule="alike", tp=tp, why="the beginning is gone")])
-        one.asked["alike"] = asked
-        return one
+    def doubting(found: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
+        result.leave_open("alike", tp, "the beginning is gone")
+        result.asked["alike"] = asked
 
     only(doubting)
     verdict = judged(tmp_path / "run", evidence())
     assert verdict.valid == valid
-    assert verdict.logs is not None
-    rule = verdict.logs.rules["alike"]
+    rule = verdict.checks["alike"]
     assert (rule.status, rule.doubts) == ("unknown", ["q-0: the beginning is gone"])
     assert all("ring 0" in reason for reason in verdict.unknown)
 
@@ -245,7 +238,7 @@ def test_a_doubt_is_shown_and_a_ring_that_decided_nothing_is_unknown(
 def test_a_run_without_evidence_is_judged_by_its_clients_and_says_so(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "old", None)
     assert (verdict.valid, verdict.exit_code) == (True, 0)
-    assert logs_line(verdict.logs) == "not judged: the run kept no evidence of its brokers' logs"
+    assert logs_line(verdict) == "not judged: the run kept no evidence of its brokers' logs"
     note = EvidenceMissing(ns=2_000_000, why="no node could be stopped")
     missing = judged(tmp_path / "missing", None, None, note)
     assert missing.logs is not None
@@ -279,12 +272,23 @@ def test_a_verdict_of_an_older_version_is_read(tmp_path: Path) -> None:
     assert msgspec.convert(told, Verdict).logs is None
 
 
+def test_a_verdict_with_the_results_of_rules_elsewhere_is_read_without_them(tmp_path: Path) -> None:
+    """Format 1 has rules and places in its section about logs."""
+    told = msgspec.to_builtins(judged(tmp_path / "run", evidence()))
+    told["checks"] = {name: check for name, check in told["checks"].items() if check["ring"] < 0}
+    told["logs"] |= {"rules": {"alike": {"ring": 0, "status": "valid"}}, "places": []}
+    old = msgspec.convert(told | {"format": 1}, Verdict)
+    assert (old.log_checks, old.log_examples) == ({}, [])
+    assert logs_line(old) == "not judged: the verdict is of an older version"
+
+
 def test_every_rule_has_a_class_of_the_catalogue_and_a_sentence() -> None:
-    for name, rule in RULES.items():
-        assert rule.name == name
-        assert rule.anomaly in ANOMALIES, name
-        assert rule.claim.endswith("."), name
-        assert rule.source, name
+    for name, check in LOG_CHECKS.items():
+        assert set(check.anomalies) <= ANOMALIES.keys(), name
+        assert check.claim.endswith("."), name
+        assert check.source, name
+        assert check.reads is not Reads.HISTORY, name
+        assert ALL_CHECKS[name] is check
     modules = {0: [audit], 1: [], 3: [lineage, decisions, answers], 4: [messages]}
-    rings = {rule.name: ring for ring, some in modules.items() for one in some for rule in one.RULES}
-    assert {name: rule.ring for name, rule in RULES.items()} == dict.fromkeys(RULES, 1) | rings
+    rings = {name: ring for ring, some in modules.items() for one in some for name in one.CHECKS}
+    assert {name: check.ring for name, check in LOG_CHECKS.items()} == dict.fromkeys(LOG_CHECKS, 1) | rings

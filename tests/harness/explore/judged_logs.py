@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from checkers.logs.engine import judge_all
-from checkers.logs.judgement import Judgement
+from checkers.api import check_evidence
+from checkers.engine.check import Tally
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from harness.explore.profile import BASE, hunting, without_mutant
@@ -29,20 +29,20 @@ class Verdict:
     """What the rules say of one run. weak: known weaknesses of Kafka that did harm in it, by name, where that
     was looked at."""
 
-    judgement: Judgement
+    tally: Tally
     weak: Counter[str] = field(default_factory=Counter)
 
     @property
     def broken(self) -> dict[str, int]:
         """Rules that refuse something, and how often; -1: the rule crashed."""
-        return dict(sorted((self.judgement.counts | dict.fromkeys(self.judgement.crashed, -1)).items()))
+        return dict(sorted((self.tally.refused | dict.fromkeys(self.tally.crashed, -1)).items()))
 
 
 def judged(config: RunConfig, *, weaknesses: bool = False) -> Verdict:
     """Simulate, and apply all rules about logs to what disks have. weaknesses: look for the known ones."""
     done = simulate(config, invariants=weaknesses)
-    judgement = judge_all(evidence(done.cluster))
-    return Verdict(judgement=judgement, weak=Counter(one.name for one in done.weak))
+    tally = check_evidence(evidence(done.cluster))
+    return Verdict(tally=tally, weak=Counter(one.name for one in done.weak))
 
 
 def found(config: RunConfig) -> dict[str, int]:

@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from checkers.logs.judgement import Judgement
+from checkers.api import check_tables
+from checkers.engine.check import Tally
+from checkers.engine.findings import Kind
 from core.config import RunConfig
 from core.errors import ConfigError, ExitCode
 from core.systems import SimulatedSection
@@ -433,16 +436,20 @@ def test_spark_makes_the_same_runs() -> None:
 
 
 def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusing(evidence: Evidence) -> Judgement:
-        assert evidence.table("takes").num_rows
-        return Judgement(counts=Counter({"replicas-equal": 2}), crashed={"log-matching": "why"})
+    def refusing(*of: Any, evidence: Evidence | None, **more: Any) -> Tally:
+        tally = check_tables(*of, evidence=evidence, **more)
+        if evidence is not None:
+            assert tally.asked["replicas-equal"]
+            tally.counts[Kind("replica-divergence", check="replicas-equal")] = 2
+            tally.crashed["log-matching"] = "why"
+        return tally
 
-    monkeypatch.setattr("harness.explore.trial.judge_all", refusing)
+    monkeypatch.setattr("harness.explore.trial.check_tables", refusing)
     asked = make(Attempt("", 1), logs=True)
     assert asked.refused == {"replicas-equal": 2}
     assert asked.failures == [
         "brokers' logs: replicas-equal (2)",
-        "unknown: the rule log-matching about logs crashed",
+        "unknown: the check of log-matching crashed",
     ]
     silent = make(Attempt("", 1))
     assert (silent.refused, silent.failures) == ({}, [])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.logs.registry import RULES
+from checkers.logs.registry import LOG_CHECKS
 from harness.explore.profile import clean, hunted, hunting, without_mutant
 from harness.explore.trial import trial
 from model.mutants.log_damage import LOG_DAMAGE
@@ -36,7 +36,7 @@ def test_committed_offsets_show_what_was_lost() -> None:
 def test_a_sound_run_breaks_no_rule(seed: int) -> None:
     verdict = judged(clean(seed), weaknesses=True)
     assert verdict.broken == {}
-    assert verdict.judgement.asked["replicas-equal"] > 0
+    assert verdict.tally.asked["replicas-equal"] > 0
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
 @pytest.mark.parametrize("name", LOG_DAMAGE)
 def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
     rules = set(LOG_DAMAGE[name].rules)
-    assert rules <= RULES.keys()
+    assert rules <= LOG_CHECKS.keys()
     config = damaging(name)
     assert rules & judged(config).broken.keys()
     seen = trial(config, invariants=False)

@@ -124,7 +124,7 @@ def test_a_node_that_is_down_holds_nothing() -> None:
 def test_a_torn_transaction_shows_what_was_decided_and_each_partition_s_marker(torn: Inputs) -> None:
     name = "torn-txn"
     example = next(one for one in torn.verdict.anomalies[name].examples if not one.allowed)
-    found = decisions.build(torn, name, example)
+    found = decisions.build(torn, example)
     assert found is not None
     assert torn.evidence is not None
     op = next(op for op in example.ops if op.txn)

@@ -335,8 +335,8 @@ def test_a_damaged_verdict_is_refused(data: bytes, said: str, tmp_path: Path) ->
 
 
 def test_a_newer_verdict_is_refused(tmp_path: Path) -> None:
-    run = with_verdict(format=2).write(tmp_path / "run")
-    with pytest.raises(HistoryError, match="format 2 is newer"):
+    run = with_verdict(format=3).write(tmp_path / "run")
+    with pytest.raises(HistoryError, match="format 3 is newer"):
         build(run)
 
 

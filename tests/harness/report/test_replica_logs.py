@@ -1,5 +1,6 @@
 """The section about brokers' logs: rules, refused places, the copies around them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from harness.report.evidence.replica_logs import build as places_of
 from harness.report.inputs import read
 from history.evidence import write
 from history.run_folder import Run
-from history.verdict import LogPlace, LogRuleResult, Logs, LogTake
+from history.verdict import Anomaly, CheckResult, Example, Logs, LogTake
 from tests.checkers.logs.made import TP, at, batch, tables, whole
 from tests.histories.report_findings import HOSTILE
 from tests.histories.report_runs import clean
@@ -42,39 +43,65 @@ def evidence() -> dict[str, pa.Table]:
     )
 
 
-def place(**changes: object) -> LogPlace:
-    told = {"rule": "replicas-alike", "sentence": "two copies differ at offset 12", "partition": "q-0"}
-    more = {"offset": 12, "take": 0, "nodes": [3], "allowed": False, "why": "copies are equal"}
-    return msgspec.convert({**told, **more, "before": "log end 12", **changes}, LogPlace)
+def place(check: str = "replicas-alike", offset: int = 12, **changes: object) -> Example:
+    told = {"sentence": "two copies differ at offset 12", "partition": "q-0", "allowed": False}
+    log = {"offset": offset, "take": 0, "nodes": [3], "before": "log end 12"}
+    return msgspec.convert(
+        {"why": "copies are equal", "check": check, "log": log, **told, **changes}, Example
+    )
 
 
-def logs(*places: LogPlace, rule: str = "replicas-alike", why: str = "") -> Logs:
-    result = LogRuleResult(
-        ring=0,
-        anomaly="replica-divergence",
+@dataclass
+class Found:
+    """What a verdict says of logs."""
+
+    logs: Logs | None
+    check: CheckResult | None = None
+    places: tuple[Example, ...] = ()
+
+
+def logs(*places: Example, rule: str = "replicas-alike", why: str = "") -> Found:
+    result = CheckResult(
         claim="Copies are equal.",
         status="invalid" if places else "valid",
-        asked=60,
+        seconds=0.1,
+        rows=60,
+        anomalies=["replica-divergence"],
         found=len(places),
         disallowed=len(places),
         doubts=[HOSTILE] if rule == HOSTILE else [],
+        ring=0,
     )
     takes = [LogTake(take=0, why="end", nodes=[1, 2, 3], at_s=88.0)]
-    return Logs(why=why, takes=takes, rules={rule: result}, exercised=1.0, places=list(places))
+    return Found(Logs(why=why, takes=takes, exercised=1.0), None if why else result, places)
 
 
-def folder(path: Path, found: Logs | None, files: bool = True) -> Run:
+def folder(path: Path, found: Found, files: bool = True) -> Run:
     """The folder of a clean run with this section in its verdict."""
     made = clean(ops=300)
     assert made.verdict is not None
-    made.verdict = msgspec.structs.replace(made.verdict, logs=found)
+    checks, anomalies = dict(made.verdict.checks), dict(made.verdict.anomalies)
+    if found.check is not None:
+        checks[found.places[0].check if found.places else "replicas-alike"] = found.check
+    if found.places:
+        anomalies["replica-divergence"] = Anomaly(
+            title="Replicas hold different records",
+            literature="",
+            meaning="Two copies differ.",
+            count=len(found.places),
+            disallowed=len(found.places),
+            allowed=False,
+            why="copies are equal",
+            examples=list(found.places),
+        )
+    made.verdict = msgspec.structs.replace(made.verdict, logs=found.logs, checks=checks, anomalies=anomalies)
     run = made.write(path)
     if files:
         write(run.evidence, evidence())
     return run
 
 
-def shown(tmp_path: Path, *places: LogPlace) -> list[RefusedPlace]:
+def shown(tmp_path: Path, *places: Example) -> list[RefusedPlace]:
     return places_of(read(folder(tmp_path / "run", logs(*places))))
 
 
@@ -115,7 +142,7 @@ def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> Non
 
 
 def test_a_run_without_evidence_says_why_its_logs_were_not_judged(tmp_path: Path) -> None:
-    old = build(folder(tmp_path / "old", None, files=False)).read_text(encoding="utf-8")
+    old = build(folder(tmp_path / "old", Found(None), files=False)).read_text(encoding="utf-8")
     assert "Not judged: the verdict is of an older version." in old
     missing = folder(tmp_path / "missing", logs(why="no node could be stopped"), files=False)
     assert "Not judged: no node could be stopped." in build(missing).read_text(encoding="utf-8")
@@ -131,8 +158,9 @@ def test_damaged_evidence_is_a_gap_and_the_verdict_is_shown(tmp_path: Path) -> N
 
 
 def test_text_from_outside_is_escaped(tmp_path: Path) -> None:
-    strange = place(rule=HOSTILE, sentence=HOSTILE, before=HOSTILE, why=HOSTILE, known_bug=HOSTILE)
-    strange = msgspec.structs.replace(strange, transactional_id=HOSTILE, partition=f"{HOSTILE}-0")
+    at = {"offset": 12, "take": 0, "nodes": [3], "before": HOSTILE, "transactional_id": HOSTILE}
+    strange = place(HOSTILE, sentence=HOSTILE, why=HOSTILE, known_bug=HOSTILE, log=at)
+    strange = msgspec.structs.replace(strange, partition=f"{HOSTILE}-0")
     html = build(folder(tmp_path / "run", logs(strange, rule=HOSTILE))).read_text(encoding="utf-8")
     assert "<script>alert(1)" not in html
     assert "&lt;script&gt;alert(1)" in html

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from checkers.logs.judgement import LogFinding
+from checkers.engine.findings import LogFinding
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
 from harness.processes.waiting import NotYet
@@ -149,14 +149,13 @@ def test_an_offset_that_no_broker_tells_shows_nothing() -> None:
 
 
 def finding(topic: str, transactional_id: str = "") -> LogFinding:
-    tp = TopicPartition(topic, 0)
     return LogFinding(
-        rule="partitions-marked",
-        tp=tp,
+        check="partitions-marked",
+        log=TopicPartition(topic, 0),
         offset=3,
         take=0,
         nodes=(1,),
-        sentence="",
+        text="",
         transactional_id=transactional_id,
     )
 

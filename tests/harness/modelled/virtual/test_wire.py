@@ -293,7 +293,7 @@ def test_markers_on_their_way_to_other_brokers_are_taken_in_whole_runs(era: str)
 def labels(seed: int, folder: Path, nemesis: str) -> set[str]:
     """Of what is wrong with such a run."""
     found = check_run(recorded(config(seed, "4.3-tv1", nemesis, rate=60), folder))
-    in_logs = {place.known_bug for place in found.logs.places if not place.allowed} if found.logs else set()
+    in_logs = {one.known_bug for one in found.log_examples if not one.allowed}
     return in_logs | {one.known_bug for one in found.anomalies.values() if one.disallowed}
 
 
