@@ -17,7 +17,7 @@ import msgspec
 from core.errors import ClusterError
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
@@ -396,7 +396,7 @@ class Wired(Protocol):
     async def use_wire(self) -> None:
         """Ask for the proxy; before `start`."""
 
-    async def rule(self, rules: Sequence[Rule]) -> None:
+    async def rule(self, rules: Sequence[WireRule]) -> None:
         """Put rules in force. Raises ClusterError."""
 
     async def seen(self, number: int | None = None) -> tuple[Seen, ...]:

@@ -31,7 +31,7 @@ class Action(StrEnum):
     """It never reaches the broker; the proxy answers with an error. No network does this."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. It takes a request that fits every condition that is given.
 
     number: unlike that of any other rule of the run. api: Kafka's name in small letters, `end_txn`. nodes:
@@ -87,14 +87,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Tally:
+class RuleTally:
     """How many requests that fit a rule have passed, and how many it took, since it was put in force."""
 
     since_ns: int
     skipped: int = 0
     taken: int = 0
 
-    def takes(self, rule: Rule, now_ns: int) -> bool:
+    def takes(self, rule: WireRule, now_ns: int) -> bool:
         """Whether the rule takes one more that fits; counts it."""
         late = rule.skip_s > 0 and now_ns - self.since_ns >= rule.skip_s * 1e9
         if self.skipped < rule.skip and not (late or self.taken):

@@ -28,7 +28,7 @@ from workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedRun:
     """A run that was recorded and sealed. `interrupted`: the user asked for its end; where that came
     after the final reads, the recording is whole all the same."""
 
@@ -90,7 +90,7 @@ def record(
     owner: str = "",
     fail_fast: bool = False,
     display: Display,
-) -> Recorded:
+) -> RecordedRun:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
     steps: the faults; None = those that the config plans. owner: mark of the soak session that wants the run,
@@ -106,7 +106,7 @@ def record(
             interrupted = systems.record(made, run, display, ended_early=early)
     finally:
         display.close()
-    return Recorded(run=run, interrupted=interrupted)
+    return RecordedRun(run=run, interrupted=interrupted)
 
 
 def _early(made: RunPlan, run: Run, display: Display) -> Early:

@@ -39,7 +39,7 @@ CANCELLED: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkersLeftOut:
+class LeftOutMarkersLine:
     """A coordinator ended a transaction without markers for some partitions: it knew no leader of them.
 
     node: the coordinator. wall: when. partitions: as `topic-partition`.
@@ -104,7 +104,7 @@ class MarkersSent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkersCancelled:
+class CancelledMarkersLine:
     """A coordinator gave up a request with markers that it had sent, and the connection: the request may
     still arrive.
 
@@ -174,10 +174,10 @@ def _lines(run: Run) -> Iterator[tuple[int, list[str]]]:
 class BrokerLogs:
     """What the logs of all brokers say; nothing where the run has none."""
 
-    left_out: list[MarkersLeftOut]
+    left_out: list[LeftOutMarkersLine]
     elected: list[CoordinatorElected]
     sent: list[MarkersSent]
-    cancelled: list[MarkersCancelled]
+    cancelled: list[CancelledMarkersLine]
 
 
 def broker_logs(run: Run) -> BrokerLogs:
@@ -199,8 +199,8 @@ def broker_logs(run: Run) -> BrokerLogs:
     return logs
 
 
-def _left_out(node: int, match: re.Match[str]) -> MarkersLeftOut:
-    return MarkersLeftOut(
+def _left_out(node: int, match: re.Match[str]) -> LeftOutMarkersLine:
+    return LeftOutMarkersLine(
         node=node,
         wall=datetime.fromisoformat(match["wall"]),
         transactional_id=match["id"],
@@ -234,9 +234,9 @@ def _sent(node: int, match: re.Match[str]) -> MarkersSent:
     )
 
 
-def _cancelled(match: re.Match[str]) -> MarkersCancelled:
+def _cancelled(match: re.Match[str]) -> CancelledMarkersLine:
     cancelled_ms = round(datetime.fromisoformat(match["wall"]).timestamp() * 1000)
-    return MarkersCancelled(
+    return CancelledMarkersLine(
         node=int(match["node"]),
         to=int(match["to"]),
         made_ms=cancelled_ms - int(match["age"]),

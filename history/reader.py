@@ -28,7 +28,7 @@ import pyarrow as pa
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
 from history import storage, values
-from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
+from history.broker_logs import VIRTUAL, BrokerLogs, LeftOutMarkersLine, broker_logs
 from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
@@ -276,7 +276,7 @@ class History:
         return broker_logs(self.run)
 
     @cached_property
-    def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
+    def left_out(self) -> list[tuple[int, LeftOutMarkersLine]]:
         """Markers that coordinators left out, each with its time in ns. Raises: HistoryError."""
         return [(self.wall_ns(one.wall), one) for one in self.broker_logs.left_out]
 

@@ -54,7 +54,7 @@ def seal(run: Run, workers: Workers | None = None) -> None:
 
 
 def _seal(run: Run, workers: Workers) -> None:
-    recorded = Recorded.of(run)
+    recorded = SealedEvents.of(run)
     with published(run) as folder, _scratch(folder, workers) as scratch:
         rows, placed = read_parts(journals(run), recorded.bounds, workers, scratch)
         units = write_units(placed, folder, workers, scratch)
@@ -87,7 +87,7 @@ def _scratch(folder: Path, workers: Workers) -> Iterator[Scratch]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class SealedEvents:
     """What sealing takes from the events: listed ends, and when the run started."""
 
     bounds: Sequence[tuple[str, int, int, int, int]] = ()
@@ -95,7 +95,7 @@ class Recorded:
     start_wall: str = ""
 
     @classmethod
-    def of(cls, run: Run) -> "Recorded":
+    def of(cls, run: Run) -> "SealedEvents":
         """Read the events. Raises: HistoryError, OSError."""
         recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
         events = ev.decode(recorded, str(run.events))
@@ -183,7 +183,7 @@ def write_history(
     scratch = Memory()
     with published(run) as folder:
         units = write_units(given(tables, scratch), folder, Here(), scratch)
-        write_others(folder, tables, Recorded((), start_ns, start_wall).names(run, units, names))
+        write_others(folder, tables, SealedEvents((), start_ns, start_wall).names(run, units, names))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from core.errors import ConfigError
 from core.generator import source
 from nemesis.registry import NEMESES, SCHEDULE
 from nemesis.targets import unnamed
-from nemesis.types import Hold, Kind, PlannedFault, WorkloadNames
+from nemesis.types import FaultKind, Hold, PlannedFault, WorkloadNames
 
 SPREAD = (0.75, 1.25)
 """Lengths and pauses are drawn uniformly between these shares of their mean."""
@@ -94,7 +94,7 @@ class Times:
         """When the first fault begins: after 1 to 2 s, in very short runs earlier."""
         return rng.uniform(1, 2) * min(1.0, self.end / 20)
 
-    def hold(self, kind: Kind) -> tuple[float, float]:
+    def hold(self, kind: FaultKind) -> tuple[float, float]:
         """Least and greatest length of a fault of this kind, from when it is in force."""
         low, high = (share * self.fault for share in SPREAD)
         if kind.hold is Hold.SHORT:
@@ -111,11 +111,11 @@ class Times:
             return (max(BRIEF_S[0], low - kind.apply_s), max(BRIEF_S[1], high - kind.apply_s))
         return (low, high)
 
-    def applying(self, kind: Kind) -> float:
+    def applying(self, kind: FaultKind) -> float:
         """About how long putting a fault of this kind in force takes."""
         return kind.apply_s + self.brokers * kind.apply_each_s
 
-    def least(self, kind: Kind) -> tuple[float, str]:
+    def least(self, kind: FaultKind) -> tuple[float, str]:
         """Least time in which a fault of this kind means what its name says, and why; 0 where it is
         cut short to fit, since one short fault is better than none."""
         applying = self.applying(kind)

@@ -18,7 +18,7 @@ from core.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, T
 from core.config import RunConfig
 from core.op import TopicPartition
 from core.runtime import Clock
-from core.wire import Rule
+from core.wire import WireRule
 
 POLL_S = 0.25
 """Distance between two looks of `Environment.until`."""
@@ -121,7 +121,7 @@ class AimedFault:
     tps: tuple[TopicPartition, ...] = ()
     leaders: tuple[int, ...] = ()
     toxics: tuple[Toxic, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[WireRule, ...] = ()
     point: CrashPoint = CrashPoint.ANYWHERE
 
 
@@ -143,7 +143,7 @@ class Hold(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class FaultKind:
     """One kind of a family of faults.
 
     doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
@@ -196,7 +196,7 @@ class Nemesis:
     doc: str
     colour: str
     needs: tuple[type, ...] = ()
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, FaultKind] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     effect: Effect | None = None
     refuses: Callable[[RunConfig], str] = lambda _: ""

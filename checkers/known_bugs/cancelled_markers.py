@@ -19,7 +19,7 @@ from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import replicas
 from checkers.logs.transactions import Decision, Transaction, transaction_logs
 from core.op import TopicPartition
-from history.broker_logs import MarkersCancelled
+from history.broker_logs import CancelledMarkersLine
 from history.evidence import Evidence
 
 
@@ -35,7 +35,7 @@ class LateMarker(NamedTuple):
 
 
 def late_markers(
-    evidence: Evidence, cancelled: Sequence[MarkersCancelled], transactional_id: str
+    evidence: Evidence, cancelled: Sequence[CancelledMarkersLine], transactional_id: str
 ) -> list[LateMarker]:
     """Those of an id. None where its part of the coordinators' log may lack a decision."""
     logs = evidence.once(transaction_logs)
@@ -51,7 +51,7 @@ def late_markers(
     return found
 
 
-def _may_hold(request: MarkersCancelled, one: Transaction) -> bool:
+def _may_hold(request: CancelledMarkersLine, one: Transaction) -> bool:
     """Whether a request may hold the markers of a transaction, and these had to be sent again."""
     if not one.decisions or one.completed < 0:
         return False
@@ -63,7 +63,7 @@ def _again(
     every: Sequence[Transaction],
     before: Transaction,
     tp: TopicPartition,
-    held: Sequence[MarkersCancelled],
+    held: Sequence[CancelledMarkersLine],
 ) -> list[LateMarker]:
     """Markers of a transaction in a partition that came once more by one of these requests."""
     decision = before.decisions[-1]
@@ -72,7 +72,7 @@ def _again(
         return []
     leaders, coordinators = elections(evidence, tp), elections(evidence, before.log)
     found: list[LateMarker] = []
-    carriers: set[MarkersCancelled] = set()
+    carriers: set[CancelledMarkersLine] = set()
     for row in markers:
         hit = _under_way(every, row["timestamp"])
         if hit is None or not _undeserved(before, hit, decision.commit, row["timestamp"]):

@@ -166,13 +166,13 @@ def _record(row: _Row) -> log.GroupRecord | None:
     group, member = row.group or "", row.member or ""
     body: dict[str, object] | None = json.loads(row.body) if row.body else None
     if row.name == "GroupMetadata":
-        return log.Removed(log.Generation, log.CLASSIC, group) if body is None else _generation(group, body)
+        return log.Tombstone(log.Generation, log.CLASSIC, group) if body is None else _generation(group, body)
     prefix, of_group, what = row.name.partition("Group")
     kind = prefix.lower()
     if not of_group or what not in _KINDS:
         return None
     if body is None:
-        return log.Removed(_KINDS[what], kind, group, member)
+        return log.Tombstone(_KINDS[what], kind, group, member)
     match what:
         case "Metadata":
             return log.GroupEpoch(kind, group, _number(body, "epoch"))

@@ -117,9 +117,9 @@ def _of_body(row: Row) -> MetadataLogRecord:
         case "ClearElrRecord":
             return log.ElrCleared(str(body.get("topicName") or ""))
         case "BeginTransactionRecord":
-            return log.Transaction(begins=True)
+            return log.MetadataTransaction(begins=True)
         case "AbortTransactionRecord":
-            return log.Transaction(aborted=True)
+            return log.MetadataTransaction(aborted=True)
     return log.Other()
 
 

@@ -18,7 +18,7 @@ from history.tasks import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ImportRequest:
     """What an import is asked for. from_start, one_group: what the user knows of output of Verifiable
     tools.
     """
@@ -33,7 +33,7 @@ Facts = tuple[str, ...]
 """What the recording holds: names of `core.systems.ImportedSection.on_record`."""
 
 
-def _jepsen(recording: Recording, request: Request) -> Facts:
+def _jepsen(recording: Recording, request: ImportRequest) -> Facts:
     if len(request.files) != 1:
         raise UsageError("a Jepsen history is one file")
     JepsenImport(recording, request.files[0]).read()
@@ -41,14 +41,14 @@ def _jepsen(recording: Recording, request: Request) -> Facts:
     return ("from_start",)
 
 
-def _verifiable(recording: Recording, request: Request) -> Facts:
+def _verifiable(recording: Recording, request: ImportRequest) -> Facts:
     read = VerifiableImport(recording, one_group=request.one_group)
     read.read(list(request.files))
     recording.close()
     return ("positions", "commits", *["from_start"] * request.from_start) if read.verbose else ()
 
 
-def _jsonl(recording: Recording, request: Request) -> Facts:
+def _jsonl(recording: Recording, request: ImportRequest) -> Facts:
     read = LinesImport(recording)
     for path in request.files:
         read.read(path)
@@ -62,7 +62,7 @@ class Format:
     `read` does, with workers."""
 
     doc: str
-    read: Callable[[Recording, Request], Facts]
+    read: Callable[[Recording, ImportRequest], Facts]
     defaults: dict[str, Any]
     read_in_tasks: Callable[[Recording, Sequence[Path], Workers], Facts] | None = None
 
@@ -81,7 +81,7 @@ FORMATS: Final[dict[str, Format]] = {
 """Name on the command line -> format."""
 
 
-def import_config(request: Request, settings: Mapping[str, object]) -> RunConfig:
+def import_config(request: ImportRequest, settings: Mapping[str, object]) -> RunConfig:
     """The config of an imported run. settings: those of the clients and topics that the user knows.
 
     Raises: UsageError, ConfigError.
@@ -95,7 +95,9 @@ def import_config(request: Request, settings: Mapping[str, object]) -> RunConfig
     return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
 
 
-def import_files(run: Run, config: RunConfig, request: Request, workers: Workers | None = None) -> Recording:
+def import_files(
+    run: Run, config: RunConfig, request: ImportRequest, workers: Workers | None = None
+) -> Recording:
     """Write the journals and events of the files into a folder that holds only its config; `history.seal`
     then makes its tables.
 

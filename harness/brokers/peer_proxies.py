@@ -11,11 +11,11 @@ from typing import Protocol
 
 from core.cluster import Listener
 from core.errors import ClusterError
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 from harness.brokers.addresses import BEHIND_PORT, PORTS
 from harness.processes.child import Program
 from harness.wire.proxy import WireProxy
-from harness.wire.proxy_main import Route
+from harness.wire.proxy_main import ProxyRoute
 from harness.wire.proxy_main import __name__ as PROGRAM
 
 
@@ -38,7 +38,7 @@ class Between:
         """Start the proxy of a broker that was started. start: a module in the broker's network. address: of
         the broker in it. Raises: ClusterError."""
         self.stop(node)
-        route = Route(
+        route = ProxyRoute(
             node=node,
             bind=address,
             listen=PORTS[Listener.BROKER],
@@ -65,7 +65,7 @@ class Between:
             proxy.stop()
         self._standing.clear()
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: WireRule) -> None:
         """Put a rule in force before the brokers that it names. Raises: ClusterError."""
         for node in rule.nodes or tuple(self._standing):
             if node not in self._standing:

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 from core.cluster import Toxic
 from core.errors import ClusterError
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 from harness.brokers import toxiproxy
 from harness.brokers.addresses import LOOPBACK, Plan
 from harness.brokers.peer_proxies import Between
 from harness.wire.proxy import WireProxy
-from harness.wire.proxy_main import Route
+from harness.wire.proxy_main import ProxyRoute
 
 
 class ProxiedBrokers:
@@ -85,7 +85,7 @@ class ProxiedBrokers:
         """Ask for the proxy that knows frames; before `start`."""
         self._wired = True
 
-    async def rule(self, rules: Sequence[Rule]) -> None:
+    async def rule(self, rules: Sequence[WireRule]) -> None:
         """Put rules in force. Raises: ClusterError."""
         for one in rules:
             if not one.between:
@@ -111,7 +111,7 @@ class ProxiedBrokers:
     def _start_wire(self) -> WireProxy:
         behind = self._ports.between if self._toxiproxy else self._ports.behind
         routes = [
-            Route(node=node, listen=self._ports.advertised(node), host=LOOPBACK, port=behind(node))
+            ProxyRoute(node=node, listen=self._ports.advertised(node), host=LOOPBACK, port=behind(node))
             for node in self.brokers
         ]
         return WireProxy(routes)

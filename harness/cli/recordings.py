@@ -45,11 +45,11 @@ def import_(
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
     from checkers.engine.engines import chosen
-    from checkers.recordings.formats import Request, import_config, import_files
+    from checkers.recordings.formats import ImportRequest, import_config, import_files
     from harness.compose import as_latest, create_folder
     from history.seal import seal
 
-    request = Request(format=format_, files=files, from_start=from_start, one_group=one_group)
+    request = ImportRequest(format=format_, files=files, from_start=from_start, one_group=one_group)
     if (from_start or one_group) and format_ != "verifiable":
         raise UsageError("--from-start and --one-group are options of the format verifiable")
     config = import_config(request, dict(map(setting, set_ or ())))

@@ -35,7 +35,7 @@ REBALANCES = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LO
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ConsumerProcess:
     """One process. `op`: number of the op under way, or of the last one."""
 
     run: str

@@ -39,7 +39,7 @@ from core.op import (
 from core.payload import encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session
-from harness.clients.consumer_state import Reading
+from harness.clients.consumer_state import ConsumerProcess
 from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
 from history.journal import JournalWriter
@@ -85,10 +85,10 @@ class Client:
     config: RunConfig
     progress: ClientProgress = field(default_factory=ClientProgress)
     at: Callable[[CrashPoint], None] = _anywhere
-    _reading: Reading = field(init=False)
+    _reading: ConsumerProcess = field(init=False)
 
     def __post_init__(self) -> None:
-        self._reading = Reading(run=self.run, journal=self.journal, now_ns=self.clock.now_ns)
+        self._reading = ConsumerProcess(run=self.run, journal=self.journal, now_ns=self.clock.now_ns)
 
     @property
     def ends(self) -> Mapping[TopicPartition, int]:

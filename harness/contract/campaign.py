@@ -21,7 +21,7 @@ from harness.contract import examples
 from harness.contract.commands import Situation
 from harness.contract.dialect import Dialect
 from harness.contract.differences import Known, bugs_of
-from harness.contract.examples import Difference, Example, Played
+from harness.contract.examples import CommandSequence, Difference, Played
 from harness.contract.shrink import shrunk
 from harness.contract.sides import BROKER, ModelSide, RealSide, settings_of
 from harness.contract.versions import Version
@@ -47,11 +47,11 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnexplainedDifference:
     """An unexplained difference. number: of the example that showed it first, `example` the smallest one."""
 
     number: int
-    example: Example
+    example: CommandSequence
     difference: Difference
 
     @property
@@ -64,7 +64,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CampaignResult:
     """What the examples brought. answers: by kind of request and error. explained: by the planted bug in
     differences.toml."""
 
@@ -74,7 +74,7 @@ class Outcome:
     seconds: float = 0.0
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[UnexplainedDifference] = field(default_factory=list)
 
     def add(self, played: Played) -> None:
         """One more example."""
@@ -142,7 +142,7 @@ class Campaign:
         self._ended = False
 
     def run(
-        self, requests: int, outcome: Outcome, versions: Sequence[int], *, workers: int = WORKERS
+        self, requests: int, outcome: CampaignResult, versions: Sequence[int], *, workers: int = WORKERS
     ) -> None:
         """Play examples until this many more requests were compared, as many of each of these transaction
         versions. outcome: gets what they bring. The coordinators are there (`wait_for_coordinators`).
@@ -155,7 +155,7 @@ class Campaign:
             self._play_all(spoken, before + requests * turn // len(versions), outcome, workers)
         outcome.seconds += time.monotonic() - began
 
-    def _play_all(self, spoken: int, requests: int, outcome: Outcome, workers: int) -> None:
+    def _play_all(self, spoken: int, requests: int, outcome: CampaignResult, workers: int) -> None:
         """Examples of one transaction version. Those of two must not run at once: a leader that asks a
         coordinator about several transactions treats all answers as the version of the first one has it, so
         which error a client gets depends on its neighbours (docs/findings/mixed-client-versions.md)."""
@@ -174,7 +174,7 @@ class Campaign:
                 self._say(f"ended early: {outcome.text}")
                 raise
 
-    def _next(self, outcome: Outcome, requests: int) -> int | None:
+    def _next(self, outcome: CampaignResult, requests: int) -> int | None:
         with self._lock:
             if self._ended or outcome.requests >= requests or len(outcome.failures) >= ENOUGH:
                 return None
@@ -184,7 +184,7 @@ class Campaign:
             self._numbers += 1
             return self._numbers
 
-    def _one(self, number: int, spoken: int, outcome: Outcome) -> None:
+    def _one(self, number: int, spoken: int, outcome: CampaignResult) -> None:
         example = examples.drawn(self._seed, number, spoken)
         played = self.play(example)
         with self._lock:
@@ -192,12 +192,14 @@ class Campaign:
         if played.difference is not None and not played.explained:
             self._fail(number, example, played.difference, outcome)
 
-    def _fail(self, number: int, example: Example, difference: Difference, outcome: Outcome) -> None:
+    def _fail(
+        self, number: int, example: CommandSequence, difference: Difference, outcome: CampaignResult
+    ) -> None:
         """Make the example smaller, as long as the same kind of answer differs."""
         self._say(f"example {number}: {difference.text}")
         smallest = [difference]
 
-        def fails(candidate: Example) -> bool:
+        def fails(candidate: CommandSequence) -> bool:
             played = self.play(candidate)
             found = played.difference
             if found is None or found.kind != difference.kind or played.explained:
@@ -206,12 +208,12 @@ class Campaign:
             return True
 
         small = shrunk(example._replace(commands=example.commands[: difference.after + 1]), fails)
-        failure = Failure(number, small, smallest[0])
+        failure = UnexplainedDifference(number, small, smallest[0])
         self._say(failure.text)  # at once: a later example may fail to run
         with self._lock:
             outcome.failures.append(failure)
 
-    def play(self, example: Example) -> Played:
+    def play(self, example: CommandSequence) -> Played:
         """Play an example under new names. Raises: AdminError, ClusterError, NotYet."""
         topic = self._topics.take()
         with self._lock:
@@ -246,7 +248,7 @@ class Modelled(NamedTuple):
         settings = settings_of(self.version.era_of(self.transaction_version), frozenset(bugs))
         return ModelSide(settings, self.topic, PARTITIONS)
 
-    def explanation(self, example: Example, difference: Difference, bugs: Iterable[str]) -> str:
+    def explanation(self, example: CommandSequence, difference: Difference, bugs: Iterable[str]) -> str:
         """The first of these planted bugs by which the model would differ from itself just as the real broker
         does: at the same command, with the same answer, and nowhere before. "" = none."""
         for bug in bugs:

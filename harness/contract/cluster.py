@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 from core.config import run_config
 from core.errors import UsageError
 from core.runtime import run_blocking
-from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinators
+from harness.contract.campaign import Campaign, CampaignResult, Say, wait_for_coordinators
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
 from harness.contract.scenarios import (
     PLAYED,
     SCENARIOS,
-    Comparison,
     Real,
+    ScenarioComparison,
     broker_settings,
     play_all,
     settings_of,
@@ -123,8 +123,8 @@ def _running(cluster: Cluster, folder: Path) -> Iterator[Cluster]:
 class Compared(NamedTuple):
     """What the comparison brought: by scenarios, and by random requests."""
 
-    scenarios: Comparison
-    requests: Outcome
+    scenarios: ScenarioComparison
+    requests: CampaignResult
 
     @property
     def text(self) -> str:
@@ -154,7 +154,7 @@ def compare(
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """
     version = version_of(kafka)
-    played = Comparison()
+    played = ScenarioComparison()
     apart = start is not kafka_broker
     alike: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
     for name in names:
@@ -166,7 +166,7 @@ def compare(
             play_all(those, version, partial(_real, cluster, version), say, played)
     if names:
         say(played.text)
-    outcome = Outcome()
+    outcome = CampaignResult()
     versions = version.transaction_versions if requests else ()
     for at_once in [(one,) for one in versions] if apart or not versions else [versions]:
         # one whose coordinators have their first epoch, as the model's

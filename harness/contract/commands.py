@@ -95,7 +95,7 @@ class Command(NamedTuple):
 
 
 @dataclass(slots=True)
-class Producer:
+class KnownProducer:
     """What a producer has learnt. sequences: next one by partition."""
 
     transactional_id: str | None
@@ -134,10 +134,10 @@ class Situation:
         self.ids = (f"{name}-1", f"{name}-2")
         self.group = f"{name}-g"
         self.producers = {
-            "A": Producer(self.ids[0]),
-            "B": Producer(self.ids[0]),
-            "C": Producer(self.ids[1]),
-            "P": Producer(None),
+            "A": KnownProducer(self.ids[0]),
+            "B": KnownProducer(self.ids[0]),
+            "C": KnownProducer(self.ids[1]),
+            "P": KnownProducer(None),
         }
         self.members = {name: Member() for name in MEMBERS}
 
@@ -326,7 +326,7 @@ def _delete(s: Situation, c: Command) -> AnyRequest:
     return DeleteRecords(dict.fromkeys(s.tps(c), c.number))
 
 
-class Kind(NamedTuple):
+class CommandKind(NamedTuple):
     """Of commands. weight: how often, relative to others. draw: what it sets apart from who, and
     deviations; owners: who may send it."""
 
@@ -337,28 +337,28 @@ class Kind(NamedTuple):
     number: Callable[[Random], int] = lambda _: 0
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "init": Kind(5, "AABCP", _init, ("epoch", "other", "refused")),
-    "add": Kind(12, "AABC", _owned(_add), ("epoch", "other")),
-    "write": Kind(26, "AAABCPP", _write, ("epoch", "sequence", "other")),
-    "plain": Kind(3, "P", _write_plain),
-    "end": Kind(13, "AAABC", _owned(_end), ("epoch", "other")),
-    "add_offsets": Kind(8, "AAC", _owned(_add_offsets), ("epoch", "other")),
-    "txn_offsets": Kind(8, "AAC", _owned(_txn_offsets), ("epoch", "other"), lambda r: r.randrange(9)),
-    "offsets": Kind(3, "P", _offsets, (), lambda r: r.randrange(9)),
-    "marker": Kind(3, "AABCP", _marker, ("epoch", "other"), lambda r: r.choice((0, 0, 0, 1, 5))),
-    "join": Kind(14, MEMBERS, _join, ("other", "refused session")),
-    "sync": Kind(12, MEMBERS, _sync, ("epoch", "other")),
-    "beat": Kind(4, MEMBERS, _beat, ("epoch", "other")),
-    "leave": Kind(4, MEMBERS, _leave, ("other",)),
-    "verify": Kind(2, "AAC", _owned(_verify), ("epoch", "other")),
-    "fetch": Kind(4, "P", _fetch, (), lambda r: r.choice((0, 0, 0, 1, 2, 5, 40))),
-    "delete": Kind(2, "P", _delete, (), lambda r: r.choice((-2, -1, 0, 1, 2, 3, 5, 40))),
-    "ends": Kind(1, "P", lambda s, c: ListOffsets(s.tps(c), earliest=not c.yes)),
-    "producers": Kind(1, "P", lambda s, c: DescribeProducers(s.tps(c))),
-    "transactions": Kind(1, "P", lambda s, c: DescribeTransactions((*s.ids, f"{s.ids[0]}-none"))),
-    "group": Kind(1, "P", lambda s, c: DescribeGroup(s.group)),
-    "committed": Kind(2, "P", lambda s, c: OffsetFetch(s.group, s.tps(c), c.yes)),
+KINDS: Final[Mapping[str, CommandKind]] = {
+    "init": CommandKind(5, "AABCP", _init, ("epoch", "other", "refused")),
+    "add": CommandKind(12, "AABC", _owned(_add), ("epoch", "other")),
+    "write": CommandKind(26, "AAABCPP", _write, ("epoch", "sequence", "other")),
+    "plain": CommandKind(3, "P", _write_plain),
+    "end": CommandKind(13, "AAABC", _owned(_end), ("epoch", "other")),
+    "add_offsets": CommandKind(8, "AAC", _owned(_add_offsets), ("epoch", "other")),
+    "txn_offsets": CommandKind(8, "AAC", _owned(_txn_offsets), ("epoch", "other"), lambda r: r.randrange(9)),
+    "offsets": CommandKind(3, "P", _offsets, (), lambda r: r.randrange(9)),
+    "marker": CommandKind(3, "AABCP", _marker, ("epoch", "other"), lambda r: r.choice((0, 0, 0, 1, 5))),
+    "join": CommandKind(14, MEMBERS, _join, ("other", "refused session")),
+    "sync": CommandKind(12, MEMBERS, _sync, ("epoch", "other")),
+    "beat": CommandKind(4, MEMBERS, _beat, ("epoch", "other")),
+    "leave": CommandKind(4, MEMBERS, _leave, ("other",)),
+    "verify": CommandKind(2, "AAC", _owned(_verify), ("epoch", "other")),
+    "fetch": CommandKind(4, "P", _fetch, (), lambda r: r.choice((0, 0, 0, 1, 2, 5, 40))),
+    "delete": CommandKind(2, "P", _delete, (), lambda r: r.choice((-2, -1, 0, 1, 2, 3, 5, 40))),
+    "ends": CommandKind(1, "P", lambda s, c: ListOffsets(s.tps(c), earliest=not c.yes)),
+    "producers": CommandKind(1, "P", lambda s, c: DescribeProducers(s.tps(c))),
+    "transactions": CommandKind(1, "P", lambda s, c: DescribeTransactions((*s.ids, f"{s.ids[0]}-none"))),
+    "group": CommandKind(1, "P", lambda s, c: DescribeGroup(s.group)),
+    "committed": CommandKind(2, "P", lambda s, c: OffsetFetch(s.group, s.tps(c), c.yes)),
 }
 """Name -> kind."""
 

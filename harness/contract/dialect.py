@@ -2,7 +2,7 @@
 
 Versions of requests say which transaction version the sender speaks: with 2 leaders add partitions to
 transactions themselves, and EndTxn brings the next epoch (KIP-890). Producer ids and member ids are renamed
-(`Names`): brokers hand out whatever they have.
+(`IdPairs`): brokers hand out whatever they have.
 """
 
 import datetime
@@ -48,7 +48,7 @@ TRANSACTION_ABORTABLE) and 2."""
 
 
 @dataclass(slots=True)
-class Names:
+class IdPairs:
     """Producer ids and member ids of the model and of the real broker, one for one. Ids that no broker
     gave out are the same on both sides."""
 
@@ -101,8 +101,8 @@ class Translation(NamedTuple):
     names); decode(answer, request, names)."""
 
     response: str | type[ResponsePayload]
-    encode: Callable[[Any, Dialect, Names], RequestPayload]
-    decode: Callable[[Any, Any, Names], Response]
+    encode: Callable[[Any, Dialect, IdPairs], RequestPayload]
+    decode: Callable[[Any, Any, IdPairs], Response]
 
 
 def error_of(code: int) -> KafkaError:
@@ -141,6 +141,6 @@ def first_error(codes: Iterable[int]) -> KafkaError:
     return error_of(next((code for code in found if code not in (0, NOT_ATTEMPTED)), 0))
 
 
-def error_alone(answer: Any, request: AnyRequest, names: Names) -> Response:
+def error_alone(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
     """The response that has nothing but its error."""
     return ErrorResponse(error_of(answer.error_code))

@@ -52,11 +52,11 @@ LENGTHS: Final = (30, 90)
 BEGIN: Final = Command("init", yes=False)
 
 
-class Waits(Response, frozen=True):
+class NoAnswerYet(Response, frozen=True):
     """There is no answer yet."""
 
 
-class Example(NamedTuple):
+class CommandSequence(NamedTuple):
     """transaction_version: what its clients speak."""
 
     transaction_version: int
@@ -107,16 +107,16 @@ class Played:
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-def drawn(seed: int, number: int, transaction_version: int) -> Example:
+def drawn(seed: int, number: int, transaction_version: int) -> CommandSequence:
     """An example, always the same for a seed and a number. It begins with a producer id: most commands need
     one."""
     random = Random(f"contract/{seed}/{number}")
     commands = (draw(random) for _ in range(random.randint(*LENGTHS)))
-    return Example(transaction_version, (BEGIN, *commands))
+    return CommandSequence(transaction_version, (BEGIN, *commands))
 
 
 def play(
-    example: Example, situation: Situation, modelled: ModelSide, real: Side, rounds: int = ROUNDS
+    example: CommandSequence, situation: Situation, modelled: ModelSide, real: Side, rounds: int = ROUNDS
 ) -> Played:
     """Send the commands to both, up to the first difference. rounds: how often a state is asked for that is
     not equal yet. Raises: AdminError."""
@@ -182,7 +182,7 @@ class _Play:
                 expected = self.modelled.taken(name)
                 answer = self.real.taken(name, expected)
                 if answer is not None or expected is not None:
-                    self._compare(*member.waits, answer or Waits(), expected or Waits())
+                    self._compare(*member.waits, answer or NoAnswerYet(), expected or NoAnswerYet())
 
     def _compare(self, command: Command, request: AnyRequest, answer: Response, expected: Response) -> bool:
         """Whether the request was accepted, as a whole or in part."""

@@ -37,7 +37,7 @@ Real = Callable[[type[ClusterStage], Settings], ClusterStage]
 """Makes the stage with real brokers, of the same kind and with the same settings as the model's."""
 
 
-class Difference(NamedTuple):
+class CellDifference(NamedTuple):
     """Cells of one step are not equal. step: from 1 on. real, modelled: the cells that differ, by heading."""
 
     scenario: str
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(slots=True)
-class Comparison:
+class ScenarioComparison:
     """What was played. cells: how many were compared. skipped: scenarios of brokers of another time."""
 
     played: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Comparison:
     steps: int = 0
     cells: int = 0
     seconds: float = 0.0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[CellDifference] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -101,7 +101,7 @@ def play_all(
     version: Version,
     real: Callable[[str], Real],
     say: Callable[[str], None],
-    comparison: Comparison,
+    comparison: ScenarioComparison,
 ) -> None:
     """Play those of the scenarios that apply. real: by the name of a scenario. comparison: gets
     what they bring.
@@ -122,7 +122,9 @@ def play_all(
     comparison.seconds += time.monotonic() - began
 
 
-def play(scenario: Scenario[Any], version: Version, real: Real, comparison: Comparison) -> Difference | None:
+def play(
+    scenario: Scenario[Any], version: Version, real: Real, comparison: ScenarioComparison
+) -> CellDifference | None:
     """Play one, up to the first step with a difference."""
     kind, settings = settings_of(scenario, version)
     modelled, played = kind(settings), real(kind, settings)
@@ -137,14 +139,14 @@ def play(scenario: Scenario[Any], version: Version, real: Real, comparison: Comp
         says = " ".join(text.partition("|")[0].split())
         expected = ours.row(row(scenario, kind, modelled))
         if (failed := next(steps, "ended")) != "":
-            return Difference(scenario.name, number, says, {"step": failed}, {"step": "comes to its end"})
+            return CellDifference(scenario.name, number, says, {"step": failed}, {"step": "comes to its end"})
         found = _settled(look, expected)
         comparison.steps += 1
         comparison.cells += len(expected)
         if found != expected:
             wrong = [n for n, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b]
             heads = list(scenario.columns)
-            return Difference(
+            return CellDifference(
                 scenario.name,
                 number,
                 says,

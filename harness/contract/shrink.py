@@ -6,7 +6,7 @@ Every try plays the example again, under names of its own.
 from collections.abc import Callable, Iterator
 
 from harness.contract.commands import Command
-from harness.contract.examples import Example
+from harness.contract.examples import CommandSequence
 
 
 def _simple(command: Command) -> tuple[Command, ...]:
@@ -22,9 +22,9 @@ def _simple(command: Command) -> tuple[Command, ...]:
     )
 
 
-def shrunk(example: Example, fails: Callable[[Example], bool]) -> Example:
+def shrunk(example: CommandSequence, fails: Callable[[CommandSequence], bool]) -> CommandSequence:
     """The smallest example found: no command can be left out, and none be said more simply."""
-    before: Example | None = None
+    before: CommandSequence | None = None
     while example != before:
         before = example
         example = _fewer(example, fails)
@@ -35,7 +35,7 @@ def shrunk(example: Example, fails: Callable[[Example], bool]) -> Example:
     return example
 
 
-def _fewer(example: Example, fails: Callable[[Example], bool]) -> Example:
+def _fewer(example: CommandSequence, fails: Callable[[CommandSequence], bool]) -> CommandSequence:
     size = max(1, len(example.commands) // 2)
     while True:
         at = 0
@@ -51,7 +51,7 @@ def _fewer(example: Example, fails: Callable[[Example], bool]) -> Example:
         size //= 2
 
 
-def _simpler(example: Example) -> Iterator[Example]:
+def _simpler(example: CommandSequence) -> Iterator[CommandSequence]:
     for at, command in enumerate(example.commands):
         for simple in _simple(command):
             if simple != command:

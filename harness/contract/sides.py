@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import msgspec
 
 from harness.brokers.admin.connection import BrokerConnection
-from harness.contract.dialect import Dialect, Names
+from harness.contract.dialect import Dialect, IdPairs
 from harness.contract.wire import decode, encode
 from model.coordinator.classic_group import STABLE
 from model.eras import Era
@@ -109,7 +109,7 @@ class RealSide:
         self._connection = connect()
         self._members: dict[str, BrokerConnection] = {}
         self._waiting: dict[str, tuple[AnyRequest, type[Any]]] = {}
-        self.names = Names()
+        self.names = IdPairs()
 
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
         """See `Side`. Raises: AdminError."""

@@ -24,7 +24,7 @@ from core.runtime import run_blocking
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError
 from harness.containers.cluster import ContainerCluster
-from harness.contract.dialect import Dialect, Names
+from harness.contract.dialect import Dialect, IdPairs
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
 from harness.modelled.real.cluster import ModelCluster
@@ -123,7 +123,7 @@ def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
     return renamed(value, change)
 
 
-class SameIds(Names):
+class SameIds(IdPairs):
     """Clients here have the producer ids that the real broker gave them."""
 
     def to_model(self, producer_id: int) -> int:
@@ -355,7 +355,7 @@ class OnKafka(ClusterStage):
             raise NotYet(str(error)) from error
 
 
-class Producers(OnKafka, RawProducerStage):
+class RealProducers(OnKafka, RawProducerStage):
     """`RawProducerStage` on Kafka."""
 
 
@@ -363,13 +363,13 @@ class Members(OnKafka, RawMemberStage):
     """`RawMemberStage` on Kafka."""
 
 
-class Clients(OnKafka, ClientStage):
+class RealClients(OnKafka, ClientStage):
     """`ClientStage` on Kafka."""
 
 
 REAL: Final[Mapping[type[ClusterStage], type[OnKafka]]] = {
-    RawProducerStage: Producers,
+    RawProducerStage: RealProducers,
     RawMemberStage: Members,
-    ClientStage: Clients,
+    ClientStage: RealClients,
 }
 """Kind of stage -> the same on Kafka."""

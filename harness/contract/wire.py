@@ -8,7 +8,7 @@ from kio.schema.metadata.v9 import request as metadata
 from kio.static.primitive import i8
 from kio.static.protocol import RequestPayload
 
-from harness.contract.dialect import Dialect, Names, Translation, error_of
+from harness.contract.dialect import Dialect, IdPairs, Translation, error_of
 from harness.contract.wire_data import OF_LEADERS
 from harness.contract.wire_groups import OF_GROUPS
 from harness.contract.wire_transactions import OF_TRANSACTIONS
@@ -17,7 +17,7 @@ from model.protocol.messages import Metadata, MetadataResponse, PartitionState
 from model.protocol.requests import AnyRequest, Response
 
 
-def _metadata(request: Metadata, dialect: Dialect, names: Names) -> RequestPayload:
+def _metadata(request: Metadata, dialect: Dialect, names: IdPairs) -> RequestPayload:
     return metadata.MetadataRequest(
         topics=None,
         allow_auto_topic_creation=False,
@@ -26,7 +26,7 @@ def _metadata(request: Metadata, dialect: Dialect, names: Names) -> RequestPaylo
     )
 
 
-def _described_cluster(answer: Any, request: Metadata, names: Names) -> Response:
+def _described_cluster(answer: Any, request: Metadata, names: IdPairs) -> Response:
     parts = {
         (str(topic.name), int(one.partition_index)): PartitionState(
             tuple(map(int, one.replica_nodes)),
@@ -41,13 +41,13 @@ def _described_cluster(answer: Any, request: Metadata, names: Names) -> Response
     return MetadataResponse(brokers, parts, int(answer.controller_id))
 
 
-def _find_coordinator(request: FindCoordinator, dialect: Dialect, names: Names) -> RequestPayload:
+def _find_coordinator(request: FindCoordinator, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("find_coordinator", "request")
     made: RequestPayload = kafka.FindCoordinatorRequest(key=request.key, key_type=i8(not request.group))
     return made
 
 
-def _coordinator(answer: Any, request: FindCoordinator, names: Names) -> Response:
+def _coordinator(answer: Any, request: FindCoordinator, names: IdPairs) -> Response:
     return FindCoordinatorResponse(error_of(answer.error_code), int(answer.node_id))
 
 
@@ -61,7 +61,7 @@ TRANSLATIONS: Final[Mapping[type[AnyRequest], Translation]] = {
 """By kind of request."""
 
 
-def encode(request: AnyRequest, dialect: Dialect, names: Names) -> tuple[RequestPayload, type[Any]]:
+def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[RequestPayload, type[Any]]:
     """Kafka's request, and the class of its response."""
     one = TRANSLATIONS[type(request)]
     made = one.encode(request, dialect, names)
@@ -71,6 +71,6 @@ def encode(request: AnyRequest, dialect: Dialect, names: Names) -> tuple[Request
     return made, getattr(import_module(f"{module}.response"), one.response)
 
 
-def decode(answer: Any, request: AnyRequest, names: Names) -> Response:
+def decode(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
     """The model's response."""
     return TRANSLATIONS[type(request)].decode(answer, request, names)

@@ -14,7 +14,7 @@ from kio.static.protocol import RequestPayload
 from core.errors import ClusterError
 from harness.contract.dialect import (
     Dialect,
-    Names,
+    IdPairs,
     Translation,
     by_topic,
     error_of,
@@ -52,7 +52,7 @@ MARKER_EPOCH_AT: Final = 73
 MARKERS: Final = (ABORT, COMMIT)
 
 
-def _produce(request: Produce, dialect: Dialect, names: Names) -> RequestPayload:
+def _produce(request: Produce, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("produce", "request")
     topics = []
     for topic, numbers in by_topic(request.batches).items():
@@ -72,7 +72,7 @@ def _produce(request: Produce, dialect: Dialect, names: Names) -> RequestPayload
     return made
 
 
-def encoded(batch: RecordBatch, names: Names) -> bytes:
+def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
     """A batch of records as a producer sends it."""
     stamp = TZAwareMicros.parse(datetime.datetime.now(datetime.UTC))
     records = tuple(
@@ -94,14 +94,14 @@ def encoded(batch: RecordBatch, names: Names) -> bytes:
     return buffer.getvalue()
 
 
-def _produced(answer: Any, request: Produce, names: Names) -> Response:
+def _produced(answer: Any, request: Produce, names: IdPairs) -> Response:
     found = partitions_of(answer, "responses", "partition_responses", "index")
     return ProduceResponse(
         {tp: (error_of(one.error_code), int(one.base_offset)) for tp, one in found.items()}
     )
 
 
-def _fetch(request: Fetch, dialect: Dialect, names: Names) -> RequestPayload:
+def _fetch(request: Fetch, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("fetch", "request")
     topics = tuple(
         kafka.FetchTopic(
@@ -129,7 +129,7 @@ def _fetch(request: Fetch, dialect: Dialect, names: Names) -> RequestPayload:
     return made
 
 
-def _fetched(answer: Any, request: Fetch, names: Names) -> Response:
+def _fetched(answer: Any, request: Fetch, names: IdPairs) -> Response:
     parts = {}
     for tp, one in partitions_of(answer, "responses", "partitions", "partition_index").items():
         parts[tp] = FetchedPartition(
@@ -146,7 +146,7 @@ def _fetched(answer: Any, request: Fetch, names: Names) -> Response:
     return FetchResponse(parts)
 
 
-def batches(data: bytes, names: Names, topic: str = "") -> list[RecordBatch]:
+def batches(data: bytes, names: IdPairs, topic: str = "") -> list[RecordBatch]:
     """Batches of a topic as a fetch brings them."""
     positions, end = walk_lengths(data)
     if end != len(data):
@@ -173,7 +173,7 @@ def batches(data: bytes, names: Names, topic: str = "") -> list[RecordBatch]:
     return found
 
 
-def _list_offsets(request: ListOffsets, dialect: Dialect, names: Names) -> RequestPayload:
+def _list_offsets(request: ListOffsets, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("list_offsets", "request")
     stamp = i64(EARLIEST if request.earliest else LATEST)
     topics = tuple(
@@ -191,12 +191,12 @@ def _list_offsets(request: ListOffsets, dialect: Dialect, names: Names) -> Reque
     return made
 
 
-def _listed_offsets(answer: Any, request: ListOffsets, names: Names) -> Response:
+def _listed_offsets(answer: Any, request: ListOffsets, names: IdPairs) -> Response:
     found = partitions_of(answer, "topics", "partitions", "partition_index")
     return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found.items()})
 
 
-def _delete_records(request: DeleteRecords, dialect: Dialect, names: Names) -> RequestPayload:
+def _delete_records(request: DeleteRecords, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("delete_records", "request")
     topics = tuple(
         kafka.DeleteRecordsTopic(
@@ -214,14 +214,14 @@ def _delete_records(request: DeleteRecords, dialect: Dialect, names: Names) -> R
     return made
 
 
-def _deleted_records(answer: Any, request: DeleteRecords, names: Names) -> Response:
+def _deleted_records(answer: Any, request: DeleteRecords, names: IdPairs) -> Response:
     found = partitions_of(answer, "topics", "partitions", "partition_index")
     return DeleteRecordsResponse(
         {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found.items()}
     )
 
 
-def _describe_producers(request: DescribeProducers, dialect: Dialect, names: Names) -> RequestPayload:
+def _describe_producers(request: DescribeProducers, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("describe_producers", "request")
     topics = tuple(
         kafka.TopicRequest(name=topic, partition_indexes=tuple(map(i32, numbers)))
@@ -231,7 +231,7 @@ def _describe_producers(request: DescribeProducers, dialect: Dialect, names: Nam
     return made
 
 
-def _described_producers(answer: Any, request: DescribeProducers, names: Names) -> Response:
+def _described_producers(answer: Any, request: DescribeProducers, names: IdPairs) -> Response:
     parts: dict[Partition, Sequence[ProducerState]] = {}
     for tp, one in partitions_of(answer, "topics", "partitions", "partition_index").items():
         parts[tp] = sorted(

@@ -14,7 +14,7 @@ from kio.static.protocol import RequestPayload
 
 from harness.contract.dialect import (
     Dialect,
-    Names,
+    IdPairs,
     Translation,
     by_topic,
     error_alone,
@@ -44,7 +44,7 @@ from model.protocol.requests import AnyRequest, ErrorResponse, Response
 ASSIGNOR: Final = "range"
 
 
-def _join(request: JoinGroup, dialect: Dialect, names: Names) -> RequestPayload:
+def _join(request: JoinGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
     protocol = join_group.JoinGroupRequestProtocol(name=ASSIGNOR, metadata=subscription(request.topics))
     return join_group.JoinGroupRequest(
         group_id=GroupId(request.group),
@@ -56,7 +56,7 @@ def _join(request: JoinGroup, dialect: Dialect, names: Names) -> RequestPayload:
     )
 
 
-def _joined(answer: Any, request: JoinGroup, names: Names) -> Response:
+def _joined(answer: Any, request: JoinGroup, names: IdPairs) -> Response:
     return JoinGroupResponse(
         error_of(answer.error_code),
         int(answer.generation_id),
@@ -66,7 +66,7 @@ def _joined(answer: Any, request: JoinGroup, names: Names) -> Response:
     )
 
 
-def _sync(request: SyncGroup, dialect: Dialect, names: Names) -> RequestPayload:
+def _sync(request: SyncGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
     given = tuple(
         sync_group.SyncGroupRequestAssignment(
             member_id=names.to_real(member), assignment=assignment(partitions)
@@ -81,11 +81,11 @@ def _sync(request: SyncGroup, dialect: Dialect, names: Names) -> RequestPayload:
     )
 
 
-def _synced(answer: Any, request: SyncGroup, names: Names) -> Response:
+def _synced(answer: Any, request: SyncGroup, names: IdPairs) -> Response:
     return SyncGroupResponse(error_of(answer.error_code), assigned(bytes(answer.assignment)))
 
 
-def _heartbeat(request: Heartbeat, dialect: Dialect, names: Names) -> RequestPayload:
+def _heartbeat(request: Heartbeat, dialect: Dialect, names: IdPairs) -> RequestPayload:
     return heartbeat.HeartbeatRequest(
         group_id=GroupId(request.group),
         generation_id=i32(request.generation),
@@ -93,19 +93,19 @@ def _heartbeat(request: Heartbeat, dialect: Dialect, names: Names) -> RequestPay
     )
 
 
-def _leave(request: LeaveGroup, dialect: Dialect, names: Names) -> RequestPayload:
+def _leave(request: LeaveGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
     return leave_group.LeaveGroupRequest(
         group_id=GroupId(request.group), member_id=names.to_real(request.member)
     )
 
 
-def _describe_group(request: DescribeGroup, dialect: Dialect, names: Names) -> RequestPayload:
+def _describe_group(request: DescribeGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
     return describe_groups.DescribeGroupsRequest(
         groups=(GroupId(request.group),), include_authorized_operations=False
     )
 
 
-def _described_group(answer: Any, request: DescribeGroup, names: Names) -> Response:
+def _described_group(answer: Any, request: DescribeGroup, names: IdPairs) -> Response:
     (group,) = answer.groups
     members = {
         names.member(str(one.member_id)): DescribedMember(
@@ -142,7 +142,7 @@ def _committed(
     )
 
 
-def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names) -> RequestPayload:
+def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("txn_offset_commit", "request")
     topics = _committed(request, kafka.TxnOffsetCommitRequestTopic, kafka.TxnOffsetCommitRequestPartition)
     made: RequestPayload = kafka.TxnOffsetCommitRequest(
@@ -157,7 +157,7 @@ def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names)
     return made
 
 
-def _offset_commit(request: OffsetCommit, dialect: Dialect, names: Names) -> RequestPayload:
+def _offset_commit(request: OffsetCommit, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("offset_commit", "request")
     topics = _committed(request, kafka.OffsetCommitRequestTopic, kafka.OffsetCommitRequestPartition)
     made: RequestPayload = kafka.OffsetCommitRequest(
@@ -170,11 +170,11 @@ def _offset_commit(request: OffsetCommit, dialect: Dialect, names: Names) -> Req
     return made
 
 
-def _offsets_committed(answer: Any, request: AnyRequest, names: Names) -> Response:
+def _offsets_committed(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
     return ErrorResponse(first_error(one.error_code for topic in answer.topics for one in topic.partitions))
 
 
-def _offset_fetch(request: OffsetFetch, dialect: Dialect, names: Names) -> RequestPayload:
+def _offset_fetch(request: OffsetFetch, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("offset_fetch", "request")
     topics = tuple(
         kafka.OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(map(i32, numbers)))
@@ -185,7 +185,7 @@ def _offset_fetch(request: OffsetFetch, dialect: Dialect, names: Names) -> Reque
     return made
 
 
-def _offsets_fetched(answer: Any, request: OffsetFetch, names: Names) -> Response:
+def _offsets_fetched(answer: Any, request: OffsetFetch, names: IdPairs) -> Response:
     (group,) = answer.groups
     found = partitions_of(group, "topics", "partitions", "partition_index")
     error = first_error((group.error_code, *(one.error_code for one in found.values())))

@@ -10,7 +10,7 @@ from harness.contract import described_transactions
 from harness.contract.dialect import (
     VERSIONS,
     Dialect,
-    Names,
+    IdPairs,
     Translation,
     by_topic,
     error_alone,
@@ -40,7 +40,7 @@ VERIFY_VERSION: Final = 4
 """Of AddPartitionsToTxn between brokers."""
 
 
-def _init_producer_id(request: InitProducerId, dialect: Dialect, names: Names) -> RequestPayload:
+def _init_producer_id(request: InitProducerId, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("init_producer_id", "request")
     made: RequestPayload = kafka.InitProducerIdRequest(
         transactional_id=request.transactional_id,
@@ -51,13 +51,13 @@ def _init_producer_id(request: InitProducerId, dialect: Dialect, names: Names) -
     return made
 
 
-def _producer_id(answer: Any, request: AnyRequest, names: Names) -> Response:
+def _producer_id(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
     producer_id = getattr(answer, "producer_id", -1)  # of EndTxn only from version 5 on
     epoch = getattr(answer, "producer_epoch", -1)
     return ProducerIdResponse(error_of(answer.error_code), names.to_model(int(producer_id)), int(epoch))
 
 
-def _add_partitions(request: AddPartitionsToTxn, dialect: Dialect, names: Names) -> RequestPayload:
+def _add_partitions(request: AddPartitionsToTxn, dialect: Dialect, names: IdPairs) -> RequestPayload:
     producer_id, epoch = i64(names.to_real(request.producer_id)), i16(request.producer_epoch)
     version = VERIFY_VERSION if request.verify else VERSIONS["add_partitions_to_txn"][0]
     kafka: Any = schema_of("add_partitions_to_txn", version, "request")
@@ -85,7 +85,7 @@ def _add_partitions(request: AddPartitionsToTxn, dialect: Dialect, names: Names)
     return made
 
 
-def _added_partitions(answer: Any, request: AddPartitionsToTxn, names: Names) -> Response:
+def _added_partitions(answer: Any, request: AddPartitionsToTxn, names: IdPairs) -> Response:
     if not request.verify:
         topics = answer.results_by_topic_v3_and_below
         return AddPartitionsToTxnResponse(
@@ -102,7 +102,7 @@ def _added_partitions(answer: Any, request: AddPartitionsToTxn, names: Names) ->
     return AddPartitionsToTxnResponse(KafkaError.NONE, parts)
 
 
-def _add_offsets(request: AddOffsetsToTxn, dialect: Dialect, names: Names) -> RequestPayload:
+def _add_offsets(request: AddOffsetsToTxn, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("add_offsets_to_txn", "request")
     made: RequestPayload = kafka.AddOffsetsToTxnRequest(
         transactional_id=request.transactional_id,
@@ -113,7 +113,7 @@ def _add_offsets(request: AddOffsetsToTxn, dialect: Dialect, names: Names) -> Re
     return made
 
 
-def _end_txn(request: EndTxn, dialect: Dialect, names: Names) -> RequestPayload:
+def _end_txn(request: EndTxn, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("end_txn", "request")
     made: RequestPayload = kafka.EndTxnRequest(
         transactional_id=request.transactional_id,
@@ -124,7 +124,7 @@ def _end_txn(request: EndTxn, dialect: Dialect, names: Names) -> RequestPayload:
     return made
 
 
-def _markers(request: WriteTxnMarkers, dialect: Dialect, names: Names) -> RequestPayload:
+def _markers(request: WriteTxnMarkers, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("write_txn_markers", "request")
     made = []
     for marker in request.markers:
@@ -149,7 +149,7 @@ def _markers(request: WriteTxnMarkers, dialect: Dialect, names: Names) -> Reques
     return request_made
 
 
-def _marked(answer: Any, request: WriteTxnMarkers, names: Names) -> Response:
+def _marked(answer: Any, request: WriteTxnMarkers, names: IdPairs) -> Response:
     results = {}
     for marker in answer.markers:
         for tp, one in partitions_of(marker, "topics", "partitions", "partition_index").items():
@@ -157,7 +157,7 @@ def _marked(answer: Any, request: WriteTxnMarkers, names: Names) -> Response:
     return WriteTxnMarkersResponse(results)
 
 
-def _describe_transactions(request: DescribeTransactions, dialect: Dialect, names: Names) -> RequestPayload:
+def _describe_transactions(request: DescribeTransactions, dialect: Dialect, names: IdPairs) -> RequestPayload:
     kafka = dialect.schema("describe_transactions", "request")
     made: RequestPayload = kafka.DescribeTransactionsRequest(
         transactional_ids=tuple(request.transactional_ids)
@@ -165,7 +165,7 @@ def _describe_transactions(request: DescribeTransactions, dialect: Dialect, name
     return made
 
 
-def _described_transactions(answer: Any, request: DescribeTransactions, names: Names) -> Response:
+def _described_transactions(answer: Any, request: DescribeTransactions, names: IdPairs) -> Response:
     found = {}
     for one in answer.transaction_states:
         tps = ((str(topic.topic), int(number)) for topic in one.topics for number in topic.partitions)
@@ -187,7 +187,7 @@ OF_TRANSACTIONS: Final[Mapping[type[AnyRequest], Translation]] = {
     EndTxn: Translation("EndTxnResponse", _end_txn, _producer_id),
     WriteTxnMarkers: Translation("WriteTxnMarkersResponse", _markers, _marked),
     DescribeTransactions: Translation(
-        described_transactions.DescribeTransactionsResponse, _describe_transactions, _described_transactions
+        described_transactions.DescribedTransactions, _describe_transactions, _described_transactions
     ),
 }
 """By kind of request."""

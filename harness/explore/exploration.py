@@ -32,7 +32,7 @@ TASKS_AT_A_TIME = 64
 """Runs of a Spark job, for each processor. More delay the progress line, fewer leave processors idle."""
 
 
-class Attempt(NamedTuple):
+class SeedRun(NamedTuple):
     """One run to make: without a planted bug, or of a mutant, whose runs have workloads and nemeses by their
     number. The seed is the number plus the first seed."""
 
@@ -109,16 +109,16 @@ class Made:
         self._failed = 0
         self._latest = 0
 
-    def left(self) -> Iterator[Attempt]:
+    def left(self) -> Iterator[SeedRun]:
         """The runs to make, of each mutant only those before one that shows it."""
-        yield from (Attempt("", number) for number in range(self.seeds))
+        yield from (SeedRun("", number) for number in range(self.seeds))
         for number in range(self.seeds):
             for name in self.runs:
                 if name and number < self._shown.get(name, self.seeds):
                     self._latest = number + 1
-                    yield Attempt(name, number)
+                    yield SeedRun(name, number)
 
-    def take(self, attempt: Attempt, one: Trial) -> None:
+    def take(self, attempt: SeedRun, one: Trial) -> None:
         """A run is done."""
         self.runs[attempt.mutant][attempt.number] = one
         if one.shows:
@@ -144,7 +144,7 @@ class Made:
         return Exploration(seeds=self.seeds, clean=clean_runs, mutants=shown)
 
 
-def make(attempt: Attempt, *, first: int = 0, era: str = MODERN, logs: bool = False) -> Trial:
+def make(attempt: SeedRun, *, first: int = 0, era: str = MODERN, logs: bool = False) -> Trial:
     """Make a run. first: the first seed. logs: see `trial`; of runs without a mutant."""
     if attempt.mutant:
         return hunt_once(attempt.mutant, attempt.number, first, era)
@@ -164,7 +164,7 @@ def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Tr
     return one if proves_nothing else msgspec.structs.replace(one, shows=anomaly)
 
 
-def _undone(attempt: Attempt, undone: Undone, first: int, era: str) -> Trial:
+def _undone(attempt: SeedRun, undone: Undone, first: int, era: str) -> Trial:
     """A run that the harness failed to make or to judge."""
     name, number = attempt
     config = hunting(name, number, first, era) if name else clean(first + number, era)
@@ -172,14 +172,14 @@ def _undone(attempt: Attempt, undone: Undone, first: int, era: str) -> Trial:
 
 
 def _done(
-    work: Callable[[Attempt], Trial], left: Iterator[Attempt], processes: int, master: str | None
-) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
+    work: Callable[[SeedRun], Trial], left: Iterator[SeedRun], processes: int, master: str | None
+) -> Generator[tuple[SeedRun, Trial | Undone], None, None]:
     return forked(work, left, processes) if master is None else _on_spark(work, left, master)
 
 
 def _on_spark(
-    work: Callable[[Attempt], Trial], left: Iterator[Attempt], master: str
-) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
+    work: Callable[[SeedRun], Trial], left: Iterator[SeedRun], master: str
+) -> Generator[tuple[SeedRun, Trial | Undone], None, None]:
     from checkers.engine.engines import chosen
 
     with tempfile.TemporaryDirectory() as folder, chosen(Path(folder), master=master) as choice:
@@ -189,5 +189,5 @@ def _on_spark(
             yield from zip(some, done, strict=True)
 
 
-def _answer(work: Callable[[Attempt], Trial], some: list[Attempt], number: int) -> Trial | Undone:
+def _answer(work: Callable[[SeedRun], Trial], some: list[SeedRun], number: int) -> Trial | Undone:
     return answered(work, some[number])

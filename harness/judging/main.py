@@ -19,7 +19,7 @@ import msgspec
 
 from core.errors import InquestError, SparkError, located
 from core.progress import Progress, text_of
-from harness.judging.words import Answer, Asked, Done, Going, Index, Refused, Request
+from harness.judging.words import Answer, Done, Going, Index, JudgeError, JudgeRequest, Request
 from harness.processes.parent import until_gone
 from history.run_folder import Run
 
@@ -56,7 +56,7 @@ def _serve(listener: socket.socket, master: str | None, works: Callable[[], bool
         with connection, contextlib.suppress(OSError):  # who asked is gone
             line = connection.makefile("rb").readline()
             match msgspec.json.decode(line, type=Request):
-                case Asked(run):
+                case JudgeRequest(run):
                     answer = _judged(Run(Path(run)), master, connection)
                 case Index(results):
                     answer = _indexed(Path(results), master)
@@ -76,10 +76,10 @@ def _judged(run: Run, master: str | None, connection: socket.socket) -> Answer:
         result = check(run, master=master, watch=going)
         result.write(run)
     except InquestError as error:
-        return Refused(type(error).__name__, str(error))
+        return JudgeError(type(error).__name__, str(error))
     except OSError as error:
         why, file = error.strerror or str(error), error.filename
-        return Refused(type(error).__name__, why, error.errno, None if file is None else str(file))
+        return JudgeError(type(error).__name__, why, error.errno, None if file is None else str(file))
     return Done(result.spark_failed)
 
 
@@ -91,7 +91,7 @@ def _indexed(results: Path, master: str | None) -> Answer:
         with chosen(results, master=master) as engine:
             build(results, engine.workers)
     except Exception as error:  # noqa: BLE001 - who asked says so; the judge has runs to judge
-        return Refused(type(error).__name__, located(error))
+        return JudgeError(type(error).__name__, located(error))
     return Done(engine.why)
 
 

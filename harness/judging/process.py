@@ -24,7 +24,7 @@ import msgspec
 from core import errors
 from core.op import Phase
 from core.programs import program
-from harness.judging.words import Answer, Asked, Done, Going, Index, Refused, Request
+from harness.judging.words import Answer, Done, Going, Index, JudgeError, JudgeRequest, Request
 from harness.processes.child import end, start
 from history.run_folder import Run
 
@@ -126,8 +126,8 @@ def judged(run: Run, where: str, tell: Callable[[str], None]) -> str | None:
 
     Raises: what `checkers.api.check` raises.
     """
-    answer = _asked(where, Asked(str(run.folder.absolute())), tell)
-    if not isinstance(answer, Refused):
+    answer = _asked(where, JudgeRequest(str(run.folder.absolute())), tell)
+    if not isinstance(answer, JudgeError):
         return answer
     if answer.errno is not None:
         raise OSError(answer.errno, answer.why, answer.file)
@@ -140,14 +140,14 @@ def indexed(results: Path, where: str) -> bool:
     Raises: InquestError, with what kept it from that.
     """
     answer = _asked(where, Index(str(results.absolute())), lambda _: None)
-    if isinstance(answer, Refused):
+    if isinstance(answer, JudgeError):
         raise errors.InquestError(answer.why)
     return answer is not None
 
 
-def _asked(where: str, request: Request, tell: Callable[[str], None]) -> str | Refused | None:
+def _asked(where: str, request: Request, tell: Callable[[str], None]) -> str | JudgeError | None:
     """`Done.spark_failed`, or what was refused; None: no judge is there, or it died."""
-    refused: Refused | None = None
+    refused: JudgeError | None = None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(where)
@@ -159,7 +159,7 @@ def _asked(where: str, request: Request, tell: Callable[[str], None]) -> str | R
                         return answer.spark_failed
                     case Going():
                         tell(answer.text)
-                    case Refused():
+                    case JudgeError():
                         refused = answer
     except OSError:
         return None

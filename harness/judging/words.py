@@ -1,12 +1,12 @@
 """What is said over the socket of a judge: one JSON object a line.
 
-A client sends one `Request`; the judge answers with any number of `Going`, then one `Done` or `Refused`.
+A client sends one `Request`; the judge answers with any number of `Going`, then one `Done` or `JudgeError`.
 """
 
 import msgspec
 
 
-class Asked(msgspec.Struct, frozen=True, tag="judge"):
+class JudgeRequest(msgspec.Struct, frozen=True, tag="judge"):
     """Seal a run folder, if nothing has yet, judge it, and write verdict and findings into it."""
 
     run: str
@@ -30,7 +30,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     spark_failed: str = ""
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class JudgeError(msgspec.Struct, frozen=True, tag="refused"):
     """An error; kind: its class in `core.errors`, or another one's name. errno, file: of an OSError."""
 
     kind: str
@@ -39,5 +39,5 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     file: str | None = None
 
 
-Request = Asked | Index
-Answer = Going | Done | Refused
+Request = JudgeRequest | Index
+Answer = Going | Done | JudgeError

@@ -37,7 +37,7 @@ WAYS: Final = ("whole", "batch", "inside")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutSegment:
     """A segment that loses its end. size: what is left of it, in bytes. batches: how many it loses."""
 
     path: Path
@@ -52,7 +52,7 @@ def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Pat
     folder that exists only while nodes are copied. config: of the run. Raises: ClusterError, OSError; no log
     was cut, unless the engine failed in the middle.
     """
-    found: dict[int, list[Cut]] = {}
+    found: dict[int, list[CutSegment]] = {}
     killed_ms = time.time_ns() // 1_000_000
 
     def look(node: NodeContainer) -> None:
@@ -79,7 +79,7 @@ def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Pat
     return sum(one.batches for every in found.values() for one in every)
 
 
-def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: int) -> list[Cut]:
+def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: int) -> list[CutSegment]:
     """What each log of a data directory loses; nothing is changed. killed_ms: when its node ended, in ms of
     the wall's clock. Raises: ClusterError, OSError."""
     damages, points = Damages(), {}
@@ -99,7 +99,9 @@ def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: 
     return found
 
 
-def _cut(log: Path, checkpoint: int, rng: random.Random | None, of: Flushing, killed_ms: int) -> Cut | None:
+def _cut(
+    log: Path, checkpoint: int, rng: random.Random | None, of: Flushing, killed_ms: int
+) -> CutSegment | None:
     """What one log loses; None = nothing. checkpoint: up to there it had flushed for certain."""
     named = [path for path in log.glob("*.log") if SEGMENT.fullmatch(path.name)]
     if not named or of.each:
@@ -114,7 +116,7 @@ def _cut(log: Path, checkpoint: int, rng: random.Random | None, of: Flushing, ki
     if rng and way == "inside":
         end = int(unflushed[first + 1]) if first + 1 < unflushed.size else len(newest.data)
         at = rng.randrange(at + 1, end)
-    return Cut(newest.path, at, int(unflushed.size) - first)
+    return CutSegment(newest.path, at, int(unflushed.size) - first)
 
 
 def _first_unflushed(newest: segments.Segment, checkpoint: int, of: Flushing, killed_ms: int) -> int:
@@ -132,6 +134,6 @@ def _first_unflushed(newest: segments.Segment, checkpoint: int, of: Flushing, ki
     return first
 
 
-def _begin(cut: Cut) -> bytes:
+def _begin(cut: CutSegment) -> bytes:
     with cut.path.open("rb") as file:
         return file.read(cut.size)

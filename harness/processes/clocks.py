@@ -18,7 +18,7 @@ BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 ELSEWHERE: Final = "it runs on another machine, whose clock is not that of this one"
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """The clocks at one moment, in ns."""
 
     monotonic: int
@@ -29,7 +29,7 @@ class Reading(NamedTuple):
 class Clocks:
     """Remembers the clocks as they were at the last look. read: them, now."""
 
-    def __init__(self, read: Callable[[], Reading]) -> None:
+    def __init__(self, read: Callable[[], ClockReading]) -> None:
         self._read = read
         self._before = read()
 
@@ -45,11 +45,11 @@ class Clocks:
         return ClockJump(before.monotonic, now.monotonic, round(wall_s, 3), round(max(0.0, suspended_s), 3))
 
 
-def read() -> Reading:
+def read() -> ClockReading:
     """The clocks of this machine, read at once: a thread that has to wait in between tries again."""
     for _ in range(TRIES):
         begin = time.monotonic_ns()
-        found = Reading(begin, time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        found = ClockReading(begin, time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         if time.monotonic_ns() - begin <= CLOSE_NS:
             break
     return found

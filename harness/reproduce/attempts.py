@@ -25,9 +25,9 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.late_requests import Ended
+from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import TIMEOUT_S
-from harness.reproduce.schedules import Committed, Performed, Reproduction
+from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent, anomalies
 from harness.reproduce.stage import FiveBrokers, Say
 from history.broker_logs import broker_logs
@@ -159,19 +159,19 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         performed = reproduction.play(stage, name, good)
         stage.restore()
         match performed:
-            case Committed():
+            case PerformedCommit():
                 return judge_commit(performed), ""
-            case Ended():
+            case PerformedEndings():
                 return judge_endings(stage, performed), performed.transactional_id
             case Sent():
                 return judge_sent(stage, performed, reproduction.shows, good), ""
-            case Performed():
+            case PerformedTransaction():
                 return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
 
 
-def judge_commit(performed: Committed) -> ScheduleRun:
+def judge_commit(performed: PerformedCommit) -> ScheduleRun:
     """What happened to a group's commit of offsets."""
     if not performed.acknowledged:
         return ScheduleRun(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
@@ -181,7 +181,7 @@ def judge_commit(performed: Committed) -> ScheduleRun:
     return ScheduleRun(shows=Shows.SHOWN, text=f"{text}; the next coordinator has {performed.found}")
 
 
-def judge_endings(stage: FiveBrokers, performed: Ended) -> ScheduleRun:
+def judge_endings(stage: FiveBrokers, performed: PerformedEndings) -> ScheduleRun:
     """Which records the endings that were acknowledged do not explain. Raises: ClusterError."""
 
     def ended() -> None:
@@ -219,7 +219,7 @@ def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool)
     return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
 
 
-def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:
+def judge(stage: FiveBrokers, performed: PerformedTransaction) -> ScheduleRun:
     """What happened to the records. Raises: ClusterError."""
     if not performed.acknowledged:
         return ScheduleRun(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")

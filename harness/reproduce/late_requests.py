@@ -8,7 +8,7 @@ from typing import Final
 from core.errors import ClusterError
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.library_producer import LibraryProducer
 from harness.reproduce.stage import PAUSE_S, FiveBrokers, NotReached
@@ -21,7 +21,7 @@ ACTS_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class PerformedEndings:
     """Transactions of one producer, each ending acknowledged. records: (partition, offset) -> value, and
     whether its transaction committed."""
 
@@ -29,7 +29,7 @@ class Ended:
     records: Mapping[tuple[TopicPartition, int], tuple[str, bool]]
 
 
-def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) -> Ended:
+def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) -> PerformedEndings:
     """EndTxn of the first transaction is late: it arrives when the second one has written to partition 0.
     That one adds partition 1 then, and ends the other way; on the good side, the same way.
 
@@ -42,7 +42,7 @@ def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) 
     producer.write(p0, "first")
     late = wire.number()
     wire.add(
-        Rule(number=late, api="end_txn", action=Action.DETACH, transactional_id=producer.transactional_id)
+        WireRule(number=late, api="end_txn", action=Action.DETACH, transactional_id=producer.transactional_id)
     )
     producer.end(commit=first_commits)
     if wire.wait(late, "caught", CAUGHT_S) is None:
@@ -53,10 +53,10 @@ def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) 
     _acted(stage, p0, offset)
     producer.write(p1, "second, after")
     producer.end(commit=first_commits is good)
-    return Ended(transactional_id=producer.transactional_id, records=producer.records)
+    return PerformedEndings(transactional_id=producer.transactional_id, records=producer.records)
 
 
-def doubted_end(stage: FiveBrokers, name: str, good: bool, *, by_library: bool) -> Ended:
+def doubted_end(stage: FiveBrokers, name: str, good: bool, *, by_library: bool) -> PerformedEndings:
     """A commit has no answer, since its EndTxn is late, and is asked for again: by librdkafka itself
     (by_library), or by an application that waits a shorter time. On the good side the application makes a new
     client with the same transactional id instead, before librdkafka asks again: that fences the late request.
@@ -68,7 +68,9 @@ def doubted_end(stage: FiveBrokers, name: str, good: bool, *, by_library: bool) 
     wire, late = stage.cluster.wire, stage.cluster.wire.number()
     producer.begin()
     producer.write(p0, "first")
-    wire.add(Rule(number=late, api="end_txn", action=Action.HOLD, transactional_id=producer.transactional_id))
+    wire.add(
+        WireRule(number=late, api="end_txn", action=Action.HOLD, transactional_id=producer.transactional_id)
+    )
     if good or not by_library:
         try:
             producer.end(commit=True, seconds=SHORT_S)
@@ -90,10 +92,10 @@ def doubted_end(stage: FiveBrokers, name: str, good: bool, *, by_library: bool) 
         _acted(stage, p0, offset)
     producer.write(p1, "second, after")
     producer.end(commit=False)
-    return Ended(transactional_id=producer.transactional_id, records=producer.records)
+    return PerformedEndings(transactional_id=producer.transactional_id, records=producer.records)
 
 
-def late_marker(stage: FiveBrokers, name: str, good: bool) -> Ended:
+def late_marker(stage: FiveBrokers, name: str, good: bool) -> PerformedEndings:
     """The marker of the first transaction's abort waits between the coordinator and the leader; the
     coordinator sends another one on a new connection. The first one arrives when the second transaction has
     written, which commits. On the good side the same client speaks transaction version 2.
@@ -101,7 +103,7 @@ def late_marker(stage: FiveBrokers, name: str, good: bool) -> Ended:
     (p0,) = stage.create(name, [(stage.d, stage.e, stage.c)])
     producer = stage.producer(name, stage.d, 2 if good else 1)
     late = stage.cluster.wire.number()
-    rule = Rule(
+    rule = WireRule(
         number=late,
         api="write_txn_markers",
         action=Action.DETACH,
@@ -131,7 +133,7 @@ def late_marker(stage: FiveBrokers, name: str, good: bool) -> Ended:
         _acted(stage, p0, offset)
     producer.end(commit=True)
     records = {at: (value, at not in first) for at, value in producer.acknowledged.items()}
-    return Ended(transactional_id=producer.transactional_id, records=records)
+    return PerformedEndings(transactional_id=producer.transactional_id, records=records)
 
 
 def _deliver(stage: FiveBrokers, late: int) -> int | None:

@@ -23,7 +23,7 @@ from harness.processes.waiting import NotYet, until
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
-from harness.reproduce.late_requests import Ended, doubted_end, late_end, late_marker
+from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.sendings import (
     Sent,
@@ -45,7 +45,7 @@ ANSWERED_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performed:
+class PerformedTransaction:
     """One performed schedule. acknowledged: whether a coordinator acknowledged the commit; where it refused,
     it promised nothing about the records."""
 
@@ -55,7 +55,7 @@ class Performed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class PerformedCommit:
     """One performed schedule of a commit of offsets. acknowledged: by the coordinator that led no more.
     offset: that the group committed. found: its committed offset at the next coordinator."""
 
@@ -110,17 +110,17 @@ def expect(stage: FiveBrokers, sent: Future[str], good: bool) -> None:
         raise NotReached(f"A answers {answer}" if answer else "A does not answer, though no follower lags")
 
 
-def commit(stage: FiveBrokers, producer: WireProducer, tps: list[TopicPartition]) -> Performed:
+def commit(stage: FiveBrokers, producer: WireProducer, tps: list[TopicPartition]) -> PerformedTransaction:
     """The producer commits."""
     try:
         producer.end(commit=True)
     except RequestRefused as error:
         stage.say(str(error))
-        return Performed(producer=producer, tps=tps, acknowledged=False)
-    return Performed(producer=producer, tps=tps, acknowledged=True)
+        return PerformedTransaction(producer=producer, tps=tps, acknowledged=False)
+    return PerformedTransaction(producer=producer, tps=tps, acknowledged=True)
 
 
-def uncommitted_partition(stage: FiveBrokers, name: str, good: bool) -> Performed:
+def uncommitted_partition(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
     """A cannot replicate to C that partition 1 is in the transaction. B acts upon it; C does not know it."""
     p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
     producer = stage.producer(name, stage.d)
@@ -138,7 +138,7 @@ def uncommitted_partition(stage: FiveBrokers, name: str, good: bool) -> Performe
     return commit(stage, producer, tps)
 
 
-def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> Performed:
+def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
     """A cannot replicate the abort of the transaction to C. B aborts one half; C does not know the abort."""
     p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
     first, second = (stage.producer(name, stage.d) for _ in range(2))
@@ -159,7 +159,7 @@ def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> Performed:
     return commit(stage, first, tps)
 
 
-def leaderless(stage: FiveBrokers, name: str, good: bool) -> Performed:
+def leaderless(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
     """All replicas of partition 1 are down when the transaction commits. Both sides are the same schedule."""
     p0, p1 = tps = stage.create(name, [(stage.a, stage.b, stage.d), (stage.d, stage.e, stage.c)])
     producer = stage.producer(name, stage.a)
@@ -172,7 +172,7 @@ def leaderless(stage: FiveBrokers, name: str, good: bool) -> Performed:
     return commit(stage, producer, tps)
 
 
-def late_record(stage: FiveBrokers, name: str, good: bool) -> Performed:
+def late_record(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
     """A record arrives when its transaction is aborted and its partition has the marker. Another producer
     then commits in that partition. Both sides are the same schedule."""
     (p0,) = tps = stage.create(name, [(stage.d, stage.e, stage.c)])
@@ -192,7 +192,7 @@ def late_record(stage: FiveBrokers, name: str, good: bool) -> Performed:
     return commit(stage, other, tps)
 
 
-def followed(stage: FiveBrokers, name: str, good: bool) -> Committed:
+def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
     """A has a commit of offsets that no follower has, and has much to do. B becomes leader; A follows it, and
     hears of B's high watermark before it is unloaded. Both sides are the same schedule.
 
@@ -230,7 +230,7 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> Committed:
             answer = sent.result()
     found = committed_offset(brokers, b, group, tp)
     stage.say(f"OffsetCommit(2) → broker {a}: {answer.name.upper()}; broker {b} has {found}")
-    return Committed(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
+    return PerformedCommit(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,7 @@ class Reproduction:
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], Performed | Committed | Ended | Sent]
+    play: Callable[[FiveBrokers, str, bool], PerformedTransaction | PerformedCommit | PerformedEndings | Sent]
     label: str
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})

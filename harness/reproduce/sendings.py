@@ -15,7 +15,7 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers, NotReached
 
@@ -65,7 +65,9 @@ def _rule(stage: FiveBrokers, tp: TopicPartition, action: Action, error: int = 0
     """Take the next Produce to a partition; the number of the rule."""
     number = stage.cluster.wire.number()
     where = (tp.topic, tp.partition)
-    stage.cluster.wire.add(Rule(number=number, api="produce", action=action, partition=where, error=error))
+    stage.cluster.wire.add(
+        WireRule(number=number, api="produce", action=action, partition=where, error=error)
+    )
     return number
 
 

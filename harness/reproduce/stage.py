@@ -24,7 +24,7 @@ from core.config import run_config
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, check
 from harness.kafka.system import kafka_cluster
@@ -250,7 +250,9 @@ class FiveBrokers:
         Raises: NotYet, where they do not fetch.
         """
         number = self.cluster.wire.number()
-        rule = Rule(number=number, api="fetch", action=Action.HOLD, nodes=(leader,), times=0, between=True)
+        rule = WireRule(
+            number=number, api="fetch", action=Action.HOLD, nodes=(leader,), times=0, between=True
+        )
 
         def waiting() -> None:
             seen = run_blocking(self.cluster.seen(number))

@@ -24,7 +24,7 @@ from harness.processes.child import ChildLine
 from harness.processes.clocks import ELSEWHERE, boot
 from harness.processes.parent import ignore_ctrl_c, tell, until_gone
 from harness.wire.packets import packet
-from harness.wire.recorded import Recorded, When
+from harness.wire.recorded import FrameRecorder, When
 from history.evidence import PER_RUN, Row, table
 
 BUFFER: Final = 64 << 20
@@ -86,7 +86,7 @@ class Tables:
             writer.close()
 
 
-class Clock:
+class PacketClock:
     """Times of packets as times of the run, in the order in which the packets are seen.
 
     A core takes a packet's time before it queues the packet, so two cores may queue in another order than
@@ -121,10 +121,10 @@ class Eye:
         self._socket = opened(watch.interface)
         Path(watch.into).mkdir(parents=True, exist_ok=True)
         nodes = {socket.inet_aton(address): node for address, node in watch.nodes.items()}
-        self._recorded = Recorded(nodes, watch.brokers, watch.others)
+        self._recorded = FrameRecorder(nodes, watch.brokers, watch.others)
         self._tables = Tables(Path(watch.into))
         self._buffer = bytearray(LONGEST)
-        self._clock = Clock()
+        self._clock = PacketClock()
         self.packets = self.lost = 0
 
     def look(self, ended: threading.Event) -> None:

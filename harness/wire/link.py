@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from core.wire import Action, Rule, Seen
+from core.wire import Action, Seen, WireRule
 from harness.protocol.frames import FrameError, RequestHeader, Splitter, correlation_id, request_header
 from harness.protocol.payloads import api_name
 from harness.wire.responses import Rewrite, error_of, refusal
@@ -32,21 +32,21 @@ RESET: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(slots=True)
-class Asked:
+class SentRequest:
     """A request without its response. answer: of one that the proxy answers itself."""
 
     header: RequestHeader
-    rule: Rule | None
+    rule: WireRule | None
     answer: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRequest:
     """A request that waits."""
 
     frame: bytes
     header: RequestHeader
-    rule: Rule
+    rule: WireRule
     named: Subjects
 
 
@@ -66,7 +66,7 @@ class Desk:
         what: str,
         link: "Link",
         header: RequestHeader,
-        rule: Rule,
+        rule: WireRule,
         *,
         named: str = "",
         error: int | None = None,
@@ -103,7 +103,7 @@ class Desk:
                 link.release(held.rule.number)
 
 
-class End(asyncio.Protocol):
+class LinkEnd(asyncio.Protocol):
     """One end of a link: bytes to frames, and back-pressure from the other end."""
 
     def __init__(
@@ -115,7 +115,7 @@ class End(asyncio.Protocol):
         self._splitter = Splitter()
         self._unsent: list[bytes] | None = None
         self.transport: asyncio.Transport | None = None
-        self.other: End | None = None
+        self.other: LinkEnd | None = None
 
     @property
     def open(self) -> bool:
@@ -204,15 +204,15 @@ class Link:
         self._accepted = accepted
         self.number = next(_ids)
         self._desk = desk
-        self.client = End(self._request, self._client_began, self._close_if_done)
-        self.broker = End(self._response, lambda: None, self._broker_ended)
+        self.client = LinkEnd(self._request, self._client_began, self._close_if_done)
+        self.broker = LinkEnd(self._response, lambda: None, self._broker_ended)
         self.client.other, self.broker.other = self.broker, self.client
-        self._asked: deque[Asked] = deque()
-        self.held: Held | None = None
+        self._asked: deque[SentRequest] = deque()
+        self.held: HeldRequest | None = None
         self._queue: deque[tuple[bytes, RequestHeader]] = deque()
         self._queued = 0
         self._mute = self._lost = self._ruled = False
-        self._waiting: tuple[Rule, list[bytes]] | None = None
+        self._waiting: tuple[WireRule, list[bytes]] | None = None
         desk.links.add(self)
 
     def _client_began(self) -> None:
@@ -260,28 +260,28 @@ class Link:
         named = once(frame, header)
         rule = book.takes(self.node, header, named) if book.rules and self._ruled else None
         if rule is None:
-            self._forward(frame, Asked(header, None))
+            self._forward(frame, SentRequest(header, None))
             return
         skipped = book.skipped(rule.number)
         self._desk.saw("caught", self, header, rule, named=str(named()), skipped=skipped)
         match rule.action:
             case Action.HOLD | Action.DETACH:
-                self._hold(Held(frame, header, rule, named()))
+                self._hold(HeldRequest(frame, header, rule, named()))
                 self._release_in_time(rule)
                 if rule.action is Action.DETACH:
                     self.client.reset()
             case Action.DROP_REQUEST:
                 self._lose()
             case Action.REFUSE:
-                self._asked.append(Asked(header, rule, refusal(frame, header, rule.error)))
+                self._asked.append(SentRequest(header, rule, refusal(frame, header, rule.error)))
                 self._answer_own()
             case Action.CUT:
-                self._forward(frame, Asked(header, rule))
+                self._forward(frame, SentRequest(header, rule))
                 self._lose()
             case Action.DROP_RESPONSE | Action.DELAY_RESPONSE:
-                self._forward(frame, Asked(header, rule))
+                self._forward(frame, SentRequest(header, rule))
 
-    def _hold(self, held: Held | None) -> None:
+    def _hold(self, held: HeldRequest | None) -> None:
         self.held = held
         if held is not None:
             self._desk.holding.add(self)
@@ -295,11 +295,11 @@ class Link:
         self._queued = 0
         self.client.reset()
 
-    def _forward(self, frame: bytes, asked: Asked) -> None:
+    def _forward(self, frame: bytes, asked: SentRequest) -> None:
         self._asked.append(asked)
         self.broker.write(frame)
 
-    def _release_in_time(self, rule: Rule) -> None:
+    def _release_in_time(self, rule: WireRule) -> None:
         if rule.seconds:
             asyncio.get_running_loop().call_later(rule.seconds, self.release, rule.number)
 
@@ -314,7 +314,7 @@ class Link:
             return
         self._hold(None)
         self._desk.saw("delivered" if self.broker.open else "lost", self, held.header, held.rule)
-        self._forward(held.frame, Asked(held.header, held.rule))
+        self._forward(held.frame, SentRequest(held.header, held.rule))
         while self._queue and self.held is None:
             frame, header = self._queue.popleft()
             self._queued -= len(frame)
@@ -343,7 +343,7 @@ class Link:
         self._answer_own()
         self._close_if_done()
 
-    def _told(self, frame: bytes, header: RequestHeader, rule: Rule) -> None:
+    def _told(self, frame: bytes, header: RequestHeader, rule: WireRule) -> None:
         self._desk.saw("answered", self, header, rule, error=error_of(frame, header))
         if rule.action is Action.DROP_RESPONSE:
             self._mute = True

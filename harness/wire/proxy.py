@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from core.errors import ClusterError
 from core.programs import program
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 from harness.processes.child import Child, Program, start
 from harness.processes.clocks import boot
-from harness.wire.proxy_main import Add, ProxyLine, Release, Remove, Route, Routes
+from harness.wire.proxy_main import Add, ProxyLine, ProxyRoute, Release, Remove, Routes
 from harness.wire.proxy_main import __name__ as PROGRAM
 
 NAME = "the proxy of the wire"
@@ -20,7 +20,7 @@ END_S = 5.0
 class WireProxy:
     """A running proxy. Its methods may be called from any thread."""
 
-    def __init__(self, routes: Sequence[Route], running: Program | None = None) -> None:
+    def __init__(self, routes: Sequence[ProxyRoute], running: Program | None = None) -> None:
         """Returns when it listens. running: its program; None = a process is started. Raises: ClusterError,
         and nothing is left."""
         self._seen: list[Seen] = []
@@ -51,7 +51,7 @@ class WireProxy:
         """Of all rules that were put in force."""
         return tuple(self._added)
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: WireRule) -> None:
         """Put a rule in force. Raises: ClusterError."""
         self._added.append(rule.number)
         self._child.call(Add(rule), CALL_S)

@@ -11,7 +11,7 @@ import contextlib
 import msgspec
 
 from core.cluster import Address
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 from harness.processes.child import ChildLine
 from harness.processes.clocks import ELSEWHERE, boot
 from harness.processes.parent import commands, ignore_ctrl_c, tell
@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 CONNECT_S = 5.0
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class ProxyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Before one broker: the port that clients dial, and where the broker listens. advertised: the address
     that it tells clients, where that is not the proxy's own ("" = it is). bind: address to listen on. exempt:
     address from which requests pass by all rules ("" = none): the broker's own."""
@@ -39,14 +39,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Routes(msgspec.Struct, frozen=True, tag="routes"):
     """Where to listen. The first command. boot: of the machine whose clock the times are of."""
 
-    routes: tuple[Route, ...]
+    routes: tuple[ProxyRoute, ...]
     boot: str
 
 
 class Add(msgspec.Struct, frozen=True, tag="add"):
     """Put a rule in force."""
 
-    rule: Rule
+    rule: WireRule
 
 
 class Release(msgspec.Struct, frozen=True, tag="release"):
@@ -71,7 +71,7 @@ class ProxyLine(ChildLine, frozen=True, kw_only=True):
     """What a rule did."""
 
 
-async def accept(desk: Desk, route: Route) -> None:
+async def accept(desk: Desk, route: ProxyRoute) -> None:
     """Listen for one broker. Raises: OSError, where the port is taken."""
     loop = asyncio.get_running_loop()
     links: set[asyncio.Task[None]] = set()

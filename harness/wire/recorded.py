@@ -37,7 +37,7 @@ class When(NamedTuple):
     ms: int
 
 
-class Asked(NamedTuple):
+class AwaitedAnswer(NamedTuple):
     """A request that waits for its answer."""
 
     correlation_id: int
@@ -105,7 +105,7 @@ class Passing:
 
 
 @dataclass(slots=True)
-class Connection:
+class CapturedConnection:
     """A connection between a client and a node. number: in the run. asked: requests without an answer, the
     oldest first."""
 
@@ -116,7 +116,7 @@ class Connection:
     server_port: int
     streams: list[Stream | None]
     passing: list[Passing]
-    asked: deque[Asked] = field(default_factory=lambda: deque(maxlen=UNANSWERED))
+    asked: deque[AwaitedAnswer] = field(default_factory=lambda: deque(maxlen=UNANSWERED))
     ended: bool = False
 
     @property
@@ -126,7 +126,7 @@ class Connection:
 
 
 @dataclass(slots=True, kw_only=True)
-class Rows:
+class FrameRows:
     """Rows of the three tables that were not written yet."""
 
     frames: list[Row] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Rows:
     gaps: list[Row] = field(default_factory=list)
 
 
-class Recorded:
+class FrameRecorder:
     """Takes packets in the order in which they were seen; `rows` grows."""
 
     def __init__(self, nodes: Mapping[bytes, int], brokers: int, others: tuple[int, ...]) -> None:
@@ -143,9 +143,9 @@ class Recorded:
         self._nodes = dict(nodes)
         self._brokers = brokers
         self._ports = frozenset({brokers, *others})
-        self._connections: dict[tuple[bytes, int, bytes, int], Connection] = {}
+        self._connections: dict[tuple[bytes, int, bytes, int], CapturedConnection] = {}
         self._number = self._opened_ones = 0
-        self.rows = Rows()
+        self.rows = FrameRows()
 
     def packet(self, one: Packet, when: When) -> None:
         """A packet that was seen."""
@@ -175,8 +175,8 @@ class Recorded:
         self.rows.gaps.append((ns, ALL, CLIENT, 0, CLIENT, 0, why))
 
     def _opened(
-        self, before: Connection | None, key: tuple[bytes, int, bytes, int], one: Packet, ns: int
-    ) -> Connection:
+        self, before: CapturedConnection | None, key: tuple[bytes, int, bytes, int], one: Packet, ns: int
+    ) -> CapturedConnection:
         """The new connection of a key; the packet may be the same one as before, sent again."""
         opening = bool(one.flags & packets.SYN)
         first = (one.sequence + 1) % (1 << 32)
@@ -184,7 +184,7 @@ class Recorded:
             return before
         reads, number = self._reads_of(key[3]), self._opened_ones
         self._opened_ones += 1
-        made = Connection(
+        made = CapturedConnection(
             number, self._nodes.get(key[0], CLIENT), key[1], self._nodes[key[2]], key[3], [None, None], []
         )
         made.passing = [Passing(reads), Passing(lambda head: self._reads_answer(made, head))]
@@ -193,7 +193,7 @@ class Recorded:
             self._lose(made, ns, "its beginning was not seen")
         return made
 
-    def _passed(self, connection: Connection, way: int, one: Packet, when: When) -> None:
+    def _passed(self, connection: CapturedConnection, way: int, one: Packet, when: When) -> None:
         """Bytes of one direction, and what they confirm of the other."""
         stream, other = connection.streams[way], connection.streams[1 - way]
         if one.flags & packets.ACK and other is not None and other.confirmed(one.acknowledged):
@@ -213,7 +213,7 @@ class Recorded:
         except FrameError as error:
             self._lose(connection, when.ns, str(error))
 
-    def _lose(self, connection: Connection, ns: int, why: str) -> None:
+    def _lose(self, connection: CapturedConnection, ns: int, why: str) -> None:
         """Nothing more is known of a connection."""
         connection.ended = True
         connection.streams, connection.passing = [None, None], []
@@ -230,20 +230,20 @@ class Recorded:
         return reads
 
     @staticmethod
-    def _reads_answer(connection: Connection, head: bytes) -> bool:
+    def _reads_answer(connection: CapturedConnection, head: bytes) -> bool:
         asked = _asked(connection, correlation_id(head))
         return asked is not None and asked.api in (PRODUCE, END_TXN)
 
-    def _request(self, connection: Connection, whole: Whole, when: When) -> None:
+    def _request(self, connection: CapturedConnection, whole: Whole, when: When) -> None:
         if len(whole.content) < HEAD:
             raise FrameError(f"a request of {whole.size - SIZE} bytes")
         _, api, version, correlation = _HEAD.unpack_from(whole.content)
-        connection.asked.append(Asked(correlation, api, version))
+        connection.asked.append(AwaitedAnswer(correlation, api, version))
         number = self._frame(connection, when, (False, api, version, correlation, whole.size))
         if self._reads_of(connection.server_port)(whole.content[:HEAD]):
             self._read(connection, when.ns, whole, partial(_parts_of_request, number, api, version))
 
-    def _answer(self, connection: Connection, whole: Whole, when: When) -> None:
+    def _answer(self, connection: CapturedConnection, whole: Whole, when: When) -> None:
         correlation = correlation_id(whole.content)
         asked = _asked(connection, correlation)
         if asked is None:
@@ -255,14 +255,16 @@ class Recorded:
         if api in (PRODUCE, END_TXN):
             self._read(connection, when.ns, whole, partial(_parts_of_answer, number, api, version))
 
-    def _frame(self, connection: Connection, when: When, said: tuple[bool, int, int, int, int]) -> int:
+    def _frame(
+        self, connection: CapturedConnection, when: When, said: tuple[bool, int, int, int, int]
+    ) -> int:
         number = self._number
         self._number += 1
         self.rows.frames.append((number, *when, *connection.place, *said))
         return number
 
     def _read(
-        self, connection: Connection, ns: int, whole: Whole, read: Callable[[bytes], Iterator[Row]]
+        self, connection: CapturedConnection, ns: int, whole: Whole, read: Callable[[bytes], Iterator[Row]]
     ) -> None:
         """The parts of a frame; what cannot be read is a gap."""
         try:
@@ -273,7 +275,7 @@ class Recorded:
             self.rows.gaps.append((ns, *connection.place, str(error)))
 
 
-def _asked(connection: Connection, correlation: int) -> Asked | None:
+def _asked(connection: CapturedConnection, correlation: int) -> AwaitedAnswer | None:
     return next((one for one in connection.asked if one.correlation_id == correlation), None)
 
 

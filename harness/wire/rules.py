@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.op import TopicPartition
-from core.wire import Rule, Tally
+from core.wire import RuleTally, WireRule
 from harness.protocol.frames import RequestHeader
 from harness.protocol.payloads import API_KEYS
 from harness.wire.subjects import Subjects, subjects
@@ -14,7 +14,7 @@ Named = Callable[[], Subjects]
 """What a request names; reading that costs, so it is asked only where it matters."""
 
 
-def fits(rule: Rule, node: int, header: RequestHeader, named: Named) -> bool:
+def fits(rule: WireRule, node: int, header: RequestHeader, named: Named) -> bool:
     """Whether a request to a broker meets the conditions of a rule."""
     if header.api_key != API_KEYS[rule.api] or (rule.nodes and node not in rule.nodes):
         return False
@@ -32,7 +32,7 @@ def fits(rule: Rule, node: int, header: RequestHeader, named: Named) -> bool:
     )
 
 
-def releases(rule: Rule, held: Subjects, header: RequestHeader, named: Named) -> bool:
+def releases(rule: WireRule, held: Subjects, header: RequestHeader, named: Named) -> bool:
     """Whether a request releases another one that a rule holds. held: what that one names."""
     if not rule.until_api or header.api_key != API_KEYS[rule.until_api]:
         return False
@@ -44,20 +44,20 @@ def releases(rule: Rule, held: Subjects, header: RequestHeader, named: Named) ->
 class RuleBook:
     """The rules in force, in the order in which they were made: the first one that fits takes a request."""
 
-    rules: dict[int, Rule] = field(default_factory=dict)
-    _tallies: dict[int, Tally] = field(default_factory=dict)
+    rules: dict[int, WireRule] = field(default_factory=dict)
+    _tallies: dict[int, RuleTally] = field(default_factory=dict)
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: WireRule) -> None:
         """Put a rule in force."""
         self.rules[rule.number] = rule
-        self._tallies[rule.number] = Tally(time.monotonic_ns())
+        self._tallies[rule.number] = RuleTally(time.monotonic_ns())
 
     def remove(self, number: int) -> None:
         """Take a rule back; what it holds stays held until it is released. No-op where there is none."""
         self.rules.pop(number, None)
         self._tallies.pop(number, None)
 
-    def takes(self, node: int, header: RequestHeader, named: Named) -> Rule | None:
+    def takes(self, node: int, header: RequestHeader, named: Named) -> WireRule | None:
         """The rule that takes this request; each that fits counts it."""
         for rule in self.rules.values():
             if fits(rule, node, header, named) and self._tallies[rule.number].takes(

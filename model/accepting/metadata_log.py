@@ -25,12 +25,12 @@ from model.accepting.metadata_records import (
     BrokerUnregistered,
     LogImage,
     MetadataLogRecord,
+    MetadataTransaction,
     PartitionChanged,
     PartitionCreated,
     ProducerIds,
     TopicCreated,
     TopicRemoved,
-    Transaction,
 )
 from model.accepting.partition_state import (
     Election,
@@ -84,11 +84,11 @@ class MetadataLog:
             for at in sorted(at for at in self.snapshots if at <= offset):
                 yield from self._snapshot(at, self.snapshots.pop(at))
             yield from self._refused(offset, record)
-            if isinstance(record, Transaction):
+            if isinstance(record, MetadataTransaction):
                 self._transaction(record)
             self.image.apply(record)
 
-    def _transaction(self, record: Transaction) -> None:
+    def _transaction(self, record: MetadataTransaction) -> None:
         if record.begins:
             self._began = deepcopy(self.image)
         elif record.aborted and self._began is not None:

@@ -120,7 +120,7 @@ class ProducerIds(NamedTuple):
     next: int
 
 
-class Transaction(NamedTuple):
+class MetadataTransaction(NamedTuple):
     """Begins; ends; or, aborted, takes back what was written since it began (KIP-868)."""
 
     begins: bool = False
@@ -143,7 +143,7 @@ MetadataLogRecord = (
     | PartitionChanged
     | ElrCleared
     | ProducerIds
-    | Transaction
+    | MetadataTransaction
     | Other
 )
 

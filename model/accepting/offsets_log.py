@@ -84,7 +84,7 @@ class CurrentMember(NamedTuple):
     partitions: tuple[Partition, ...] = ()
 
 
-class Removed(NamedTuple):
+class Tombstone(NamedTuple):
     """A tombstone. what: type of the record that it is for. kind: CLASSIC, or as in the records."""
 
     what: type
@@ -93,7 +93,7 @@ class Removed(NamedTuple):
     member: str = ""
 
 
-GroupRecord = Generation | GroupEpoch | GroupMember | TargetMember | TargetEpoch | CurrentMember | Removed
+GroupRecord = Generation | GroupEpoch | GroupMember | TargetMember | TargetEpoch | CurrentMember | Tombstone
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class OffsetsLog:
         match record:
             case Generation():
                 yield from self._generation(offset, record)
-            case Removed():
+            case Tombstone():
                 self._removed(record)
             case _:
                 yield from self._one_type(offset, record)
@@ -262,7 +262,7 @@ class OffsetsLog:
             why = f"{what} gets epoch {epoch}"
             yield self._refused("member-epochs-bounded", offset, why, f"the group has epoch {group.epoch}")
 
-    def _removed(self, record: Removed) -> None:
+    def _removed(self, record: Tombstone) -> None:
         if record.kind == CLASSIC:
             self.generations.pop(record.group, None)
             return

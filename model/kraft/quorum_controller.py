@@ -44,7 +44,7 @@ from model.replication.node import settings_of
 from model.settings import Settings
 
 
-class Decision(NamedTuple):
+class ControllerDecision(NamedTuple):
     """Records to commit, and the answer to give when they are."""
 
     changes: list[MetadataRecord]
@@ -66,11 +66,11 @@ class QuorumController:
     balanced_ms: int = -1
     _made: list[MetadataRecord] = field(default_factory=list)
 
-    def decide(self, request: ControllerRequest[Response], now: int) -> Decision:
+    def decide(self, request: ControllerRequest[Response], now: int) -> ControllerDecision:
         """Handle one request."""
         self._made = []
         answer = self._answer(request, now)
-        return Decision(self._made, answer)
+        return ControllerDecision(self._made, answer)
 
     def tick(self, now: int) -> list[MetadataRecord]:
         """Fence brokers that were not heard of for a session; give leaders back where that is due."""

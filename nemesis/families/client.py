@@ -7,8 +7,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoTarget,
     PlannedFault,
@@ -126,24 +126,26 @@ not at all where they are committed before it. With transactions that hold both,
     colour="#AA4499",
     needs=(Clients,),
     kinds={
-        "crash": Kind(doc="SIGKILL, wherever it is", hold=Hold.BRIEF, weight=2),
-        "crash-in-transaction": Kind(
+        "crash": FaultKind(doc="SIGKILL, wherever it is", hold=Hold.BRIEF, weight=2),
+        "crash-in-transaction": FaultKind(
             doc="SIGKILL after records of a transaction were sent, before it ends",
             hold=Hold.BRIEF,
             weight=2,
             apply_s=1.0,
         ),
-        "crash-before-commit": Kind(
+        "crash-before-commit": FaultKind(
             doc="SIGKILL right before the offsets of what was polled (and copied) are committed",
             hold=Hold.BRIEF,
             apply_s=1.0,
         ),
-        "crash-after-commit": Kind(
+        "crash-after-commit": FaultKind(
             doc="SIGKILL after offsets were committed (not in a transaction), before the op continues",
             hold=Hold.BRIEF,
             apply_s=1.0,
         ),
-        "pause": Kind(doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION),
+        "pause": FaultKind(
+            doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION
+        ),
     },
     targets=TARGETS,
     effect=Effect(_aim, _apply, _undo),

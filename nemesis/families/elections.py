@@ -9,8 +9,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoEffect,
     NoTarget,
@@ -113,14 +113,14 @@ the new leader does not know yet. Nothing of that is allowed with idempotence an
     colour="#56B4E9",
     needs=(Electable,),
     kinds={
-        "shuffle": Kind(
+        "shuffle": FaultKind(
             doc="another in-sync replica of every partition, drawn, is preferred and elected",
             targeted=False,
             hold=Hold.BRIEF,
             weight=2,
             brokers=2,
         ),
-        "preferred": Kind(
+        "preferred": FaultKind(
             doc="the preferred leader of every partition is elected, where another one leads",
             targeted=False,
             hold=Hold.BRIEF,

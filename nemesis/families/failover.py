@@ -13,8 +13,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoEffect,
     NoTarget,
@@ -200,16 +200,16 @@ replica.lag.time.max.ms of `broker_settings` to 30000, Kafka's default. Let clie
     colour="#661100",
     needs=(Partitionable, Killable),
     kinds={
-        "successor": Kind(
+        "successor": FaultKind(
             doc="the target, and the next leader as soon as it leads", brokers=3, apply_s=SUCCESSOR_S
         ),
-        "recovering": Kind(
+        "recovering": FaultKind(
             doc="the target, and again once it was started: while it recovers its logs, or when it answers "
             "and is not in sync yet",
             brokers=2,
             apply_s=RECOVERING_S,
         ),
-        "lagging": Kind(
+        "lagging": FaultKind(
             doc="the coordinator and its successor, while another in-sync replica of their log lags",
             hold=Hold.BRIEF,
             brokers=4,

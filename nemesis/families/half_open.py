@@ -12,8 +12,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoEffect,
     NoTarget,
@@ -79,7 +79,7 @@ cannot reach its coordinator, whose partitions other members get; indefinite end
     colour="#AA3377",
     needs=(HalfOpenable,),
     kinds={
-        "clients": Kind(
+        "clients": FaultKind(
             doc="no new connection of clients to the target; one client is started again",
             hold=Hold.MEAN,
             brokers_only=True,

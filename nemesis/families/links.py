@@ -5,7 +5,7 @@ import random
 from core.cluster import Linked, Toxic
 from core.generator import source
 from nemesis.targets import TARGETS, described, find
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, PlannedFault
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Nemesis, PlannedFault
 
 Poison = tuple[tuple[Toxic, ...], str]
 """Toxics, and what they do in words: "… of the links between clients and node 2"."""
@@ -80,7 +80,7 @@ need; faults of clients in what they do about half an answer.""",
     colour="#117733",
     needs=(Linked,),
     kinds={
-        kind: Kind(doc=doc, brokers_only=True)
+        kind: FaultKind(doc=doc, brokers_only=True)
         for kind, doc in {
             "latency": "200 ms, plus or minus 50, on every response",
             "bandwidth": "20 KB/s each way on each connection",

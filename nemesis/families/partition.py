@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from core.cluster import Cut, Direction, Listener, Partitionable
 from core.generator import source
 from nemesis.targets import TARGETS, described, find, listed
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, PlannedFault
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Nemesis, PlannedFault
 
 Grudge = frozenset[Cut]
 
@@ -209,40 +209,42 @@ PARTITION = Nemesis(
     colour="#0072B2",
     needs=(Partitionable,),
     kinds={
-        "isolate": Kind(
+        "isolate": FaultKind(
             doc="the target and all other nodes do not hear each other; clients still reach it",
             weight=2,
             brokers=2,
         ),
-        "halves": Kind(
+        "halves": FaultKind(
             doc="the cluster splits in two, the target is in the smaller half; "
             "needs 5 brokers to differ from isolate",
             brokers=2,
             drawn_from=4,
         ),
-        "ring": Kind(
+        "ring": FaultKind(
             doc="each broker is linked to a majority, no two to the same one; "
             "needs 5 brokers (with 3 every connection is cut); isolated controllers stay linked",
             targeted=False,
             brokers=3,
             drawn_from=4,
         ),
-        "bridge": Kind(doc="two sides that do not hear each other, joined by the target", brokers=3),
-        "one-way": Kind(
+        "bridge": FaultKind(doc="two sides that do not hear each other, joined by the target", brokers=3),
+        "one-way": FaultKind(
             doc="one-way-in or one-way-out", weight=2, brokers=2, stands_for=("one-way-in", "one-way-out")
         ),
-        "one-way-in": Kind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
-        "one-way-out": Kind(doc="the target is heard by no other node, but hears them", weight=0, brokers=2),
-        "clients": Kind(
+        "one-way-in": FaultKind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
+        "one-way-out": FaultKind(
+            doc="the target is heard by no other node, but hears them", weight=0, brokers=2
+        ),
+        "clients": FaultKind(
             doc="clients-requests or clients-responses",
             weight=2,
             brokers_only=True,
             stands_for=("clients-requests", "clients-responses"),
         ),
-        "clients-requests": Kind(
+        "clients-requests": FaultKind(
             doc="requests of clients do not reach the target", weight=0, brokers_only=True
         ),
-        "clients-responses": Kind(
+        "clients-responses": FaultKind(
             doc="requests of clients reach the target, its responses do not reach them",
             weight=0,
             brokers_only=True,

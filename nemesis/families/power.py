@@ -5,7 +5,16 @@ from dataclasses import replace
 from core.cluster import Powered
 from nemesis.families.process import aim_down, revive
 from nemesis.targets import TARGETS
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, NoEffect, PlannedFault
+from nemesis.types import (
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Nemesis,
+    NoEffect,
+    PlannedFault,
+)
 
 APPLY_S = 2.0
 """The logs of a real node are copied and cut."""
@@ -52,14 +61,14 @@ only the last in-sync replica had.""",
     colour="#8B3A62",
     needs=(Powered,),
     kinds={
-        "one": Kind(doc="the target", weight=3, brokers_only=True, apply_s=APPLY_S),
-        "majority": Kind(
+        "one": FaultKind(doc="the target", weight=3, brokers_only=True, apply_s=APPLY_S),
+        "majority": FaultKind(
             doc="the target and others, together a majority of the brokers",
             brokers=2,
             brokers_only=True,
             apply_s=APPLY_S,
         ),
-        "all": Kind(doc="all nodes at once", targeted=False, apply_s=APPLY_S),
+        "all": FaultKind(doc="all nodes at once", targeted=False, apply_s=APPLY_S),
     },
     targets=TARGETS,
     effect=Effect(_aim, _lose_power, revive),

@@ -4,9 +4,9 @@ from core.cluster import Killable, Pausable, Powered, Restartable
 from core.generator import source
 from nemesis.families.partition import mend
 from nemesis.targets import TARGETS, described, find, replicas
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, Hold, Kind, Nemesis, PlannedFault
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Hold, Nemesis, PlannedFault
 
-REPLICAS = Kind(
+REPLICAS = FaultKind(
     doc="all replicas of one of the workload's partitions, while a coordinator lives on",
     targeted=False,
     hold=Hold.VERB,
@@ -111,13 +111,13 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
     colour="#D55E00",
     needs=(Killable,),
     kinds={
-        "one": Kind(doc="the target", weight=3),
-        "majority": Kind(
+        "one": FaultKind(doc="the target", weight=3),
+        "majority": FaultKind(
             doc="the target and others, together a majority (of the isolated controllers, where it "
             "is one of them)",
             brokers=2,
         ),
-        "all": Kind(doc="all nodes at once", targeted=False),
+        "all": FaultKind(doc="all nodes at once", targeted=False),
         "replicas": REPLICAS,
     },
     targets=TARGETS,
@@ -144,8 +144,8 @@ more, and their fencing.""",
     colour="#E69F00",
     needs=(Pausable,),
     kinds={
-        "short": Kind(doc="shorter than the session timeout: no broker is fenced", hold=Hold.SHORT),
-        "long": Kind(
+        "short": FaultKind(doc="shorter than the session timeout: no broker is fenced", hold=Hold.SHORT),
+        "long": FaultKind(
             doc="longer than the session timeout: the node is fenced meanwhile", hold=Hold.LONG, weight=2
         ),
     },

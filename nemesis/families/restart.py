@@ -13,8 +13,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoEffect,
     NoTarget,
@@ -110,9 +110,11 @@ idempotence duplicate and reorder.""",
     colour="#8C6D31",
     needs=(Restartable, Electable),
     kinds={
-        "graceful": Kind(doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S),
+        "graceful": FaultKind(
+            doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S
+        ),
         "replicas": replace(REPLICAS, apply_s=SHUT_S),
-        "rolling": Kind(
+        "rolling": FaultKind(
             doc="every broker in turn, in a drawn order: shut down, started, waited for until all "
             "replicas are in sync",
             targeted=False,

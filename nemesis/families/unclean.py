@@ -11,8 +11,8 @@ from nemesis.types import (
     ClusterView,
     Effect,
     Environment,
+    FaultKind,
     Hold,
-    Kind,
     Nemesis,
     NoEffect,
     NoTarget,
@@ -96,7 +96,7 @@ All of it is what the setting trades for availability: a control, not a bug.""",
     colour="#882255",
     needs=(Partitionable, Killable),
     kinds={
-        "lagging": Kind(
+        "lagging": FaultKind(
             doc="the target is cut off from its followers until it is alone in sync, then killed",
             hold=Hold.LONG,
             brokers=2,

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from core.cluster import Wired, WiredBetween
 from core.generator import source
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from nemesis.types import (
     AimedFault,
     ClusterView,
     Effect,
     Environment,
-    Kind,
+    FaultKind,
     Nemesis,
     NoTarget,
     PlannedFault,
@@ -90,7 +90,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     between = step.kind in KINDS and KINDS[step.kind].between
     # A broker that waits on a silent connection waits for its own time-out, which may end long after healing.
     action = rng.choice([one for one in ACTIONS if not (between and one is Action.DROP_RESPONSE)])
-    rule = Rule(
+    rule = WireRule(
         number=step.fault,
         api=api,
         action=action,
@@ -158,15 +158,15 @@ that go back.""",
     colour="#332288",
     needs=(Wired,),
     kinds={
-        "endtxn": Kind(doc="EndTxn, which ends a transaction", targeted=False, weight=3),
-        "produce": Kind(doc="Produce, which brings records", targeted=False, weight=2),
-        "add-partitions": Kind(doc="AddPartitionsToTxn", targeted=False),
-        "offsets": Kind(
+        "endtxn": FaultKind(doc="EndTxn, which ends a transaction", targeted=False, weight=3),
+        "produce": FaultKind(doc="Produce, which brings records", targeted=False, weight=2),
+        "add-partitions": FaultKind(doc="AddPartitionsToTxn", targeted=False),
+        "offsets": FaultKind(
             doc="OffsetCommit, or TxnOffsetCommit where offsets are committed in transactions", targeted=False
         ),
-        "fetch": Kind(doc="Fetch of a consumer", targeted=False),
-        "random": Kind(doc="any of these that clients send", targeted=False, weight=0),
-        "markers": Kind(
+        "fetch": FaultKind(doc="Fetch of a consumer", targeted=False),
+        "random": FaultKind(doc="any of these that clients send", targeted=False, weight=0),
+        "markers": FaultKind(
             doc="WriteTxnMarkers, by which coordinators of transactions write their ends to the partitions of"
             " other brokers; by name only",
             targeted=False,

@@ -33,7 +33,7 @@ SESSION_MS: Final = 6000
 
 
 @dataclass(slots=True)
-class Reader:
+class GroupReader:
     """A consumer in a group, and its application. `got`: handed out and not processed yet."""
 
     consumer: Consumer
@@ -83,7 +83,7 @@ class ClientStage(ClusterStage):
         self.done: list[str] = []
         self.goals: dict[str, TransactionalRequestResult] = {}
         self.producers: dict[str, Producer] = {}
-        self.readers: dict[str, Reader] = {}
+        self.readers: dict[str, GroupReader] = {}
         self._tokens: list[str] = []
         super().__init__(settings, partitions, coordinators)
 
@@ -152,7 +152,7 @@ class ClientStage(ClusterStage):
         nodes = sorted(n for n in self.nodes if self.nodes[n].is_broker)
         consumer = Consumer(nodes, committed=True)
         member = ConsumerCoordinator(GROUP, (TOPIC,), consumer.cluster, SESSION_MS, stable=True)
-        reader = self.readers[name] = Reader(consumer, member, auto, self.now + AUTO_MS)
+        reader = self.readers[name] = GroupReader(consumer, member, auto, self.now + AUTO_MS)
         return self.join(reader, name)
 
     def poll(self, name: str, most: int = 100) -> Self:
@@ -169,7 +169,7 @@ class ClientStage(ClusterStage):
         reader.got += [str(got.payload) for got in taken]
         return self.flow()
 
-    def _rebalanced(self, reader: Reader) -> None:
+    def _rebalanced(self, reader: GroupReader) -> None:
         for news in reader.member.take_news():
             if news.kind == COMMITTED:
                 starts = {tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()}
@@ -177,7 +177,7 @@ class ClientStage(ClusterStage):
             elif news.kind != ASSIGNED:
                 reader.consumer.assign({})
 
-    def _auto_commit(self, reader: Reader) -> None:
+    def _auto_commit(self, reader: GroupReader) -> None:
         """As the Java client does it: with a poll, what the polls before it have handed out."""
         if reader.auto and self.now >= reader.auto_at:
             reader.auto_at = self.now + AUTO_MS
@@ -196,7 +196,7 @@ class ClientStage(ClusterStage):
         self._commit(self.readers[name], offset)
         return self.flow()
 
-    def _commit(self, reader: Reader, offset: int = -1) -> None:
+    def _commit(self, reader: GroupReader, offset: int = -1) -> None:
         at = offset if offset >= 0 else reader.position
         if at >= 0:
             reader.outcome = reader.member.commit({data(0): at})
@@ -238,7 +238,7 @@ def _leader_known(s: ClientStage, name: str) -> object:
     return f"{node}, epoch {epoch}" if node >= 0 else None
 
 
-def _of_reader(show: Callable[[Reader], object]) -> Column:
+def _of_reader(show: Callable[[GroupReader], object]) -> Column:
     """Of a consumer, A by default; None when it is gone."""
 
     def column(s: ClientStage, name: str) -> object:

@@ -16,7 +16,7 @@ from core.cluster import TRANSACTION_TOPIC, ClientSlot, CrashPoint, Roles
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
 from nemesis.execute import heal, inject
@@ -272,7 +272,7 @@ def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_rel
     coordinator = roles.coordinator(TRANSACTION_TOPIC, tid)
     away = {tp for tp in TPS if roles.leaders[tp] != coordinator}
     assert away
-    rule = Rule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)
+    rule = WireRule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)
     run_blocking(behind.rule([rule]))
     producer.begin_transaction()
     for tp in TPS:

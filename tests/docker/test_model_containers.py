@@ -12,7 +12,7 @@ from core.cluster import TRANSACTION_TOPIC, Cut, Direction
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, Rule, Seen
+from core.wire import Action, Seen, WireRule
 from harness.clients.librdkafka.settings import of_librdkafka
 from harness.containers.cluster import ContainerCluster
 from harness.modelled.real.deployment import model_containers
@@ -102,7 +102,7 @@ def delays_markers(cluster: ContainerCluster) -> None:
     away = {tp for tp in MARKED if roles.leaders[tp] != coordinator}
     assert away
     run_blocking(
-        cluster.rule([Rule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)])
+        cluster.rule([WireRule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)])
     )
     made.begin_transaction()
     for tp in MARKED:

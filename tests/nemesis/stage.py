@@ -23,7 +23,7 @@ from core.cluster import (
 )
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
-from core.wire import Rule, Seen
+from core.wire import Seen, WireRule
 from nemesis.types import Environment, WorkloadNames
 
 DATA = tuple(TopicPartition("q", number) for number in range(4))
@@ -97,7 +97,7 @@ class Recording(Recorder):
         self.frozen: set[int] = set()
         self.cuts: set[Cut] = set()
         self.toxics: dict[int, tuple[Toxic, ...]] = {}
-        self.rules: dict[int, Rule] = {}
+        self.rules: dict[int, WireRule] = {}
         self.unflushed = 7
         """Batches that a node loses with its power."""
         self.silent = False
@@ -203,7 +203,7 @@ class Recording(Recorder):
 
     async def use_wire_between(self) -> None: ...
 
-    async def rule(self, rules: Sequence[Rule]) -> None:
+    async def rule(self, rules: Sequence[WireRule]) -> None:
         numbers = self.works("rule", [rule.number for rule in rules])
         self.rules |= {rule.number: rule for rule in rules if rule.number in numbers}
         self.told("rule", [rule.number for rule in rules])

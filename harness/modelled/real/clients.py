@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.cluster import Address, Listener
 from harness.modelled.real.apis_cluster import apis, versions
 from harness.modelled.real.calls import Call
-from harness.modelled.real.gates import CLIENTS, Gates, Link
+from harness.modelled.real.gates import CLIENTS, Gates, PeerConnection
 from harness.modelled.real.node import Node
 from harness.protocol.encoding import response_frame
 from harness.protocol.frames import FrameError, RequestHeader, Splitter, request_header
@@ -41,7 +41,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._link = Link(transport, CLIENTS, Listener.CLIENT)
+        self._link = PeerConnection(transport, CLIENTS, Listener.CLIENT)
         self._gates.add(self._link)
 
     def connection_lost(self, error: Exception | None) -> None:

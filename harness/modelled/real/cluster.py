@@ -29,7 +29,7 @@ from harness.modelled.real import disk
 from harness.modelled.real.node import DISK, NodeAddress, NodeSettings, now_ms
 from harness.modelled.real.node_process import LOG, NodeProcess
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.disk_copy import Disk
+from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
 from harness.modelled.shared.settings import settings_of_run
 from harness.processes import guard
@@ -91,7 +91,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         self._ends = NodeEnds(self._down, lambda node: self._made(node).end())
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
         self._cuts: list[Cut] = []
-        self._takes: list[list[Disk]] = []
+        self._takes: list[list[DiskCopy]] = []
         self._missed: list[str] = []
         self._remover: guard.Guard | None = None
         """Removes what nodes have on disk, also where the harness is killed."""
@@ -196,7 +196,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
             except (OSError, ValueError, KeyError) as error:
                 self._missed.append(f"node {node} ({why}): {error}")
             else:
-                found.append(Disk(node=node, ns=ns, why=why, durable=durable))
+                found.append(DiskCopy(node=node, ns=ns, why=why, durable=durable))
         self._takes.append(found)
 
     async def stop(self) -> None:

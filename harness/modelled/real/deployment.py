@@ -39,7 +39,7 @@ from harness.modelled.real.node import DISK, LOST_POWER, NodeAddress, now_ms
 from harness.modelled.real.node_main import FAILED
 from harness.modelled.real.node_main import __name__ as PROGRAM
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.disk_copy import Disk
+from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
 from harness.modelled.shared.settings import settings_of_run
 from harness.processes.waiting import on_each
@@ -75,7 +75,7 @@ class ModelNodes:
         self._era = config.section(ModelSection).era
         self._settings = settings_of_run(config, self._era, config.section(ModelSection).mutant)
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
-        self._takes: list[list[Disk]] = []
+        self._takes: list[list[DiskCopy]] = []
         self._missed: list[str] = []
 
     def image(self, client: "DockerClient") -> str:
@@ -152,7 +152,7 @@ class ModelNodes:
         return self._missed
 
     def _take(self, nodes: Sequence[NodeContainer], why: str, limit: Limit) -> None:
-        ns, found = time.monotonic_ns(), list[Disk]()
+        ns, found = time.monotonic_ns(), list[DiskCopy]()
 
         def one(node: NodeContainer) -> None:
             try:
@@ -160,7 +160,7 @@ class ModelNodes:
             except (ClusterError, OSError, ValueError, KeyError) as error:
                 self._missed.append(f"node {node.number} ({why}): {error}")
             else:
-                found.append(Disk(node=node.number, ns=ns, why=why, durable=durable))
+                found.append(DiskCopy(node=node.number, ns=ns, why=why, durable=durable))
 
         try:
             on_each(one, nodes)

@@ -17,7 +17,7 @@ LINGER_S: Final = 15.0
 """How long what is left of a closed connection may still arrive."""
 
 
-class Link:
+class PeerConnection:
     """One connection of this node: to or from `peer`, over the `listener` of the side that was dialled.
 
     deaf: it receives nothing now. hears: called when it receives again."""
@@ -91,10 +91,10 @@ class Gates:
 
     def __init__(self, me: int) -> None:
         self._me = me
-        self._links: set[Link] = set()
+        self._links: set[PeerConnection] = set()
         self._cuts: tuple[Cut, ...] = ()
 
-    def add(self, link: Link) -> None:
+    def add(self, link: PeerConnection) -> None:
         """A new connection."""
         self._links.add(link)
         if self._cuts:
@@ -102,7 +102,7 @@ class Gates:
         if link.deaf:
             asyncio.get_running_loop().call_soon(link.stay_deaf)
 
-    def remove(self, link: Link) -> None:
+    def remove(self, link: PeerConnection) -> None:
         """A connection has ended."""
         self._links.discard(link)
 
@@ -112,12 +112,12 @@ class Gates:
         for link in self._links:
             self._gate(link)
 
-    def _gate(self, link: Link) -> None:
+    def _gate(self, link: PeerConnection) -> None:
         cut = {one.direction for one in self._cuts if _concerns(one, link)}
         link.gate(silent=Direction.OUT in cut, deaf=Direction.IN in cut)
 
 
-def _concerns(cut: Cut, link: Link) -> bool:
+def _concerns(cut: Cut, link: PeerConnection) -> bool:
     if cut.peer is None:
         return link.peer == CLIENTS and link.listener is Listener.CLIENT
     return cut.peer == link.peer and cut.listener in (None, link.listener)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from core.cluster import Listener
-from harness.modelled.real.gates import Gates, Link
+from harness.modelled.real.gates import Gates, PeerConnection
 from harness.modelled.real.node import Answered, NodeAddress
 from harness.modelled.real.peer_frames import answer_frame, read_answer, read_request, request_frame
 from harness.protocol.frames import Splitter, correlation_id
@@ -25,7 +25,7 @@ class _Dialled(asyncio.Protocol):
         self._client_id = f"node-{me}-{listener.value}-{cluster}"
         self._place = (peer, listener)
         self._splitter = Splitter()
-        self._link: Link | None = None
+        self._link: PeerConnection | None = None
         self._unsent: list[bytes] = []
         self._waiting: dict[int, tuple[AnyRequest, Answered, asyncio.TimerHandle]] = {}
         self._number = 0
@@ -54,7 +54,7 @@ class _Dialled(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._link = Link(transport, *self._place)
+        self._link = PeerConnection(transport, *self._place)
         self._gates.add(self._link)
         for data in self._unsent:
             self._link.write(data)
@@ -132,7 +132,7 @@ class _Accepted(asyncio.Protocol):
         self._note = note
         self._splitter = Splitter()
         self._transport: asyncio.Transport | None = None
-        self._link: Link | None = None
+        self._link: PeerConnection | None = None
         self._requests: deque[tuple[int, AnyRequest]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -148,7 +148,7 @@ class _Accepted(asyncio.Protocol):
                     _, peer, listener, cluster = client_id.split("-", 3)
                     if cluster != self._cluster:
                         raise ValueError(f"its node is one of cluster {cluster}")
-                    self._link = Link(self._transport, int(peer), Listener(listener), self._serve)
+                    self._link = PeerConnection(self._transport, int(peer), Listener(listener), self._serve)
                     self._gates.add(self._link)
                 self._requests.append((number, request))
         except (ValueError, TypeError) as error:

@@ -8,7 +8,7 @@ from model.log.unified_log import UnifiedLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class DiskCopy:
     """One node of a take, see `history.evidence`. ns: time of the run. `durable`: a copy, or the node's own
     where nothing happens to it any more."""
 

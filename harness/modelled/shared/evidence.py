@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.disk_copy import Disk
+from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
 from model.coordinator.classic_group import GroupRecord
@@ -37,7 +37,7 @@ GROUP_METADATA: Final = (2, "GroupMetadata", 3)
 METADATA_LOG: Final = (TOPIC, 0)
 
 
-def tables(takes: Iterable[Sequence[Disk]], settings: Settings, era: str) -> dict[str, pa.Table]:
+def tables(takes: Iterable[Sequence[DiskCopy]], settings: Settings, era: str) -> dict[str, pa.Table]:
     """What the disks of modelled nodes have, take by take."""
     checksums = _Checksums()
     return merged(
@@ -67,7 +67,9 @@ class _Checksums:
 class _Node:
     """The tables of one disk."""
 
-    def __init__(self, take: int, disk: Disk, settings: Settings, era: str, checksums: _Checksums) -> None:
+    def __init__(
+        self, take: int, disk: DiskCopy, settings: Settings, era: str, checksums: _Checksums
+    ) -> None:
         self._where: Row = (take, disk.node)
         self._disk = disk
         self._settings = settings

@@ -17,8 +17,8 @@ from core.errors import ClusterError
 from core.flushing import flushes_each
 from core.op import Isolation, TopicPartition
 from core.systems import SimulatedSection
-from core.wire import Rule, Seen
-from harness.modelled.shared.disk_copy import Disk, copied
+from core.wire import Seen, WireRule
+from harness.modelled.shared.disk_copy import DiskCopy, copied
 from harness.modelled.shared.settings import settings_of_run
 from harness.modelled.virtual.admin import Administered
 from harness.modelled.virtual.client_runtime import Sender
@@ -69,7 +69,7 @@ class SimulatedCluster(Administered):
         for me in self.nodes:
             self._add(me, rng, self._broker)
         self.sim = dict(self._everyone)
-        self.takes: list[list[Disk]] = []
+        self.takes: list[list[DiskCopy]] = []
         """What was on the disks of crashed nodes before they came back."""
         if (zookeeper := self.zookeeper) is not None:
             self._add(self.ensemble, rng, lambda _: Ensemble(zookeeper))
@@ -211,12 +211,12 @@ class SimulatedCluster(Administered):
         """None ends on its own."""
         return ()
 
-    def disks(self) -> list[list[Disk]]:
+    def disks(self) -> list[list[DiskCopy]]:
         """What disks had at each take so far, and what all have now. No node is shut down for that."""
         return [*self.takes, [self._disk(node, END) for node in self.nodes]]
 
-    def _disk(self, node: int, why: str) -> Disk:
-        return Disk(node=node, ns=self.scheduler.ns, why=why, durable=copied(self.sim[node].durable))
+    def _disk(self, node: int, why: str) -> DiskCopy:
+        return DiskCopy(node=node, ns=self.scheduler.ns, why=why, durable=copied(self.sim[node].durable))
 
     async def collect(self, into: Path) -> None:
         """The nodes' logs stay in memory; `run_folder` writes them."""
@@ -312,7 +312,7 @@ class SimulatedCluster(Administered):
     async def use_wire_between(self) -> None:
         """It is always there."""
 
-    async def rule(self, rules: Sequence[Rule]) -> None:
+    async def rule(self, rules: Sequence[WireRule]) -> None:
         """Put rules in force. Raises: ClusterError, for one that the simulation cannot carry out."""
         self._wire.rule(rules)
 

@@ -37,7 +37,7 @@ class Message(msgspec.Struct, eq=False):
     when its answer arrives."""
 
     number: int
-    connection: "Connection"
+    connection: "VirtualConnection"
     way: "Way"
     content: Any
     sent: int
@@ -60,7 +60,7 @@ class Way(msgspec.Struct, eq=False):
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class VirtualConnection:
     """One TCP connection from `client` (a node's number, or CLIENTS) to node `server`; `there` and `back`
     are its directions.
 
@@ -117,7 +117,7 @@ class Network:
         self._shut: set[tuple[int, int, Listener]] = set()
         self.stopped: Counter[int] = Counter()
         """Attempts to open a connection that a cut stopped, by the server's node."""
-        self._connections: list[Connection] = []
+        self._connections: list[VirtualConnection] = []
         self._number = 0
         self._sent = 0
         self.cuts: list[Cut] = []
@@ -125,23 +125,23 @@ class Network:
         self.proxies: list[Callable[[Message], bool]] = []
         self.watchers: list[Callable[[Message], None]] = []
 
-    def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> Connection:
+    def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> VirtualConnection:
         """A new connection; its first message shows whether the server answers."""
         self._number += 1
-        made = Connection(self._number, client, server, listener, process)
+        made = VirtualConnection(self._number, client, server, listener, process)
         if made.there.link in self._shut:
             made.unopened = True
             self.stopped[server] += 1
         self._connections.append(made)
         return made
 
-    def to(self, server: int) -> list[Connection]:
+    def to(self, server: int) -> list[VirtualConnection]:
         """The connections to a node that carry messages."""
         return [c for c in self._connections if c.server == server and not (c.ended or c.severed)]
 
     # ---- messages
 
-    def send(self, connection: Connection, content: Any, arrive: Arrive, answered: Arrive) -> None:
+    def send(self, connection: VirtualConnection, content: Any, arrive: Arrive, answered: Arrive) -> None:
         """Carry a request to the server, or leave it with a node that asks itself."""
         if connection.closed or connection.broken:
             return
@@ -220,7 +220,7 @@ class Network:
 
     # ---- ends
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: VirtualConnection) -> None:
         """The client gives the connection up. What it had sent is still on its way."""
         connection.closed = True
         connection.closed_at = self._scheduler.now
@@ -246,14 +246,14 @@ class Network:
                     if number in calls:
                         self._scheduler.after(delay, calls[number])
 
-    def sever(self, connection: Connection, wait: int) -> None:
+    def sever(self, connection: VirtualConnection, wait: int) -> None:
         """What stands between closes the connection: from now on it takes nothing, but what is on its way
         arrives. The client learns it after this many microseconds, and after all answers that are on
         their way to it."""
         connection.severed = True
         self._scheduler.after(wait, self._learn, connection)
 
-    def _learn(self, connection: Connection) -> None:
+    def _learn(self, connection: VirtualConnection) -> None:
         if connection.ended:
             return
         if connection.back.newest > self._scheduler.now:
@@ -269,7 +269,7 @@ class Network:
         for connection in [c for c in self._connections if c.client == client]:
             self.close(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: VirtualConnection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
 
@@ -296,7 +296,7 @@ class Network:
                 if way.waiting and way.link not in self._blocked:
                     self._resume(connection, way)
 
-    def _resume(self, connection: Connection, way: Way) -> None:
+    def _resume(self, connection: VirtualConnection, way: Way) -> None:
         late = self._scheduler.now - connection.closed_at > GIVE_UP_US
         messages, way.waiting = way.waiting, []
         if connection.closed and (late or way is connection.back):

@@ -14,7 +14,7 @@ import msgspec
 
 from core.cluster import Listener
 from harness.modelled.shared.channels import HELD, listener_of
-from harness.modelled.virtual.network import Connection, Message, Network
+from harness.modelled.virtual.network import Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
 from history.evidence import KILLED, LOST_POWER
 from model.broker import TICK_MS, Broker, Durable
@@ -37,7 +37,7 @@ class Caller:
         self._scheduler = scheduler
         self._client = client
         self._process = process
-        self._connections: dict[tuple[int, str], Connection] = {}
+        self._connections: dict[tuple[int, str], VirtualConnection] = {}
 
     def ask(
         self,
@@ -69,7 +69,7 @@ class _Call(msgspec.Struct, eq=False):
     number: among those that learn of a break of the connection, -1 = it is not."""
 
     network: Network
-    connection: Connection
+    connection: VirtualConnection
     answered: Callable[[Message | None], None]
     waits: bool = True
     number: int = -1

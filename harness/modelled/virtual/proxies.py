@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from core.cluster import Listener, Toxic
 from core.errors import ClusterError
-from harness.modelled.virtual.network import CLIENTS, DELAY_US, Connection, Message, Network
+from harness.modelled.virtual.network import CLIENTS, DELAY_US, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
 from harness.modelled.virtual.toxics import STAGES, Pipe, size_of
 
@@ -30,7 +30,7 @@ class Proxies:
         self._scheduler = scheduler
         self._rng = rng
         self._toxics: dict[int, list[Toxic]] = {}
-        self._pipes: dict[Connection, dict[bool, Pipe]] = {}
+        self._pipes: dict[VirtualConnection, dict[bool, Pipe]] = {}
 
     # ---- what nemeses do
 
@@ -89,7 +89,7 @@ class Proxies:
             pipe.held.popleft()
             self._network.carry(message)
 
-    def _pipes_of(self, connection: Connection) -> dict[bool, Pipe]:
+    def _pipes_of(self, connection: VirtualConnection) -> dict[bool, Pipe]:
         pipes = self._pipes.get(connection)
         if pipes is None:
             pipes = {there: Pipe(self._rng) for there in (True, False)}
@@ -97,7 +97,7 @@ class Proxies:
             self._add(connection, pipes, self._toxics.get(connection.server, ()))
         return pipes
 
-    def _add(self, connection: Connection, pipes: dict[bool, Pipe], toxics: Sequence[Toxic]) -> None:
+    def _add(self, connection: VirtualConnection, pipes: dict[bool, Pipe], toxics: Sequence[Toxic]) -> None:
         for toxic in toxics:
             pipe = pipes[not toxic.downstream]
             pipe.add(toxic, self._scheduler.now)
@@ -105,11 +105,11 @@ class Proxies:
 
     # ---- ends
 
-    def _watch(self, connection: Connection, pipe: Pipe) -> None:
+    def _watch(self, connection: VirtualConnection, pipe: Pipe) -> None:
         if pipe.closes is not None:
             self._scheduler.at(pipe.closes, self._look, connection, pipe)
 
-    def _look(self, connection: Connection, pipe: Pipe) -> None:
+    def _look(self, connection: VirtualConnection, pipe: Pipe) -> None:
         """Whether a toxic closes the connection now."""
         pipes = self._pipes.get(connection)
         if pipes is None or pipe.closes is None or pipe.closes > self._scheduler.now:
@@ -118,10 +118,10 @@ class Proxies:
         comes_first = pipes[False].last if pipe is pipes[True] else 0
         self._sever(connection, max(0, comes_first - self._scheduler.now))
 
-    def _sever(self, connection: Connection, wait: int) -> None:
+    def _sever(self, connection: VirtualConnection, wait: int) -> None:
         if not (connection.severed or connection.ended):
             self._network.sever(connection, wait + self._rng.randint(*DELAY_US))
 
 
-def _proxied(connection: Connection) -> bool:
+def _proxied(connection: VirtualConnection) -> bool:
     return connection.client == CLIENTS and connection.listener is Listener.CLIENT and connection.process >= 0

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.errors import ClusterError
-from core.wire import Action, Rule, Seen, Tally
-from harness.modelled.virtual.network import CLIENTS, DELAY_US, Connection, Message, Network
+from core.wire import Action, RuleTally, Seen, WireRule
+from harness.modelled.virtual.network import CLIENTS, DELAY_US, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
 from model.protocol.coordinator_messages import WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.requests import ErrorResponse
@@ -24,7 +24,7 @@ from model.protocol.requests import ErrorResponse
 class Waiting:
     """What waits on a connection in one direction, the oldest first. ids: transactional ids that it names."""
 
-    rule: Rule
+    rule: WireRule
     messages: deque[Message] = field(default_factory=deque)
     ids: frozenset[str] = frozenset()
 
@@ -36,17 +36,17 @@ class Wire:
         self._network = network
         self._scheduler = scheduler
         self._rng = rng
-        self._rules: dict[int, Rule] = {}
-        self._tallies: dict[int, Tally] = {}
+        self._rules: dict[int, WireRule] = {}
+        self._tallies: dict[int, RuleTally] = {}
         self._seen: list[Seen] = []
-        self._held: dict[Connection, Waiting] = {}
-        self._late: dict[Connection, Waiting] = {}
-        self._mute: set[Connection] = set()
-        self._answers: dict[int, Rule] = {}
-        self._taken: dict[int, Rule] = {}
+        self._held: dict[VirtualConnection, Waiting] = {}
+        self._late: dict[VirtualConnection, Waiting] = {}
+        self._mute: set[VirtualConnection] = set()
+        self._answers: dict[int, WireRule] = {}
+        self._taken: dict[int, WireRule] = {}
         self._between = False
 
-    def rule(self, rules: Sequence[Rule]) -> None:
+    def rule(self, rules: Sequence[WireRule]) -> None:
         """Put rules in force. Raises: ClusterError, for one that no network can carry out."""
         for rule in rules:
             if rule.action is Action.REFUSE:
@@ -57,7 +57,7 @@ class Wire:
                 )
             self._rules[rule.number] = rule
             self._between = self._between or rule.between
-            self._tallies[rule.number] = Tally(self._scheduler.ns)
+            self._tallies[rule.number] = RuleTally(self._scheduler.ns)
         if self.takes not in self._network.proxies:
             self._network.proxies.insert(0, self.takes)
             self._network.watchers.append(self._answered)
@@ -111,7 +111,7 @@ class Wire:
             self._network.sever(connection, self._rng.randint(*DELAY_US))
         return True
 
-    def _fitting(self, message: Message) -> Rule | None:
+    def _fitting(self, message: Message) -> WireRule | None:
         for rule in self._rules.values():
             if _fits(rule, message) and self._tallies[rule.number].takes(rule, self._scheduler.ns):
                 return rule
@@ -130,7 +130,7 @@ class Wire:
         if request is not None and (rule := self._taken.pop(request.number, None)) is not None:
             self._saw("answered", request, rule, error_of(message.content))
 
-    def _saw(self, what: str, message: Message, rule: Rule, error: int | None = None) -> None:
+    def _saw(self, what: str, message: Message, rule: WireRule, error: int | None = None) -> None:
         content, connection = message.content, message.connection
         named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")]), *_marked(content)]
         self._seen.append(
@@ -174,7 +174,7 @@ class Wire:
 
     # ---- the end of waiting
 
-    def _release_in_time(self, rule: Rule) -> None:
+    def _release_in_time(self, rule: WireRule) -> None:
         if rule.seconds:
             self._scheduler.after(round(rule.seconds * 1e6), self._release, rule.number)
 
@@ -185,7 +185,7 @@ class Wire:
         for connection in [c for c, waiting in self._held.items() if waiting.rule.number == number]:
             self._send_on(connection)
 
-    def _send_on(self, connection: Connection) -> None:
+    def _send_on(self, connection: VirtualConnection) -> None:
         """What waited, then what came behind it, unless a rule takes that."""
         waiting = self._held.pop(connection)
         behind, held = waiting.messages, waiting.messages.popleft()
@@ -207,7 +207,7 @@ def error_of(answer: object) -> int | None:
     return int(answer.error) if isinstance(answer, ErrorResponse) else None
 
 
-def _fits(rule: Rule, message: Message) -> bool:
+def _fits(rule: WireRule, message: Message) -> bool:
     content = message.content
     if rule.between is (message.connection.client == CLIENTS):
         return False

@@ -40,7 +40,7 @@ STYLE_OF = {name: style for style, names in MESSAGES.items() for name in names.s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ShownMessages:
     """Numbers of the messages, in the order in which they were sent. names: what the scene is about.
     left_out: further messages about the same between the first moment and the last."""
 
@@ -120,7 +120,7 @@ class Diagram:
     def __init__(
         self,
         trace: tr.Trace,
-        chosen: Chosen,
+        chosen: ShownMessages,
         steps: Sequence[TraceStep],
         faults: Sequence[Fault],
         start_ns: int,

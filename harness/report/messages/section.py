@@ -16,7 +16,7 @@ from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from harness.report.messages import diagram, steps
 from harness.report.messages.captured import Captured
-from harness.report.messages.diagram import Chosen, Missing
+from harness.report.messages.diagram import Missing, ShownMessages
 from harness.report.messages.steps import AROUND_NS, DAMAGE, TURN, Subject, TraceStep
 from harness.report.wording import Key, in_turn
 from history import trace as tr
@@ -218,7 +218,7 @@ def of_fault(inputs: Inputs, trace: tr.Trace, fault: Fault) -> Subject:
 
 def choose(
     trace: tr.Trace, subject: Subject, steps: Sequence[TraceStep], moments: Sequence[int], most: int
-) -> Chosen:
+) -> ShownMessages:
     """At most `most` messages."""
     messages, names = trace.messages, subject.names
     near = sorted({*moments, *(s.ns for s in steps if s.weight <= TURN)}) or [0]
@@ -243,7 +243,7 @@ def choose(
 
     pool = {n for n in (*concerned, *must) if messages[n].sender != messages[n].receiver}
     kept = sorted(pool, key=order)[:most]
-    return Chosen(numbers=sorted(kept), names=names, left_out=len(pool) - len(kept))
+    return ShownMessages(numbers=sorted(kept), names=names, left_out=len(pool) - len(kept))
 
 
 def _of_others(message: tr.TracedMessage, clients: Sequence[str]) -> bool:

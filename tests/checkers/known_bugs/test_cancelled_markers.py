@@ -20,7 +20,7 @@ from checkers.logs import decisions
 from core.cluster import TRANSACTION_TOPIC as LOG_TOPIC
 from core.op import Isolation, Outcome, TopicPartition, value_of
 from history import evidence
-from history.broker_logs import MarkersCancelled, broker_logs
+from history.broker_logs import CancelledMarkersLine, broker_logs
 from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
@@ -276,7 +276,9 @@ def test_what_was_read_too_early_was_read_after_the_marker_came(
 
 def test_an_id_without_a_transaction_has_no_late_markers() -> None:
     kept = evidence.Evidence(tables(marked_late().made))
-    cancelled = [MarkersCancelled(node=2, to=3, made_ms=BEGAN_MS + 10_600, cancelled_ms=BEGAN_MS + 11_000)]
+    cancelled = [
+        CancelledMarkersLine(node=2, to=3, made_ms=BEGAN_MS + 10_600, cancelled_ms=BEGAN_MS + 11_000)
+    ]
     assert len(late_markers(kept, cancelled, ID)) == 1
     assert late_markers(kept, cancelled, "another") == []
 
@@ -288,4 +290,4 @@ def test_the_line_is_read_as_it_is_meant(tmp_path: Path) -> None:
     (run.cluster / "1" / "server.log").write_text(line(11.376, age_ms=2029) + fetcher + line(api="FETCH"))
     (one,) = broker_logs(run).cancelled
     wanted: dict[str, Any] = {"made_ms": BEGAN_MS + 9_347, "cancelled_ms": BEGAN_MS + 11_376}
-    assert one == MarkersCancelled(node=2, to=3, **wanted)
+    assert one == CancelledMarkersLine(node=2, to=3, **wanted)

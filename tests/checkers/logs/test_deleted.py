@@ -5,7 +5,7 @@ from msgspec import structs
 
 from checkers.api import check_evidence
 from checkers.engine.findings import Found
-from harness.modelled.shared.disk_copy import Disk, copied
+from harness.modelled.shared.disk_copy import DiskCopy, copied
 from harness.modelled.shared.evidence import tables
 from history.evidence import END, KILLED, Evidence
 from model.protocol.messages import DeleteRecords
@@ -25,12 +25,12 @@ def deleted(s: RawProducerStage, offset: int) -> RawProducerStage:
     return s.until(lambda: bool(answers))
 
 
-def disks(s: RawProducerStage, why: str, *nodes: int) -> list[Disk]:
-    return [Disk(node=n, ns=s.now * 1_000_000, why=why, durable=copied(s._durable[n])) for n in nodes]
+def disks(s: RawProducerStage, why: str, *nodes: int) -> list[DiskCopy]:
+    return [DiskCopy(node=n, ns=s.now * 1_000_000, why=why, durable=copied(s._durable[n])) for n in nodes]
 
 
 @pytest.fixture(scope="module")
-def played() -> tuple[RawProducerStage, list[list[Disk]]]:
+def played() -> tuple[RawProducerStage, list[list[DiskCopy]]]:
     """Transactions and plain records of several leader epochs; records are deleted in between, also those
     that open a transaction, and once all. A follower dies meanwhile; the leader does later."""
     s = RawProducerStage(Settings(), ((1, 2, 3),), (3, 2, 1))
@@ -48,11 +48,11 @@ def played() -> tuple[RawProducerStage, list[list[Disk]]]:
     return s, [killed, disks(s, END, *BROKERS, CONTROLLER_NODE)]
 
 
-def judged(takes: list[list[Disk]]) -> Found:
+def judged(takes: list[list[DiskCopy]]) -> Found:
     return check_evidence(Evidence(tables(takes, Settings(), ERA)))
 
 
-def test_no_rule_refuses_them(played: tuple[RawProducerStage, list[list[Disk]]]) -> None:
+def test_no_rule_refuses_them(played: tuple[RawProducerStage, list[list[DiskCopy]]]) -> None:
     s, takes = played
     logs = [s._durable[n].logs[TP] for n in BROKERS]
     assert {(log.start, log.end) for log in logs} == {(11, 13)}
@@ -65,12 +65,12 @@ def test_no_rule_refuses_them(played: tuple[RawProducerStage, list[list[Disk]]])
 
 
 def test_a_replica_that_keeps_another_record_is_refused(
-    played: tuple[RawProducerStage, list[list[Disk]]],
+    played: tuple[RawProducerStage, list[list[DiskCopy]]],
 ) -> None:
     _, (killed, last) = played
     durable = copied(last[0].durable)
     log = durable.logs[TP]
     log.batches[0] = structs.replace(log.batches[0], records=("other",))
-    damaged = Disk(node=last[0].node, ns=last[0].ns, why=END, durable=durable)
+    damaged = DiskCopy(node=last[0].node, ns=last[0].ns, why=END, durable=durable)
     found = judged([killed, [damaged, *last[1:]]])
     assert ("replicas-equal", 11) in {(one.check, one.offset) for one in found.in_logs}

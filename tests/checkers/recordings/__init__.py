@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checkers.recordings.formats import Request, import_config, import_files
+from checkers.recordings.formats import ImportRequest, import_config, import_files
 from checkers.recordings.recording import Recording
 from core.config import RunConfig
 from history.run_folder import Run
@@ -25,7 +25,7 @@ def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: boo
     for number, content in enumerate(contents):
         paths.append(tmp_path / f"recording-{number}.txt")
         paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
-    request = Request(format=format, files=paths, **options)
+    request = ImportRequest(format=format, files=paths, **options)
     config = import_config(request, {})
     run = folder(tmp_path / "run", config)
     recording = import_files(run, config, request)

@@ -18,7 +18,7 @@ from pathlib import Path, PosixPath
 from typing import Final
 
 from checkers.recordings import formats
-from checkers.recordings.formats import FORMATS, Request, import_config
+from checkers.recordings.formats import FORMATS, ImportRequest, import_config
 from checkers.recordings.recording import Recording
 from core.errors import HistoryError
 from core.op import End
@@ -105,7 +105,7 @@ def fuzz(format_: str, seeds: Iterable[int]) -> Tried:
     """Import one mutated recording for each seed."""
     tried = Tried()
     paths = [_Memory(f"{number}.txt") for number in range(len(SEEDS[format_]))]
-    request = Request(format=format_, files=paths)
+    request = ImportRequest(format=format_, files=paths)
     config = import_config(request, {})
     for seed in seeds:
         random_ = random.Random(f"{format_} {seed}")

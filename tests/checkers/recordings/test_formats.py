@@ -9,7 +9,7 @@ import pytest
 
 from checkers.api import check_history
 from checkers.recordings.files import opened
-from checkers.recordings.formats import Request, import_config
+from checkers.recordings.formats import ImportRequest, import_config
 from checkers.recordings.lines import json_schema
 from checkers.verdict.judged_run import NOT_ON_RECORD
 from core.errors import ConfigError, HistoryError, UsageError
@@ -280,7 +280,7 @@ def test_the_published_schema_is_that_of_the_decoder() -> None:
 
 
 def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
-    request = Request(format="jepsen", files=[tmp_path / "x"])
+    request = ImportRequest(format="jepsen", files=[tmp_path / "x"])
     assert import_config(request, {"acks": 1, "idempotent": False}).acks == 1
     for name in ("sut", "seed", "workload", "imported"):
         with pytest.raises(UsageError, match=name):
@@ -288,6 +288,6 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         import_config(request, {"acks": 7})
     with pytest.raises(UsageError, match="known: jepsen"):
-        import_config(Request(format="x", files=[]), {})
+        import_config(ImportRequest(format="x", files=[]), {})
     with pytest.raises(HistoryError, match="No such file"), opened(tmp_path / "x"):
         pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.recordings import lines_in_tasks
-from checkers.recordings.formats import Request, import_config, import_files
+from checkers.recordings.formats import ImportRequest, import_config, import_files
 from core.errors import HistoryError
 from history.events import decode
 from history.run_folder import Run
@@ -39,7 +39,7 @@ def outcome(run: Run, contents: list[bytes], *, in_tasks: bool) -> object:
     for number, content in enumerate(contents):
         paths.append(run.folder.parent / f"recording-{number}")
         paths[-1].write_bytes(content)
-    request = Request(format="jsonl", files=paths)
+    request = ImportRequest(format="jsonl", files=paths)
     try:
         recording = import_files(run, import_config(request, {}), request, Apart() if in_tasks else None)
     except HistoryError as error:
@@ -54,7 +54,7 @@ def both(tmp_path: Path, contents: list[bytes]) -> tuple[object, object]:
     found = []
     for name in ("here", "tasks"):
         (tmp_path / name).mkdir()
-        run = folder(tmp_path / name / "run", import_config(Request(format="jsonl", files=[]), {}))
+        run = folder(tmp_path / name / "run", import_config(ImportRequest(format="jsonl", files=[]), {}))
         found.append(outcome(run, contents, in_tasks=name == "tasks"))
         assert not (run.folder / "parts").exists() or isinstance(found[-1], str)
     here, tasks = found

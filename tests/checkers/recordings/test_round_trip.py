@@ -11,7 +11,7 @@ import pytest
 from checkers.api import check_history, check_portable
 from checkers.recordings.cases import read
 from checkers.recordings.export import WRITERS, events_of
-from checkers.recordings.formats import Request, import_config
+from checkers.recordings.formats import ImportRequest, import_config
 from checkers.recordings.ops import OpWriter
 from checkers.recordings.recording import Recording
 from history.reader import History, load
@@ -27,7 +27,7 @@ LEFT_OPEN = {"unseen", "torn-txn"}
 
 def sealed(path: Path, name: str) -> History:
     """A probe history as a run folder."""
-    config = import_config(Request(format="jepsen", files=[]), {})
+    config = import_config(ImportRequest(format="jepsen", files=[]), {})
     run = folder(path, config)
     recording = Recording(run, config)
     writer = OpWriter(recording, moved_by_groups=True)

@@ -11,11 +11,11 @@ import pytest
 
 from core.errors import ClusterError, UsageError
 from harness.brokers.admin.connection import BrokerConnection, Brokers
-from harness.contract.campaign import Campaign, Modelled, Outcome
+from harness.contract.campaign import Campaign, CampaignResult, Modelled
 from harness.contract.commands import KINDS, Command, Situation
 from harness.contract.dialect import Dialect
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
-from harness.contract.examples import Difference, Example, Played, drawn, play
+from harness.contract.examples import CommandSequence, Difference, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, comparable, settings_of
 from harness.contract.versions import version_of
@@ -48,14 +48,14 @@ BUGS = {
 """Planted bug -> the requests one of which shows it first."""
 
 
-def played(example: Example, bug: str = "", kafka: str = "4.3.1") -> Played:
+def played(example: CommandSequence, bug: str = "", kafka: str = "4.3.1") -> Played:
     era = version_of(kafka).era_of(example.transaction_version)
     right, wrong = settings_of(era), settings_of(era, frozenset({bug} if bug else ()))
     situation = Situation("x", "t", example.transaction_version)
     return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2), rounds=1)
 
 
-def first(bug: str) -> tuple[Example, Difference]:
+def first(bug: str) -> tuple[CommandSequence, Difference]:
     """The first example that shows a bug."""
     for number in range(EXAMPLES):
         example = drawn(1, number, 1 + number % 2)
@@ -84,7 +84,7 @@ def test_a_planted_bug_differs(bug: str) -> None:
 def test_an_example_that_fails_is_made_small() -> None:
     example, difference = first("lso-ignores-open")
 
-    def fails(candidate: Example) -> bool:
+    def fails(candidate: CommandSequence) -> bool:
         found = played(candidate, "lso-ignores-open").difference
         return found is not None and found.kind == difference.kind
 
@@ -105,14 +105,14 @@ def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
     campaign = Campaign(Brokers({}), version_of("4.3.1"), "x", 1, (), said.append)
     games = count(1)
 
-    def one(_: Example) -> Played:
+    def one(_: CommandSequence) -> Played:
         if next(games) == 20:
             raise ClusterError("the broker is gone")
         return Played(requests=1)
 
     monkeypatch.setattr(campaign, "play", one)
     with pytest.raises(ClusterError, match="the broker is gone"):
-        campaign.run(10**9, Outcome(), (1, 2))
+        campaign.run(10**9, CampaignResult(), (1, 2))
     assert "ended early: " in said[-1]
     assert " requests in " in said[-1]
 
@@ -126,7 +126,7 @@ def test_an_example_is_always_the_same() -> None:
 
 DROPPED = "refused-commit-drops-pending-offsets"
 HELD = (Command("init"), Command("init"), Command("add_offsets"), Command("txn_offsets", number=7))
-DROPS = Example(1, (*HELD, Command("txn_offsets", epoch=-1), Command("end")))
+DROPS = CommandSequence(1, (*HELD, Command("txn_offsets", epoch=-1), Command("end")))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_difference_is_explained_by_the_listed_bug_that_answers_the_same(
     ("bug", "then"), [("unstable-offsets-answered", "committed"), ("offsets-of-committed-txn-dropped", "end")]
 )
 def test_another_bug_of_the_same_offsets_is_not_explained(bug: str, then: str) -> None:
-    example = Example(1, (*HELD, Command(then)))
+    example = CommandSequence(1, (*HELD, Command(then)))
     found = played(example, bug, "3.9.1").difference
     assert found is not None
     assert Modelled(version_of("3.9.1"), "x", "t", 1).explanation(example, found, [DROPPED]) == ""

@@ -9,7 +9,15 @@ import pytest
 
 from harness.contract import cells, scenarios, stage
 from harness.contract.cells import Aliases
-from harness.contract.scenarios import PLAYED, SCENARIOS, Comparison, applies, play, play_all, settings_of
+from harness.contract.scenarios import (
+    PLAYED,
+    SCENARIOS,
+    ScenarioComparison,
+    applies,
+    play,
+    play_all,
+    settings_of,
+)
 from harness.contract.stage import NotOnKafka, renamed
 from harness.contract.versions import version_of
 from harness.modelled.real.embedded import assigned, assignment, subscribed, subscription
@@ -132,7 +140,7 @@ def test_the_questions_show_what_the_tables_show(name: str) -> None:
 
 def test_a_broker_shows_what_it_shows_itself() -> None:
     said: list[str] = []
-    comparison = Comparison()
+    comparison = ScenarioComparison()
     play_all(PLAYED[::4], version_of("4.3.1"), lambda _: model(), said.append, comparison)
     assert comparison.differences == []
     assert comparison.played == list(PLAYED[::4])
@@ -142,7 +150,7 @@ def test_a_broker_shows_what_it_shows_itself() -> None:
 
 @pytest.mark.parametrize(("name", "bug"), BUGS.items())
 def test_a_planted_bug_is_a_difference(name: str, bug: str) -> None:
-    difference = play(SCENARIOS[name], version_of("4.3.1"), model(bug), Comparison())
+    difference = play(SCENARIOS[name], version_of("4.3.1"), model(bug), ScenarioComparison())
     assert difference is not None
     assert difference.scenario == name
     assert difference.real != difference.modelled
@@ -159,7 +167,7 @@ def test_a_step_that_does_not_come_to_its_end_is_a_difference() -> None:
         s.until = until  # type: ignore[assignment, method-assign]
         return s
 
-    difference = play(SCENARIOS["isolation"], version_of("4.3.1"), never, Comparison())
+    difference = play(SCENARIOS["isolation"], version_of("4.3.1"), never, ScenarioComparison())
     assert difference is not None
     assert difference.real == {"step": "it does not come to that"}
 
@@ -199,7 +207,7 @@ def test_subscriptions_and_assignments_are_read_as_they_were_written() -> None:
 
 
 def test_messages_between_real_brokers_cannot_be_held() -> None:
-    s = stage.Producers.__new__(stage.Producers)
+    s = stage.RealProducers.__new__(stage.RealProducers)
     with pytest.raises(NotOnKafka):
         s.hold(WriteTxnMarkers)
     with pytest.raises(NotOnKafka):

@@ -25,7 +25,7 @@ from core.systems import SimulatedSection
 from harness.cli.main import app
 from harness.explore import exploration, profile
 from harness.explore import trial as trials
-from harness.explore.exploration import Attempt, Made, explore, make, named
+from harness.explore.exploration import Made, SeedRun, explore, make, named
 from harness.explore.profile import clean, drawn, hunted, hunting
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
@@ -123,10 +123,10 @@ def test_everything_that_is_wrong_fails_a_run() -> None:
 # ---- runs and their order
 
 
-def shows_at(finds: dict[str, int]) -> Callable[[Attempt], Trial]:
+def shows_at(finds: dict[str, int]) -> Callable[[SeedRun], Trial]:
     """Runs of which the one with this number shows the mutant, and each later one too."""
 
-    def made(attempt: Attempt) -> Trial:
+    def made(attempt: SeedRun) -> Trial:
         shows = "duplicate" if attempt.number >= finds.get(attempt.mutant, 10**6) else ""
         return Trial(seed=attempt.number, config={}, shows=shows, simulated_s=1)
 
@@ -445,11 +445,11 @@ def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPat
         return tally
 
     monkeypatch.setattr("harness.explore.trial.check_tables", refusing)
-    asked = make(Attempt("", 1), logs=True)
+    asked = make(SeedRun("", 1), logs=True)
     assert asked.refused == {"replicas-equal": 2}
     assert asked.failures == [
         "brokers' logs: replicas-equal (2)",
         "unknown: the check of log-matching crashed",
     ]
-    silent = make(Attempt("", 1))
+    silent = make(SeedRun("", 1))
     assert (silent.refused, silent.failures) == ({}, [])

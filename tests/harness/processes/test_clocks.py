@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.processes.clocks import Clocks, Reading, read
+from harness.processes.clocks import ClockReading, Clocks, read
 
 S = 1_000_000_000
 
@@ -19,8 +19,8 @@ S = 1_000_000_000
     ],
 )
 def test_a_jump_of_the_clocks(wall_s: float, boot_s: float, jump: tuple[float, float] | None) -> None:
-    begin = Reading(10 * S, 1_000 * S, 20 * S)
-    after = Reading(begin.monotonic + S // 2, begin.wall + int(wall_s * S), begin.boot + int(boot_s * S))
+    begin = ClockReading(10 * S, 1_000 * S, 20 * S)
+    after = ClockReading(begin.monotonic + S // 2, begin.wall + int(wall_s * S), begin.boot + int(boot_s * S))
     readings = [begin, after, after]
     clocks = Clocks(lambda: readings.pop(0))
     found = clocks.jump()

@@ -13,7 +13,7 @@ from core.cluster import OpenTransaction
 from harness.report import build, inputs, page
 from harness.report.inputs import Inputs
 from harness.report.messages import diagram, section, steps
-from harness.report.messages.diagram import Chosen
+from harness.report.messages.diagram import ShownMessages
 from harness.report.messages.steps import DAMAGE, OTHER, TURN, Subject
 from history import trace as tr
 from history.events import TransactionsOpen
@@ -175,7 +175,7 @@ def test_the_message_that_did_the_damage_is_shown_however_far_it_is() -> None:
 
 def drawn(trace: tr.Trace, *faults: Fault) -> diagram.Diagram:
     found = steps.steps(trace, ABOUT)
-    chosen = Chosen(numbers=list(range(len(trace.messages))), names=ABOUT.names, left_out=0)
+    chosen = ShownMessages(numbers=list(range(len(trace.messages))), names=ABOUT.names, left_out=0)
     return diagram.Diagram(trace, chosen, found, faults, 0)
 
 

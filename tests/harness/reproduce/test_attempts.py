@@ -14,9 +14,9 @@ from core.op import TopicPartition
 from harness.processes.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
-from harness.reproduce.late_requests import Ended
+from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import REPRODUCTIONS, Committed, Performed, Reproduction
+from harness.reproduce.schedules import REPRODUCTIONS, PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent
 from harness.reproduce.stage import FiveBrokers, NotReached
 
@@ -38,11 +38,13 @@ def stage(read: set[tuple[TopicPartition, int]], stable: dict[TopicPartition, in
     )
 
 
-def performed(state: str, acknowledged: bool = True) -> Performed:
+def performed(state: str, acknowledged: bool = True) -> PerformedTransaction:
     producer = SimpleNamespace(
         acknowledged={(P0, 0): "zero", (P1, 0): "one"}, described=lambda node: state, transactional_id="t-0"
     )
-    return Performed(producer=cast(WireProducer, producer), tps=[P0, P1], acknowledged=acknowledged)
+    return PerformedTransaction(
+        producer=cast(WireProducer, producer), tps=[P0, P1], acknowledged=acknowledged
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +83,7 @@ def test_a_refused_commit_promises_nothing() -> None:
 
 
 def reproduction(error: Exception) -> Reproduction:
-    def play(stage: FiveBrokers, name: str, good: bool) -> Performed:
+    def play(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
         raise error
 
     return Reproduction(title="", bad="", good="", versions=("", ""), play=play, label="")
@@ -188,7 +190,7 @@ def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
 def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
     acknowledged: bool, found: int, shows: Shows
 ) -> None:
-    committed = Committed(group="g", acknowledged=acknowledged, offset=2, found=found)
+    committed = PerformedCommit(group="g", acknowledged=acknowledged, offset=2, found=found)
     assert attempts.judge_commit(committed).shows is shows
 
 
@@ -203,14 +205,16 @@ def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
 def test_a_record_is_read_where_its_transaction_committed_and_not_where_it_aborted(
     read: set[tuple[TopicPartition, int]], shows: Shows, why: str
 ) -> None:
-    ended = Ended(transactional_id="t-0", records={(P0, 0): ("one", True), (P1, 0): ("two", False)})
+    ended = PerformedEndings(
+        transactional_id="t-0", records={(P0, 0): ("one", True), (P1, 0): ("two", False)}
+    )
     attempt = attempts.judge_endings(stage(read, {P0: 2, P1: 2}), ended)
     assert attempt.shows is shows
     assert why in attempt.text
 
 
 def test_a_record_that_no_reader_can_reach_yet_shows_nothing() -> None:
-    ended = Ended(transactional_id="t-0", records={(P0, 0): ("one", True)})
+    ended = PerformedEndings(transactional_id="t-0", records={(P0, 0): ("one", True)})
     with pytest.raises(NotYet, match="not stable"):
         attempts.judge_endings(stage(set(), {P0: 0}), ended)
 

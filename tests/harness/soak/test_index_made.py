@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from harness.judging.process import JudgeProcess
-from harness.judging.words import Answer, Done, Index, Refused, Request
+from harness.judging.words import Answer, Done, Index, JudgeError, Request
 from harness.nights import page
 from harness.processes.interrupts import Interrupts
 from harness.soak.runs import Performer
@@ -82,7 +82,7 @@ def test_what_kept_the_judge_from_it_is_said(tmp_path: Path, capsys: pytest.Capt
     release = threading.Event()
     release.set()
     soak = performer(tmp_path, tmp_path / "socket")
-    with a_judge(tmp_path / "socket", Refused("OSError", "OSError: the disk is full"), release):
+    with a_judge(tmp_path / "socket", JudgeError("OSError", "OSError: the disk is full"), release):
         soak.rebuild()
         soak.rebuilt()
     assert "no index: OSError: the disk is full" in capsys.readouterr().err

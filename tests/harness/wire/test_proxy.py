@@ -12,11 +12,11 @@ from kio.schema.types import TransactionalId
 from kio.static.primitive import i32Timedelta
 
 from core.errors import ClusterError
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.protocol.frames import Splitter, correlation_id
 from harness.protocol.payloads import decode_response, encode_request
 from harness.wire.proxy import WireProxy
-from harness.wire.proxy_main import Route
+from harness.wire.proxy_main import ProxyRoute
 from tests.harness.wire.fake_broker import FakeBroker, fake_broker
 
 NODE = 3
@@ -70,7 +70,7 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def proxy(broker: FakeBroker, port: int) -> Iterator[WireProxy]:
-    made = WireProxy([Route(node=NODE, listen=port, host="127.0.0.1", port=broker.port)])
+    made = WireProxy([ProxyRoute(node=NODE, listen=port, host="127.0.0.1", port=broker.port)])
     yield made
     made.stop()
 
@@ -84,7 +84,7 @@ def client(proxy: WireProxy, port: int) -> Iterator[Client]:
 
 def rule(proxy: WireProxy, action: Action, **settings: object) -> int:
     number = proxy.number()
-    proxy.add(Rule(**{"number": number, "api": "init_producer_id", "action": action, **settings}))  # type: ignore[arg-type]
+    proxy.add(WireRule(**{"number": number, "api": "init_producer_id", "action": action, **settings}))  # type: ignore[arg-type]
     return number
 
 
@@ -288,7 +288,7 @@ def test_requests_from_an_exempt_address_pass_by_all_rules(broker: FakeBroker) -
     with socket.socket() as probe:
         probe.bind(("127.0.0.2", 0))
         free = int(probe.getsockname()[1])
-    route = Route(
+    route = ProxyRoute(
         node=NODE, bind="127.0.0.2", listen=free, host="127.0.0.1", port=broker.port, exempt="127.0.0.2"
     )
     between = WireProxy([route])
@@ -324,7 +324,7 @@ def test_bytes_that_are_no_frame_end_their_connection_only(client: Client, port:
 
 def test_a_port_that_is_taken_is_told(broker: FakeBroker) -> None:
     with pytest.raises(ClusterError, match=str(broker.port)):
-        WireProxy([Route(node=1, listen=broker.port, host="127.0.0.1", port=1)])
+        WireProxy([ProxyRoute(node=1, listen=broker.port, host="127.0.0.1", port=1)])
 
 
 def test_a_request_that_comes_before_the_broker_is_reached_is_not_lost(proxy: WireProxy, port: int) -> None:

@@ -25,10 +25,10 @@ from harness.processes.clocks import boot
 from harness.protocol.frames import frame, request_header
 from harness.protocol.payloads import encode_request, encode_response
 from harness.wire.capture import Capture
-from harness.wire.capture_main import Clock, Watch
+from harness.wire.capture_main import PacketClock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
-from harness.wire.recorded import READ, Recorded, When
+from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
 
@@ -97,7 +97,7 @@ def response(correlation: int, offset: int) -> bytes:
 
 
 def recorded(*wires: Wire) -> Any:
-    found = Recorded(NODES, BROKERS, (CLIENTS,))
+    found = FrameRecorder(NODES, BROKERS, (CLIENTS,))
     for ns, one in enumerate(each for wire in wires for each in wire.packets):
         seen = packet(one)
         assert seen is not None
@@ -277,7 +277,7 @@ def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
 
 def test_times_of_packets_never_go_back() -> None:
     """Two cores queue packets in another order than that of their times."""
-    clock, wall = Clock(), time.time_ns() - 10**9
+    clock, wall = PacketClock(), time.time_ns() - 10**9
     first, earlier, later = (clock.when(wall + ahead) for ahead in (5_000, 4_000, 7_000))
     assert earlier == first
     assert later.ns == first.ns + 2_000
@@ -286,7 +286,7 @@ def test_times_of_packets_never_go_back() -> None:
 
 
 def test_no_time_of_a_packet_is_later_than_now() -> None:
-    clock = Clock()
+    clock = PacketClock()
     assert clock.when(time.time_ns() + 3600 * 10**9).ns <= time.monotonic_ns()
     before = time.monotonic_ns()
     assert before <= clock.when(None).ns <= time.monotonic_ns()

@@ -13,12 +13,12 @@ from model.accepting.metadata_records import (
     FeatureLevel,
     LogImage,
     MetadataLogRecord,
+    MetadataTransaction,
     PartitionChanged,
     PartitionCreated,
     ProducerIds,
     TopicCreated,
     TopicRemoved,
-    Transaction,
 )
 from model.protocol.messages import PartitionState
 
@@ -96,7 +96,12 @@ def test_a_beginning_is_accepted() -> None:
         ],
         [TopicRemoved("q"), TopicCreated("q", "other-id"), PartitionCreated(TP, STATE)],
         [PartitionChanged(TP, isr=(1,), elr=(2, 3)), ElrCleared("q"), PartitionChanged(TP, isr=(1, 2))],
-        [Transaction(begins=True), TopicCreated("r", "r"), Transaction(aborted=True), TopicCreated("r", "r")],
+        [
+            MetadataTransaction(begins=True),
+            TopicCreated("r", "r"),
+            MetadataTransaction(aborted=True),
+            TopicCreated("r", "r"),
+        ],
         [BrokerRegistered(1, 3, fenced=False), *FENCED],
         [ProducerIds(2000)],
     ],

@@ -12,9 +12,9 @@ from model.accepting.offsets_log import (
     GroupMember,
     GroupRecord,
     OffsetsLog,
-    Removed,
     TargetEpoch,
     TargetMember,
+    Tombstone,
 )
 
 A, B = ("q", 0), ("q", 1)
@@ -48,9 +48,9 @@ JOINED: list[GroupRecord] = [
 ]
 """A group of KIP-848: a second member has come, and the first one has not given up B."""
 LEFT: list[GroupRecord] = [
-    Removed(CurrentMember, "consumer", "g", "m1"),
-    Removed(TargetMember, "consumer", "g", "m1"),
-    Removed(GroupMember, "consumer", "g", "m1"),
+    Tombstone(CurrentMember, "consumer", "g", "m1"),
+    Tombstone(TargetMember, "consumer", "g", "m1"),
+    Tombstone(GroupMember, "consumer", "g", "m1"),
     GroupEpoch("consumer", "g", 3),
 ]
 
@@ -67,12 +67,12 @@ def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str
         [generation(0, leader=""), generation(1, "m1"), generation(3, "m1", "m2"), generation(4, leader="")],
         [generation(2, "m1", "m2"), generation(2, "m2", "m1")],
         [generation(2, "m1", static=True), generation(2, "m9", leader="m9", static=True)],
-        [generation(2, "m1"), Removed(Generation, CLASSIC, "g"), generation(0, leader="")],
-        [generation(2, "m1"), Removed(Generation, CLASSIC, "g"), *JOINED],
+        [generation(2, "m1"), Tombstone(Generation, CLASSIC, "g"), generation(0, leader="")],
+        [generation(2, "m1"), Tombstone(Generation, CLASSIC, "g"), *JOINED],
         [*JOINED, current("m1", 2, A), current("m2", 2, B)],
         [*JOINED, *LEFT, current("m2", 2, B)],
         [*JOINED, current("m1", -2, A)],
-        [*JOINED, Removed(GroupEpoch, "consumer", "g"), generation(1, "m1")],
+        [*JOINED, Tombstone(GroupEpoch, "consumer", "g"), generation(1, "m1")],
         [GroupMember("share", "g", "m1"), GroupMember("share", "g", "m2"), GroupEpoch("share", "g", 1)]
         + [current(m, 1, A, kind="share") for m in ("m1", "m2")],
     ],

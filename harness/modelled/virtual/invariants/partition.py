@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.modelled.virtual.invariants.transactions import Committed, Report
+from harness.modelled.virtual.invariants.transactions import PartitionFates, Report
 from model.accepting.partition_state import Election, election, epoch_rises, unsound
 from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition, PartitionState
@@ -69,7 +69,7 @@ class Guarded:
     tp: Partition
     settings: Settings
     report: Report
-    decisions: Committed
+    decisions: PartitionFates
     batches: list[RecordBatch] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
     end: int = 0

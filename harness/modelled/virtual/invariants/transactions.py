@@ -76,13 +76,13 @@ class Decisions:
         text = f"{tp[0]}-{tp[1]}: transaction {producer_id}/{epoch} {why}"
         self.blame("own-marker", name, producer_id, {tp: False}, lambda: text)
 
-    def of(self, tp: Partition, *, log: bool) -> "Committed":
+    def of(self, tp: Partition, *, log: bool) -> "PartitionFates":
         """What is committed in a partition. log: it is one of the transaction log."""
-        return TransactionLog(tp, self) if log else Committed(tp, self)
+        return TransactionLogFates(tp, self) if log else PartitionFates(tp, self)
 
 
 @dataclass(slots=True)
-class Committed:
+class PartitionFates:
     """Batches of one partition. accepted: what the model says of the log so far. `open`: producer epoch of
     the records of an open transaction, by producer id. whole: nothing of the log was lost."""
 
@@ -144,7 +144,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class TransactionLog(Committed):
+class TransactionLogFates(PartitionFates):
     """A partition of the transaction log."""
 
     records: transaction_log.TransactionLog = field(init=False)

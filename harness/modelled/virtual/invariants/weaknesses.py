@@ -34,7 +34,7 @@ class Weakness:
     tps: frozenset[Partition]
 
 
-class ReadRecord(NamedTuple):
+class UncommittedRead(NamedTuple):
     """A record that a coordinator has loaded and that was not committed then. tp, base, epoch: where."""
 
     tp: Partition
@@ -52,7 +52,7 @@ class Mechanisms:
 
     era: Era
     left_out: set[tuple[int, int, Partition]] = field(default_factory=set)
-    read: dict[int, list[ReadRecord]] = field(default_factory=dict)
+    read: dict[int, list[UncommittedRead]] = field(default_factory=dict)
     committed: dict[Partition, dict[int, int]] = field(default_factory=dict)
     ids: dict[int, str] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class Mechanisms:
                 break
             for record in batch.records:
                 if isinstance(record, TransactionRecord):
-                    found = ReadRecord(tp, batch.base, batch.epoch, record)
+                    found = UncommittedRead(tp, batch.base, batch.epoch, record)
                     self.ids[record.producer_id] = record.transactional_id
                     self.read.setdefault(record.producer_id, []).append(found)
 
@@ -93,7 +93,7 @@ class Mechanisms:
         decided = any(r.state in PREPARED and r.epoch == epoch + 1 for r in lost)
         return UNCOMMITTED if decided else ""
 
-    def _lost(self, one: ReadRecord) -> bool:
+    def _lost(self, one: UncommittedRead) -> bool:
         """What is committed at this offset is another record, or will be: a later leader epoch began before
         it."""
         epochs = self.committed.get(one.tp, {})

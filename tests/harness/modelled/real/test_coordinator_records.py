@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
-from harness.contract.dialect import Names
+from harness.contract.dialect import IdPairs
 from harness.contract.wire_data import batches
 from harness.evidence import coordinator_records as logs
 from harness.evidence.damage import Damages
@@ -78,7 +78,9 @@ def test_the_log_of_transactions(era: str, tmp_path: Path) -> None:
     found = logs.transactions(segment(log, tmp_path), damages)
     assert not damages
     same(found, table(TRANSACTION_LOG, [*transactions(log, Settings(era=ERAS[era]))]))
-    brought = batches(b"".join(fetched(batch, log.era) for batch in log.batches), Names(), TRANSACTION_TOPIC)
+    brought = batches(
+        b"".join(fetched(batch, log.era) for batch in log.batches), IdPairs(), TRANSACTION_TOPIC
+    )
     assert [record.state for record in brought[1].records] == ["Ongoing", "CompleteAbort"]  # type: ignore[attr-defined]
 
 
@@ -117,7 +119,7 @@ def test_generations_of_a_group(tmp_path: Path) -> None:
         [],
     )
     log = log_of("4.3", (group,))
-    ((brought,),) = (one.records for one in batches(fetched(log.batches[0], log.era), Names(), GROUP_TOPIC))
+    ((brought,),) = (one.records for one in batches(fetched(log.batches[0], log.era), IdPairs(), GROUP_TOPIC))
     assert brought == GroupRecord("g", 7, "M", ())
     assert assignment((("t", 1),)) in fetched(log.batches[0], log.era)
 
@@ -133,7 +135,7 @@ def test_what_compaction_removed_leaves_its_offset(left: tuple[int, ...], tmp_pa
 
 
 def brought(log: UnifiedLog) -> list[RecordBatch]:
-    return batches(b"".join(fetched(batch, log.era) for batch in log.batches), Names(), GROUP_TOPIC)
+    return batches(b"".join(fetched(batch, log.era) for batch in log.batches), IdPairs(), GROUP_TOPIC)
 
 
 @pytest.mark.parametrize("record", ["x", None])

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from core.cluster import Listener
-from harness.modelled.virtual.network import CLIENTS, Connection, Message, Network
+from harness.modelled.virtual.network import CLIENTS, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
 
 MS = 1000
@@ -26,13 +26,13 @@ class OneNode:
         self.broke: list[tuple[int, int]] = []
         self.silent = False
 
-    def connect(self, process: int = 0, client: int = CLIENTS) -> Connection:
+    def connect(self, process: int = 0, client: int = CLIENTS) -> VirtualConnection:
         listener = Listener.CLIENT if client == CLIENTS else Listener.BROKER
         made = self.network.connect(client, 1, listener, process)
         made.awaits(lambda: self.broke.append((made.number, self.scheduler.now)))
         return made
 
-    def ask(self, connection: Connection, request: Any) -> None:
+    def ask(self, connection: VirtualConnection, request: Any) -> None:
         self.network.send(connection, request, self._request, self._answered)
 
     def _request(self, message: Message) -> None:

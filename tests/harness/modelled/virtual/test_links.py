@@ -11,7 +11,7 @@ from harness.explore import trial as trials
 from harness.explore.profile import BASE
 from harness.explore.trial import trial
 from harness.modelled.virtual.cluster import SimulatedCluster
-from harness.modelled.virtual.network import Connection, Network
+from harness.modelled.virtual.network import Network, VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from history.events import FaultHealed, FaultStarted
 from history.rows import rows_of
@@ -49,7 +49,7 @@ class Watched:
         self.done: Simulated | None = None
         sever = Network.sever
 
-        def counting(network: Network, connection: Connection, wait: int) -> None:
+        def counting(network: Network, connection: VirtualConnection, wait: int) -> None:
             self.severed += 1
             sever(network, connection, wait)
 

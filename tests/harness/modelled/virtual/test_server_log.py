@@ -10,9 +10,9 @@ from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history.broker_logs import (
     VIRTUAL,
+    CancelledMarkersLine,
     CoordinatorElected,
-    MarkersCancelled,
-    MarkersLeftOut,
+    LeftOutMarkersLine,
     MarkersSent,
     broker_logs,
     write_virtual,
@@ -60,8 +60,8 @@ def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:
         frozenset(),
         1008,
     )
-    assert found.left_out == [MarkersLeftOut(node=2, wall=wall, transactional_id="t", partitions=both)]
-    assert found.cancelled == [MarkersCancelled(node=2, to=3, made_ms=1, cancelled_ms=5)]
+    assert found.left_out == [LeftOutMarkersLine(node=2, wall=wall, transactional_id="t", partitions=both)]
+    assert found.cancelled == [CancelledMarkersLine(node=2, to=3, made_ms=1, cancelled_ms=5)]
 
 
 def test_every_coordinator_is_in_the_log_of_its_node(tmp_path: Path) -> None:

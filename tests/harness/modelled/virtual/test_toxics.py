@@ -6,7 +6,7 @@ import pytest
 
 from core.cluster import Cut, Direction, Toxic
 from core.errors import ClusterError
-from harness.modelled.virtual.network import Connection
+from harness.modelled.virtual.network import VirtualConnection
 from harness.modelled.virtual.proxies import Proxies
 from harness.modelled.virtual.toxics import BATCH, HEADER, NUMBER, RECORD, Pipe, size_of
 from model.errors import KafkaError
@@ -140,7 +140,7 @@ class Bench(OneNode):
     def poison(self, *toxics: Toxic) -> None:
         self.proxies.poison([1], toxics)
 
-    def until_severed(self, connection: Connection) -> None:
+    def until_severed(self, connection: VirtualConnection) -> None:
         """To the moment when a proxy has closed it and its client does not know yet."""
         while not connection.severed:
             assert self.scheduler.now < 10_000 * MS

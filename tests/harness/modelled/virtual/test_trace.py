@@ -14,7 +14,7 @@ from core.errors import HistoryError
 from harness.modelled.virtual import network
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.message_text import Summaries
-from harness.modelled.virtual.network import DELAY_US, Connection, Message, Network
+from harness.modelled.virtual.network import DELAY_US, Message, Network, VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.scheduler import Scheduler
 from harness.modelled.virtual.tracer import Tracing
@@ -80,7 +80,7 @@ def test_every_message_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return counting
 
-    def sent(self: Network, connection: Connection, content: Any, arrive: Any, answered: Any) -> None:
+    def sent(self: Network, connection: VirtualConnection, content: Any, arrive: Any, answered: Any) -> None:
         counted["asked"] += not (connection.broken or connection.closed)
         arrive, answered = count("asked delivered", arrive), count("answered delivered", answered)
         send(self, connection, content, arrive, answered)

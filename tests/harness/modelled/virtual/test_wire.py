@@ -10,10 +10,10 @@ import pytest
 from checkers.known_bugs.registry import KNOWN_BUGS
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
-from core.wire import Action, Rule
+from core.wire import Action, WireRule
 from harness.explore.profile import BASE
 from harness.explore.trial import trial
-from harness.modelled.virtual.network import Connection
+from harness.modelled.virtual.network import VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.wire import Wire
 from history import events as ev
@@ -36,7 +36,7 @@ class Bench(OneNode):
         self.wire = Wire(self.network, self.scheduler, self.draws)
 
     def rule(self, action: Action, api: str = "end_txn", **settings: Any) -> int:
-        self.wire.rule([Rule(number=7, api=api, action=action, **settings)])
+        self.wire.rule([WireRule(number=7, api=api, action=action, **settings)])
         return 7
 
     def caught(self) -> list[str]:
@@ -49,12 +49,12 @@ def bench() -> Bench:
 
 
 @pytest.fixture
-def connection(bench: Bench) -> Iterator[Connection]:
+def connection(bench: Bench) -> Iterator[VirtualConnection]:
     yield bench.connect()
     assert not bench.broke or len(bench.broke) == 1  # a client learns the end of a connection once
 
 
-def test_what_no_rule_takes_passes(bench: Bench, connection: Connection) -> None:
+def test_what_no_rule_takes_passes(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.DROP_REQUEST, transactional_id="c")
     for request in (FIRST, BEAT):
         bench.ask(connection, request)
@@ -73,7 +73,7 @@ def test_what_no_rule_takes_passes(bench: Bench, connection: Connection) -> None
     ],
 )
 def test_each_condition_has_to_fit(
-    bench: Bench, connection: Connection, api: str, settings: dict[str, Any]
+    bench: Bench, connection: VirtualConnection, api: str, settings: dict[str, Any]
 ) -> None:
     bench.rule(Action.HOLD, api, **settings)
     for request in (FIRST, BEAT):
@@ -82,7 +82,7 @@ def test_each_condition_has_to_fit(
     assert bench.texts()[0] == [FIRST, BEAT]
 
 
-def test_a_rule_says_which_request_it_took(bench: Bench, connection: Connection) -> None:
+def test_a_rule_says_which_request_it_took(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.HOLD)
     bench.ask(connection, FIRST)
     (one,) = bench.wire.seen()
@@ -90,7 +90,7 @@ def test_a_rule_says_which_request_it_took(bench: Bench, connection: Connection)
 
 
 def test_a_held_request_and_all_behind_it_wait_and_keep_their_order(
-    bench: Bench, connection: Connection
+    bench: Bench, connection: VirtualConnection
 ) -> None:
     bench.rule(Action.HOLD)
     for request in (BEAT, FIRST, OTHER_BEAT):
@@ -105,7 +105,7 @@ def test_a_held_request_and_all_behind_it_wait_and_keep_their_order(
 
 
 def test_a_detached_request_arrives_after_its_client_has_learned_the_end(
-    bench: Bench, connection: Connection
+    bench: Bench, connection: VirtualConnection
 ) -> None:
     bench.rule(Action.DETACH)
     bench.ask(connection, FIRST)
@@ -116,7 +116,9 @@ def test_a_detached_request_arrives_after_its_client_has_learned_the_end(
     assert bench.texts() == ([FIRST], [])
 
 
-def test_what_is_held_arrives_though_its_client_has_given_up(bench: Bench, connection: Connection) -> None:
+def test_what_is_held_arrives_though_its_client_has_given_up(
+    bench: Bench, connection: VirtualConnection
+) -> None:
     bench.rule(Action.HOLD)
     bench.ask(connection, FIRST)
     bench.network.close(connection)
@@ -125,7 +127,7 @@ def test_what_is_held_arrives_though_its_client_has_given_up(bench: Bench, conne
     assert bench.texts() == ([FIRST], [])
 
 
-def test_what_is_held_dies_with_its_server(bench: Bench, connection: Connection) -> None:
+def test_what_is_held_dies_with_its_server(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.HOLD)
     bench.ask(connection, FIRST)
     bench.network.reset(1)
@@ -134,7 +136,7 @@ def test_what_is_held_dies_with_its_server(bench: Bench, connection: Connection)
     assert bench.came == []
 
 
-def test_a_dropped_request_and_all_behind_it_are_lost(bench: Bench, connection: Connection) -> None:
+def test_a_dropped_request_and_all_behind_it_are_lost(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.DROP_REQUEST)
     for request in (FIRST, BEAT):
         bench.ask(connection, request)
@@ -142,7 +144,7 @@ def test_a_dropped_request_and_all_behind_it_are_lost(bench: Bench, connection: 
     assert (bench.came, len(bench.broke)) == ([], 1)
 
 
-def test_a_cut_request_arrives_and_its_answer_does_not(bench: Bench, connection: Connection) -> None:
+def test_a_cut_request_arrives_and_its_answer_does_not(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.CUT)
     for request in (FIRST, BEAT):
         bench.ask(connection, request)
@@ -151,7 +153,7 @@ def test_a_cut_request_arrives_and_its_answer_does_not(bench: Bench, connection:
     assert len(bench.broke) == 1
 
 
-def test_after_a_dropped_answer_the_connection_is_silent(bench: Bench, connection: Connection) -> None:
+def test_after_a_dropped_answer_the_connection_is_silent(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.DROP_RESPONSE)
     for request in (BEAT, FIRST, OTHER_BEAT):
         bench.ask(connection, request)
@@ -162,7 +164,7 @@ def test_after_a_dropped_answer_the_connection_is_silent(bench: Bench, connectio
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_delayed_answers_come_in_order_at_the_end_or_in_time(
-    bench: Bench, connection: Connection, seconds: float
+    bench: Bench, connection: VirtualConnection, seconds: float
 ) -> None:
     bench.rule(Action.DELAY_RESPONSE, seconds=seconds)
     for request in (FIRST, BEAT):
@@ -176,7 +178,7 @@ def test_delayed_answers_come_in_order_at_the_end_or_in_time(
 
 
 def test_a_hold_ends_in_time_or_by_a_request_of_the_same_transactional_id(
-    bench: Bench, connection: Connection
+    bench: Bench, connection: VirtualConnection
 ) -> None:
     bench.rule(Action.HOLD, seconds=0.05)
     bench.ask(connection, FIRST)
@@ -211,7 +213,7 @@ def test_a_rule_takes_the_next_request_once_its_time_to_skip_is_over(
     assert [one.skipped for one in bench.wire.seen() if one.what == "caught"] == [2] * len(caught)
 
 
-def test_rules_take_what_waited_behind_a_request(bench: Bench, connection: Connection) -> None:
+def test_rules_take_what_waited_behind_a_request(bench: Bench, connection: VirtualConnection) -> None:
     bench.rule(Action.HOLD, times=2)
     for request in (FIRST, SECOND, BEAT):
         bench.ask(connection, request)
