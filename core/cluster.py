@@ -283,6 +283,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     opening: bool = False
 
 
+@runtime_checkable
 class Revivable(Protocol):
     """Nodes that are down can be started again."""
 
@@ -417,6 +418,7 @@ class WiredBetween(Protocol):
 
 
 CAPABILITIES: Final[tuple[type, ...]] = (
+    Revivable,
     Killable,
     Powered,
     Pausable,
@@ -431,9 +433,12 @@ CAPABILITIES: Final[tuple[type, ...]] = (
 """Every capability that a cluster may have."""
 
 
-def capabilities_of(cluster: type) -> frozenset[type]:
-    """The capabilities that a type of clusters has, whatever its configuration."""
-    return frozenset(one for one in CAPABILITIES if issubclass(cluster, one))
+def capabilities_of(cluster: object) -> frozenset[type]:
+    """The capabilities of a cluster, or of all clusters of a type: those whose verbs it has. A cluster whose
+    configuration takes some away says itself which are left (`capabilities`)."""
+    said: frozenset[type] | None = getattr(cluster, "capabilities", None)
+    kind = cluster if isinstance(cluster, type) else type(cluster)
+    return frozenset(one for one in CAPABILITIES if issubclass(kind, one)) if said is None else said
 
 
 class CrashPoint(StrEnum):

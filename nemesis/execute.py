@@ -5,15 +5,21 @@ force: the caller (what `inject` returns), the environment (which faults hold no
 clients; `heal_all` needs none of them.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
-from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles, Wired
+from core.cluster import Clients, Roles, capabilities_of
 from core.errors import Unanswered
-from nemesis.families.partition import every_cut
 from nemesis.registry import NEMESES
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, PlannedFault, WorkloadNames
-
-Act = Callable[[Sequence[int]], Awaitable[None]]
+from nemesis.types import (
+    Act,
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    Healing,
+    PlannedFault,
+    WorkloadNames,
+)
 
 
 def needs(steps: Sequence[PlannedFault]) -> tuple[type, ...]:
@@ -77,19 +83,16 @@ def _effect(step: PlannedFault) -> Effect:
 
 
 async def heal_all(env: Environment) -> None:
-    """Undo every fault, injected by this run or not: resume all nodes and clients, mend and cure all links,
-    revive all nodes, restart all clients that are down.
+    """Undo every fault, injected by this run or not: the healings of all families, in the order of their
+    stages, as far as the cluster has the capabilities.
 
-    In this order: what stands still may hold up a proxy that is to be cured; a node that was paused
-    and killed is revived when its links are whole, and clients come back to a whole cluster. What
-    fails for all at once is tried for each alone, and nothing that fails keeps the rest from being
+    What fails for all at once is tried for each alone, and nothing that fails keeps the rest from being
     tried; but once what runs the cluster has not answered a call in time (`Unanswered`), only clients are
     still healed: each further call could take as long.
 
     Raises: ExceptionGroup of all that failed for single nodes and clients, after everything was
     tried; its message names each.
     """
-    cluster, clients = env.cluster, env.clients
     env.down.clear()
     failed: list[Exception] = []
     told: list[str] = []
@@ -116,24 +119,15 @@ async def heal_all(env: Environment) -> None:
                 failed.append(error)
                 told.append(f"{what} {of} {one}: {error}")
 
-    slots = [client.slot for client in clients.slots]
-    if isinstance(cluster, Pausable):
-        await attempt("resume", "node", cluster.nodes, cluster.resume)
-    await attempt("resume", "client", slots, clients.resume)
-    if isinstance(cluster, Partitionable):
-        mend, whole = cluster.mend, every_cut(cluster.nodes)
-        await attempt(
-            "mend the links of",
-            "node",
-            cluster.nodes,
-            lambda nodes: mend([cut for cut in whole if cut.node in nodes]),
-        )
-    if isinstance(cluster, Linked):
-        await attempt("cure the links of", "node", cluster.brokers, cluster.cure)
-    if isinstance(cluster, Wired):
-        await attempt("lift", "rule", [0], lambda _: cluster.lift())
-    if isinstance(cluster, Killable | Restartable):
-        await attempt("revive", "node", cluster.nodes, cluster.revive)
-    await attempt("restart", "client", slots, clients.restart)
+    has = capabilities_of(env.cluster) | {Clients}
+    for healing in _healings():
+        if healing.needs in has:
+            await attempt(healing.what, healing.of, healing.everyone(env), healing.act(env))
     if failed:
         raise ExceptionGroup("; ".join(told), failed)
+
+
+def _healings() -> list[Healing]:
+    """Those of all families, each once."""
+    every = dict.fromkeys(one for nemesis in NEMESES.values() for one in nemesis.healings)
+    return sorted(every, key=lambda one: one.at)

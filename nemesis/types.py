@@ -7,9 +7,9 @@
 A nemesis is a value (`Nemesis`) that bundles all of that with its documentation and its colour.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -105,6 +105,36 @@ class Environment:
         return ""
 
 
+Act = Callable[[Sequence[int]], Awaitable[None]]
+
+
+class HealingStage(IntEnum):
+    """When something is healed: what stands still may hold up a proxy that is to be cured; a node that was
+    paused and killed is revived when its links are whole, and clients come back to a whole cluster."""
+
+    STILL = 0
+    LINKS = 1
+    NODES = 2
+    CLIENTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healing:
+    """How everything of one sort is healed, whoever injected it."""
+
+    at: HealingStage
+    needs: type
+    """The capability that heals; `Clients` = the load clients do."""
+    what: str
+    """The verb, and what of the thing: "mend the links of"."""
+    of: str
+    """The thing: node, client, rule."""
+    everyone: Callable[[Environment], Sequence[int]]
+    """Numbers of all things."""
+    act: Callable[[Environment], Act]
+    """Heals things, by their numbers; no-op for whole ones."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AimedFault:
     """A step with its target found: who is hit, and all that doing and undoing it needs.
@@ -189,7 +219,7 @@ class Nemesis:
     `core.cluster`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
     config cannot have it, and what to set; "" = it can. lacks: what a workload lacks for a kind at a
     target ever to be found, "" = nothing; None = by the target alone (`targets.unnamed`).
-    in_random: `random` draws from it.
+    in_random: `random` draws from it. healings: of all that a fault of the family may have left.
     """
 
     name: str
@@ -202,3 +232,4 @@ class Nemesis:
     refuses: Callable[[RunConfig], str] = lambda _: ""
     lacks: Callable[[str, str, WorkloadNames], str] | None = None
     in_random: bool = True
+    healings: tuple[Healing, ...] = ()

@@ -8,6 +8,8 @@ from nemesis.types import (
     Effect,
     Environment,
     FaultKind,
+    Healing,
+    HealingStage,
     Hold,
     Nemesis,
     NoTarget,
@@ -106,8 +108,31 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
         await env.clients.restart(hit.slots)
 
 
+def _slots(env: Environment) -> list[int]:
+    return [client.slot for client in env.clients.slots]
+
+
+HEALED = (
+    Healing(
+        at=HealingStage.STILL,
+        needs=Clients,
+        what="resume",
+        of="client",
+        everyone=_slots,
+        act=lambda env: env.clients.resume,
+    ),
+    Healing(
+        at=HealingStage.CLIENTS,
+        needs=Clients,
+        what="restart",
+        of="client",
+        everyone=_slots,
+        act=lambda env: env.clients.restart,
+    ),
+)
 CLIENT = Nemesis(
     name="client",
+    healings=HEALED,
     doc="""\
 Loading clients die in the middle of their work, or stand still for longer than a transaction may take.
 

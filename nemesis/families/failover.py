@@ -5,8 +5,8 @@ from functools import partial
 from core.cluster import TRANSACTION_TOPIC, Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
-from nemesis.families.partition import cut, ordered, unfed
-from nemesis.families.process import kill, mend_and_revive, revive
+from nemesis.families.partition import MENDED, cut, ordered, unfed
+from nemesis.families.process import REVIVED, kill, mend_and_revive, revive
 from nemesis.targets import TARGETS, described, find, listed, unnamed
 from nemesis.types import (
     AimedFault,
@@ -177,6 +177,7 @@ async def _not_served(env: Environment, hit: AimedFault, since_ns: int) -> str:
 
 FAILOVER = Nemesis(
     name="failover",
+    healings=(MENDED, REVIVED),
     doc="""\
 A second death, before the cluster is whole after the first one.
 

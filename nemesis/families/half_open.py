@@ -5,7 +5,7 @@ from dataclasses import replace
 from core.cluster import CrashPoint, Cut, Direction, HalfOpenable
 from core.errors import ClusterError
 from core.generator import source
-from nemesis.families.partition import cut, mend
+from nemesis.families.partition import MENDED, cut, mend
 from nemesis.targets import TARGETS, described, find
 from nemesis.types import (
     AimedFault,
@@ -63,6 +63,7 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
 
 HALF_OPEN = Nemesis(
     name="half-open",
+    healings=(MENDED,),
     doc="""\
 Clients cannot open connections to a broker, and the connections that they have live on.
 

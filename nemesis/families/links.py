@@ -5,7 +5,18 @@ import random
 from core.cluster import Linked, Toxic
 from core.generator import source
 from nemesis.targets import TARGETS, described, find
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Nemesis, PlannedFault
+from nemesis.types import (
+    Act,
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Healing,
+    HealingStage,
+    Nemesis,
+    PlannedFault,
+)
 
 Poison = tuple[tuple[Toxic, ...], str]
 """Toxics, and what they do in words: "… of the links between clients and node 2"."""
@@ -61,8 +72,22 @@ async def _cure(env: Environment, hit: AimedFault) -> None:
     await env.cluster.cure(hit.nodes)
 
 
+def _cure_all(env: Environment) -> Act:
+    assert isinstance(env.cluster, Linked)
+    return env.cluster.cure
+
+
+CURED = Healing(
+    at=HealingStage.LINKS,
+    needs=Linked,
+    what="cure the links of",
+    of="node",
+    everyone=lambda env: env.cluster.brokers,
+    act=_cure_all,
+)
 LINKS = Nemesis(
     name="links",
+    healings=(CURED,),
     doc="""\
 Links between clients and brokers are slow, narrow, or break: toxiproxy stands in front of brokers.
 

@@ -13,7 +13,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from core.cluster import Cut, Direction, Listener, Partitionable
 from core.generator import source
 from nemesis.targets import TARGETS, described, find, listed
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Nemesis, PlannedFault
+from nemesis.types import (
+    Act,
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Healing,
+    HealingStage,
+    Nemesis,
+    PlannedFault,
+)
 
 Grudge = frozenset[Cut]
 
@@ -203,8 +214,25 @@ written looks unanswered and is sent again; indefinite commits of transactions w
 moves; stale reads of consumers that follow the old leader. Nothing of that is allowed with acks=all,
 idempotence and min.insync.replicas above 1."""
 
+
+def _mend_all(env: Environment) -> Act:
+    cluster = env.cluster
+    assert isinstance(cluster, Partitionable)
+    mend, whole = cluster.mend, every_cut(env.cluster.nodes)
+    return lambda nodes: mend([cut for cut in whole if cut.node in nodes])
+
+
+MENDED = Healing(
+    at=HealingStage.LINKS,
+    needs=Partitionable,
+    what="mend the links of",
+    of="node",
+    everyone=lambda env: env.cluster.nodes,
+    act=_mend_all,
+)
 PARTITION = Nemesis(
     name="partition",
+    healings=(MENDED,),
     doc=DOC,
     colour="#0072B2",
     needs=(Partitionable,),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from core.cluster import Powered
-from nemesis.families.process import aim_down, revive
+from nemesis.families.process import REVIVED, aim_down, revive
 from nemesis.targets import TARGETS
 from nemesis.types import (
     AimedFault,
@@ -40,6 +40,7 @@ async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
 
 POWER = Nemesis(
     name="power",
+    healings=(REVIVED,),
     doc="""\
 Brokers lose power, and are started again later: tails of their logs that were not flushed are gone.
 

@@ -1,10 +1,22 @@
 """The nemeses `kill` and `pause`: broker processes end, or stand still."""
 
-from core.cluster import Killable, Pausable, Powered, Restartable
+from core.cluster import Killable, Pausable, Powered, Restartable, Revivable
 from core.generator import source
 from nemesis.families.partition import mend
 from nemesis.targets import TARGETS, described, find, replicas
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Hold, Nemesis, PlannedFault
+from nemesis.types import (
+    Act,
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Healing,
+    HealingStage,
+    Hold,
+    Nemesis,
+    PlannedFault,
+)
 
 REPLICAS = FaultKind(
     doc="all replicas of one of the workload's partitions, while a coordinator lives on",
@@ -91,8 +103,35 @@ async def _resume(env: Environment, hit: AimedFault) -> None:
     await env.cluster.resume(hit.nodes)
 
 
+def _revive_all(env: Environment) -> Act:
+    assert isinstance(env.cluster, Revivable)
+    return env.cluster.revive
+
+
+def _resume_all(env: Environment) -> Act:
+    assert isinstance(env.cluster, Pausable)
+    return env.cluster.resume
+
+
+REVIVED = Healing(
+    at=HealingStage.NODES,
+    needs=Revivable,
+    what="revive",
+    of="node",
+    everyone=lambda env: env.cluster.nodes,
+    act=_revive_all,
+)
+RESUMED = Healing(
+    at=HealingStage.STILL,
+    needs=Pausable,
+    what="resume",
+    of="node",
+    everyone=lambda env: env.cluster.nodes,
+    act=_resume_all,
+)
 KILL = Nemesis(
     name="kill",
+    healings=(REVIVED,),
     doc="""\
 Brokers are ended by SIGKILL, and started again later.
 
@@ -126,6 +165,7 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
 
 PAUSE = Nemesis(
     name="pause",
+    healings=(RESUMED,),
     doc="""\
 A broker stands still, then continues as if no time had passed.
 

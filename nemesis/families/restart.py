@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.cluster import Electable, Restartable
 from core.generator import source
 from core.op import TopicPartition
-from nemesis.families.process import REPLICAS, aim_down, revive
+from nemesis.families.process import REPLICAS, REVIVED, aim_down, revive
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
     AimedFault,
@@ -90,6 +90,7 @@ async def _not_whole(env: Environment, replicas: Mapping[TopicPartition, tuple[i
 
 RESTART = Nemesis(
     name="restart",
+    healings=(REVIVED,),
     doc="""\
 Brokers are shut down in order (SIGTERM), and started again later.
 

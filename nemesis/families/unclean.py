@@ -3,8 +3,8 @@
 from core.cluster import Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
-from nemesis.families.partition import cut, ordered, unfed
-from nemesis.families.process import kill, mend_and_revive
+from nemesis.families.partition import MENDED, cut, ordered, unfed
+from nemesis.families.process import REVIVED, kill, mend_and_revive
 from nemesis.targets import TARGETS, described, find, unreplicated
 from nemesis.types import (
     AimedFault,
@@ -76,6 +76,7 @@ async def _not_alone(env: Environment, hit: AimedFault) -> str:
 
 UNCLEAN = Nemesis(
     name="unclean",
+    healings=(MENDED, REVIVED),
     doc="""\
 A replica that misses records becomes leader: an unclean election, made on purpose.
 

@@ -7,11 +7,14 @@ from core.cluster import Wired, WiredBetween
 from core.generator import source
 from core.wire import Action, WireRule
 from nemesis.types import (
+    Act,
     AimedFault,
     ClusterView,
     Effect,
     Environment,
     FaultKind,
+    Healing,
+    HealingStage,
     Nemesis,
     NoTarget,
     PlannedFault,
@@ -136,8 +139,19 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
     await env.cluster.lift([rule.number for rule in hit.rules])
 
 
+def _lift_all(env: Environment) -> Act:
+    cluster = env.cluster
+    assert isinstance(cluster, Wired)
+    lift = cluster.lift
+    return lambda _: lift()
+
+
+LIFTED = Healing(
+    at=HealingStage.LINKS, needs=Wired, what="lift", of="rule", everyone=lambda _: [0], act=_lift_all
+)
 WIRE = Nemesis(
     name="wire",
+    healings=(LIFTED,),
     doc="""\
 Single requests come late, or are lost with their connections.
 
