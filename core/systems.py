@@ -171,7 +171,7 @@ SYSTEMS: Final[dict[str, System]] = {
         short={"era": "era", "mutant": "mutant"},
         title=lambda its: f"model, {_model(its)}",
         report_title=lambda its: f"simulated, {_model(its)}",
-        backend=".modelled.virtual.system:SIMULATED",
+        backend=".modelled.virtual.run_folder:SIMULATED",
         clients="modelled",
         repeatable=True,
     ),

@@ -120,7 +120,7 @@ class HealingStage(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """How everything of one sort is healed, whoever injected it."""
+    """How everything of one sort is healed, whether this run injected it or not."""
 
     at: HealingStage
     needs: type

@@ -23,7 +23,7 @@ from harness.contract.dialect import (
     milliseconds,
     partitions_of,
 )
-from harness.modelled.real.embedded import assigned, assignment, subscribed, subscription
+from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,

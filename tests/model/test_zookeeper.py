@@ -8,7 +8,7 @@ from core.cluster import Cut, Direction, Listener
 from core.config import run_config
 from harness.modelled.virtual.network import cuts_from
 from harness.modelled.virtual.run import simulate
-from harness.modelled.virtual.system import refusal
+from harness.modelled.virtual.run_folder import refusal
 from history.events import Recovered
 from model.protocol.requests import Response
 from model.protocol.zookeeper_messages import (

@@ -1,36 +1,15 @@
 """The system `model`: brokers of the reference model behind Kafka's own protocol, as processes or containers.
 
-apis_cluster         What every broker serves: versions, metadata, and what administrators ask.
-apis_data            What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords,
-                     OffsetForLeaderEpoch, DescribeProducers.
-apis_groups          What coordinators of consumer groups serve.
-apis_transactions    What coordinators of transactions serve, and what concerns producer ids.
-calls                Requests of clients as a broker serves them: what an API is made of, and the responses
-                     that it builds.
-clients              Connections of clients: frames of Kafka's protocol in, responses out, one request after
-                     the other.
-cluster              A cluster of the model's brokers as processes of this machine, behind Kafka's own
-                     protocol.
-coordinator_records  Records of the coordinators as Kafka's logs have them.
-deployment           The model's nodes in containers as a deployment, on the network that Kafka's would
-                     have.
-disk                 The disk of a node: everything that is durable, in one file that only grows.
-embedded             Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
-                     pass on.
-gates                Links of a node that are cut: what it sends over them waits, and what comes over them it
-                     does not read.
-node                 One broker or controller of the model in real time: its events, its answers, what it
-                     asks other nodes.
-node_main            The process of a node: `python -m harness.modelled.real.node_main`.
-node_process         A node of the model as the harness holds it: its process, and what it was asked to do.
-packing              Values of the model as bytes, and back: for messages between nodes, and for a node's
-                     disk.
-peer_frames          Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed values
-                     of the model.
-peers                Connections between nodes, on a listener that only nodes dial: what they carry is in
-                     `peer_frames`.
-records              Batches of records between Kafka's wire and the model's logs.
-system               The model's brokers behind Kafka's protocol as a system under test.
+cluster       A cluster of the model's brokers as processes of this machine, behind Kafka's own protocol.
+deployment    The model's nodes in containers as a deployment, on the network that Kafka's would have.
+encoded       What nodes of the model send and store, as bytes: Kafka's own where Kafka defines them.
+node          One broker or controller of the model in real time: its events, its answers, what it asks other
+              nodes.
+node_main     The process of a node: `python -m harness.modelled.real.node_main`.
+node_process  A node of the model as the harness holds it: its process, and what it was asked to do.
+serving       How a node of the model is asked: by clients in Kafka's protocol, by other nodes on a listener
+              of their own.
+system        The model's brokers behind Kafka's protocol as a system under test.
 
 The broker of the model is the one that the simulation runs, in the same eras and with the same planted bugs.
 Here librdkafka (or any client) speaks to it, so that clients, wire, admin calls and checks are those of a run

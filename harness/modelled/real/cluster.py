@@ -1,9 +1,9 @@
 """A cluster of the model's brokers as processes of this machine, behind Kafka's own protocol.
 
 Clients, admin calls, toxics and rules of the wire reach it as they reach Kafka in containers. Kills and
-pauses are those of processes; cuts are made by the nodes themselves (`gates`); a power loss is a SIGKILL
-after which a node finds what it had flushed. What nodes leave on disk becomes evidence by the code that
-serves the simulation."""
+pauses are those of processes; cuts are made by the nodes themselves (`serving.cut_links`); a power loss is a
+SIGKILL after which a node finds what it had flushed. What nodes leave on disk becomes evidence by the code
+that serves the simulation."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ from harness.brokers.endpoint import endpoint
 from harness.brokers.node_ends import NodeEnds
 from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
-from harness.modelled.real import disk
+from harness.modelled.real.encoded import disk
 from harness.modelled.real.node import DISK, NodeAddress, NodeSettings, now_ms
 from harness.modelled.real.node_process import LOG, NodeProcess
 from harness.modelled.shared.base_time import BASE_MS

@@ -34,7 +34,7 @@ from harness.containers.data import (
 from harness.containers.deployment import Network
 from harness.containers.nodes import NodeContainer
 from harness.modelled.real.cluster import node_settings
-from harness.modelled.real.disk import load
+from harness.modelled.real.encoded.disk import load
 from harness.modelled.real.node import DISK, LOST_POWER, NodeAddress, now_ms
 from harness.modelled.real.node_main import FAILED
 from harness.modelled.real.node_main import __name__ as PROGRAM

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from core.cluster import Cut, Listener
-from harness.modelled.real.disk import Disk
+from harness.modelled.real.encoded.disk import Disk
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.channels import HELD, listener_of
 from harness.modelled.shared.server_log import text

@@ -27,9 +27,9 @@ from typing import Any, Final
 import msgspec
 
 from core.cluster import Address, Cut, Listener
-from harness.modelled.real import clients, peers
-from harness.modelled.real.gates import Gates
 from harness.modelled.real.node import Node, NodeSettings
+from harness.modelled.real.serving import clients, peers
+from harness.modelled.real.serving.cut_links import Gates
 from harness.processes import parent
 from harness.processes.child import ChildLine
 

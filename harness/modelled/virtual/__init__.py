@@ -25,7 +25,6 @@ scheduler       Virtual time: a heap of (time, sequence, call), tasks that wait 
                 and the runtime of a simulated run.
 session         A session on the simulated cluster: the modelled producer and
                 consumer behind Kafka's verbs.
-system          The simulated cluster as a system under test.
 toxics          Toxiproxy's toxics at the level of messages: when one comes through,
                 and when the connection is closed.
 tracer          Fills the trace of a simulated run: it looks on, and changes

@@ -1,23 +1,32 @@
 """A simulated run as a run folder: the files of a real run, its evidence too, and `trace.jsonl`, the messages
 and states of the nodes, which no real cluster tells. Of the brokers' server logs only what a check reads is
-there.
+there. Also: the simulated cluster as a system under test.
 """
 
 import hashlib
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Final
 
+from core.cluster import capabilities_of
 from core.config import RunConfig
+from core.systems import SimulatedSection
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.shared.server_log import text
+from harness.modelled.shared.settings import refused_settings
+from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.evidence import tables_of_run
 from harness.modelled.virtual.frames import frames
 from harness.modelled.virtual.run import Simulated, simulate
+from harness.run.backend import Backend
+from harness.run.planning import RunPlan
+from harness.run.progress import Display
 from history import evidence, jsonl
 from history import journal as j
 from history import trace as tr
 from history.broker_logs import write_virtual
 from history.run_folder import Run, write_atomically
+from history.seal import seal
 from nemesis.types import PlannedFault
 
 
@@ -65,3 +74,24 @@ def differences(run: Run, config: RunConfig, steps: Sequence[PlannedFault]) -> t
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             found.append(f"journal {name} is another one from line {same + 1} on")
     return found, sum(len(lines) for _, lines in done.journals)
+
+
+def refusal(config: RunConfig) -> str:
+    """Which setting the simulation cannot honour, "" = it honours all."""
+    its = config.section(SimulatedSection)
+    return refused_settings(config, its.era, its.mutant)
+
+
+def _record(plan: RunPlan, run: Run, display: Display) -> None:
+    done = record(plan.config, plan.steps, run)
+    seal(run)
+    display.say(f"{done.simulated_s:.1f} s simulated")
+    for one in done.broken:
+        display.say(f"the model broke an invariant: {one.name}: {one.text}")
+    for weak in done.weak:
+        display.say(f"known weakness {weak.name}: {weak.text}")
+
+
+SIMULATED: Final = Backend(
+    record=_record, capabilities=lambda _: capabilities_of(SimulatedCluster), refusal=refusal
+)

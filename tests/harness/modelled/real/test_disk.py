@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from harness.modelled.real.disk import Disk, load
-from harness.modelled.real.records import batch_of
+from harness.modelled.real.encoded.disk import Disk, load
+from harness.modelled.real.encoded.records import batch_of
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
 from model.settings import Settings
 from tests.harness.modelled.real.test_packing import wire_batch

@@ -19,7 +19,7 @@ from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.modelled.real.cluster import ModelCluster
-from harness.modelled.real.disk import load
+from harness.modelled.real.encoded.disk import load
 from harness.modelled.real.node import DISK
 from harness.protocol.cursor import Cursor
 from harness.protocol.frames import frame

@@ -7,8 +7,8 @@ import pytest
 from crc32c import crc32c
 from msgspec.structs import replace
 
-from harness.modelled.real.packing import kinds, pack, unpack
-from harness.modelled.real.records import CorruptBatch, WireRecords, batch_of, fetched
+from harness.modelled.real.encoded.model_values import kinds, pack, unpack
+from harness.modelled.real.encoded.records import CorruptBatch, WireRecords, batch_of, fetched
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState
 from model.eras import ERAS
 from model.errors import KafkaError

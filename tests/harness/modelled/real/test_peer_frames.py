@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.modelled.real.peer_frames import OWN, answer_frame, read_answer, read_request, request_frame
+from harness.modelled.real.serving.peer_frames import (
+    OWN,
+    answer_frame,
+    read_answer,
+    read_request,
+    request_frame,
+)
 from harness.protocol.frames import FrameError, RequestHeader, correlation_id, frame, request_header
 from harness.protocol.payloads import API_KEYS
 from harness.wire.responses import error_of

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.cluster import Cut, Direction, Listener
-from harness.modelled.real import peers
-from harness.modelled.real.gates import Gates
 from harness.modelled.real.node import Answered, NodeAddress
+from harness.modelled.real.serving import peers
+from harness.modelled.real.serving.cut_links import Gates
 from harness.protocol.frames import frame
 from model.errors import KafkaError
 from model.protocol.controller_messages import BeginQuorumEpoch

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, Final
 
 from core.cluster import Address, Listener
-from harness.modelled.real.apis_cluster import apis, versions
-from harness.modelled.real.calls import Call
-from harness.modelled.real.gates import CLIENTS, Gates, PeerConnection
 from harness.modelled.real.node import Node
+from harness.modelled.real.serving.api_call import Call
+from harness.modelled.real.serving.apis_cluster import apis, versions
+from harness.modelled.real.serving.cut_links import CLIENTS, Gates, PeerConnection
 from harness.protocol.encoding import response_frame
 from harness.protocol.frames import FrameError, RequestHeader, Splitter, request_header
 from harness.protocol.payloads import API_KEYS, api_name, decode_request, request_type, response_type

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
-from harness.modelled.real.calls import Api, Call, by_topic, milliseconds
-from harness.modelled.real.records import CorruptBatch, batch_of, fetched
+from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
+from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds
 from model.eras import Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple
 
-from harness.modelled.real.records import WireRecords
+from harness.modelled.real.encoded.records import WireRecords
 from model import __name__ as model
 from model import __path__ as places
 

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from harness.evidence.records import records_of
 from harness.evidence.segments import CHECKED_FROM, COMPRESSION, CONTROL, HEADER, MAGIC, PREFIX, TRANSACTIONAL
-from harness.modelled.real.coordinator_records import KeyAndValue, key_and_value, varint
+from harness.modelled.real.encoded.coordinator_records import KeyAndValue, key_and_value, varint
 from harness.protocol.cursor import Cursor
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch

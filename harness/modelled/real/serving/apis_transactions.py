@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from harness.modelled.real.calls import Api, Call, by_topic, milliseconds, places
-from harness.modelled.real.peer_frames import answer_values, requested
+from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds, places
+from harness.modelled.real.serving.peer_frames import answer_values, requested
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.modelled.real.apis_data import OF_LEADERS
-from harness.modelled.real.apis_groups import OF_GROUPS
-from harness.modelled.real.apis_transactions import NEWER, OF_TRANSACTIONS
-from harness.modelled.real.calls import Api, Call, by_topic, error_of
+from harness.modelled.real.serving.api_call import Api, Call, by_topic, error_of
+from harness.modelled.real.serving.apis_data import OF_LEADERS
+from harness.modelled.real.serving.apis_groups import OF_GROUPS
+from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
 from harness.protocol.payloads import API_KEYS
 from model.eras import Era
 from model.errors import KafkaError

@@ -13,8 +13,8 @@ from typing import Any, Final
 from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
-from harness.modelled.real.calls import by_topic, places
-from harness.modelled.real.packing import pack, unpack
+from harness.modelled.real.encoded.model_values import pack, unpack
+from harness.modelled.real.serving.api_call import by_topic, places
 from harness.protocol.encoding import Values
 from harness.protocol.encoding import request_frame as kafka_request
 from harness.protocol.encoding import response_frame as kafka_response

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from harness.evidence.coordinator_records import TRANSACTION_STATES
-from harness.modelled.real.embedded import assignment, subscription
+from harness.modelled.real.encoded.assignments import assignment, subscription
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone

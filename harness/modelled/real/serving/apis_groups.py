@@ -6,10 +6,10 @@ it sent. An assignment is kept as partitions, and its user data are not."""
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.modelled.real.apis_transactions import committed, respond_committed
-from harness.modelled.real.calls import Api, Call, by_topic, milliseconds
-from harness.modelled.real.coordinator_records import CONSUMER
-from harness.modelled.real.embedded import assigned, assignment, subscribed, subscription
+from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
+from harness.modelled.real.encoded.coordinator_records import CONSUMER
+from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds
+from harness.modelled.real.serving.apis_transactions import committed, respond_committed
 from harness.protocol.cursor import Malformed
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError

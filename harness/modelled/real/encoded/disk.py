@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.modelled.real.packing import pack, unpack
-from harness.modelled.real.records import WireRecords
+from harness.modelled.real.encoded.model_values import pack, unpack
+from harness.modelled.real.encoded.records import WireRecords
 from model.broker import Durable
 from model.coordinator.transaction_metadata import TransactionRecord
 from model.log.unified_log import RecordBatch, UnifiedLog

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final
 
 from core.cluster import Listener
-from harness.modelled.real.gates import Gates, PeerConnection
 from harness.modelled.real.node import Answered, NodeAddress
-from harness.modelled.real.peer_frames import answer_frame, read_answer, read_request, request_frame
+from harness.modelled.real.serving.cut_links import Gates, PeerConnection
+from harness.modelled.real.serving.peer_frames import answer_frame, read_answer, read_request, request_frame
 from harness.protocol.frames import Splitter, correlation_id
 from model.protocol.requests import AnyRequest, Response
 
