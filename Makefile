@@ -43,6 +43,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q python3-venv; } \
 		|| { echo "$(PYTHON) cannot make virtual environments: install python3-venv" >&2; exit 1; }
+	@echo "installing the libraries, 1.2 GB: some minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -76,6 +77,11 @@ spark-cluster-stop: $(INSTALLED) ## stop them
 .PHONY: report
 report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…
 	$(call with_exit_code,$(BIN)/inquest report '$(RUN)')
+
+.PHONY: pictures
+pictures: $(INSTALLED) ## docs/images: the first screen of RUN=results/… and the index of its folder, in Chromium
+	$(BIN)/python -m tests.browser.picture '$(RUN)/report.html' docs/images/report.png 1250
+	$(BIN)/python -m tests.browser.picture '$(dir $(RUN:/=))index.html' docs/images/index.png 1000
 
 .PHONY: catalogue
 catalogue: $(INSTALLED) ## write the generated parts of docs/

@@ -46,6 +46,8 @@ MARGIN = 50_000
 FAULTS_MAX = 300
 FEW = 6
 """A table with more rows is folded."""
+CLASSES_OPEN = 3
+"""Forbidden classes that are shown without unfolding."""
 PLACES_OPEN = 3
 """Violations in brokers' logs that are listed without unfolding."""
 LOG_ROWS = 24
@@ -174,6 +176,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,
         "few": FEW,
+        "classes_open": CLASSES_OPEN,
         "places_open": PLACES_OPEN,
         "logs_line": wording.sentence(wording.logs_line(verdict)),
         "refused": replica_logs.build(inputs),

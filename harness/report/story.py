@@ -62,6 +62,7 @@ OF_TRANSACTIONS = frozenset(
 )
 """Classes whose cause may be what was decided about a transaction."""
 NAME = re.compile(r"[A-Za-z0-9-]+")
+PARTITION = re.compile(r"[A-Za-z0-9._-]+")
 RANGES_MAX = 6
 APART_S = 3.0
 """Records of one range were acknowledged with less time between them."""
@@ -152,7 +153,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         bug=bug,
         drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline, ends, decided),
         side=side,
-        steps=list(_steps(inputs, name, bug)),
+        steps=list(_steps(inputs, name, bug, example.partition)),
         paths=_paths(inputs),
     )
 
@@ -368,10 +369,14 @@ def _bug(anomaly: Anomaly) -> Bug | None:
     return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
 
 
-def _steps(inputs: Inputs, name: str, bug: Bug | None) -> Iterator[tuple[str, str]]:
+def _steps(inputs: Inputs, name: str, bug: Bug | None, partition: str) -> Iterator[tuple[str, str]]:
     """What to do next, as commands."""
     folder = shlex.quote(str(inputs.run.folder))
     yield "Repeat the run", inputs.verdict.repro
+    if PARTITION.fullmatch(partition) and any(inputs.run.cluster.glob("*/server.log")):  # into a command line
+        about = f"{partition} .*starts at leader epoch|partition={partition},.*Truncating to offset"
+        logs = f"{folder}/cluster/*/server.log"
+        yield "Read what brokers logged about its partition", f"grep -hE '{about}' {logs} | sort"
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
         yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
     if bug and bug.reproduce:

@@ -122,8 +122,10 @@ def test_verdict_and_witness_need_no_script(name: str, browser: Browser, reports
             assert "max" in text(page, "#timeline .panel .strip-note")
             assert " s" in text(page, "#timeline .ticks .tick")
         if name == "anomalous":
-            assert "send queue-3 value 4/1207 -> offset 5512" in text(page, "details[open] table")
-            assert visible(page, "details[open] .drawing svg rect")
+            assert "send queue-3 value 4/1207 -> offset 5512" in page.ask(
+                "document.querySelector('#anomaly-1-1 table').textContent"
+            )
+            assert visible(page, "#story .drawing svg rect")
             assert not visible(page, "details:not([open]) table")
             page.ask("document.querySelector('#anomaly-1 details:not([open]) summary').focus()")
             page.press("Enter")
@@ -368,6 +370,7 @@ def test_the_keyboard_moves_the_cursor_and_the_view(browser: Browser, reports: d
 def test_the_drawing_of_a_witness_zooms_alone(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["anomalous"]) as page:
         before = view(page)
+        page.ask("document.querySelector('#anomaly-1-1').open = true")
         page.ask("document.querySelector('#anomaly-1-1 .front').focus()")
         page.press("+")
         assert view(page) == before
