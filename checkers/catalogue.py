@@ -25,7 +25,7 @@ ANOMALIES: Final[dict[str, AnomalyClass]] = {
 }
 """Identifier -> class: those of the checks, the most severe first, then those that only logs show."""
 
-INFORMATIONAL: Final = frozenset({"offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime"})
+INFORMATIONAL: Final = frozenset(name for name, kind in ANOMALIES.items() if kind.informational)
 """Classes that are legal in every configuration."""
 
 

@@ -17,17 +17,9 @@ import pyarrow as pa
 
 from checkers.catalogue import allowed
 from checkers.checks import CHECKS
-from checkers.checks.consistency import INCONSISTENT
-from checkers.checks.cycles import G1C_REALTIME
-from checkers.checks.exactly_once import TWICE
-from checkers.checks.fencing import ZOMBIE
-from checkers.checks.integrity import CORRUPT, MISDIRECTED, PHANTOM
-from checkers.checks.isolation import ABORTED, PRECOMMITTED
-from checkers.checks.poll_order import BACK, BACK_INSIDE
-from checkers.checks.real_time import INVERSION
-from checkers.checks.send_order import BETWEEN_OPS, INSIDE_OP
-from checkers.checks.uniqueness import DUPLICATE
+from checkers.checks.integrity import PHANTOM
 from checkers.engine import pipeline
+from checkers.engine.check import Early
 from checkers.engine.findings import INFO, Finding, Level
 from checkers.windows import OFFSETS, log_settings, whenever
 from core.config import RunConfig
@@ -35,29 +27,14 @@ from history.columns import Array, columns, numbers
 from history.reader import History
 from history.tables import OPEN, TABLES
 
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    DUPLICATE: ("tp", "value"),
-    ABORTED: ("tp", "value", "op"),
-    PRECOMMITTED: ("tp", "value", "op"),
-    PHANTOM: ("tp", "offset", "value"),
-    CORRUPT: ("tp", "offset"),
-    MISDIRECTED: ("tp", "offset"),
-    INCONSISTENT: ("tp", "offset"),
-    INVERSION: ("tp", "value"),
-    BETWEEN_OPS: ("tp", "value", "value"),
-    INSIDE_OP: ("tp", "value", "value"),
-    BACK: ("tp", "op"),
-    BACK_INSIDE: ("tp", "op", "pos"),
-    G1C_REALTIME: ("tp", "value", "op"),
-    TWICE: ("tp", "group", "tp", "offset"),
-    ZOMBIE: ("tp", "value"),
+EARLY: Final[Mapping[str, Early]] = {
+    name: kind.early
+    for check in CHECKS.values()
+    for name, kind in check.anomalies.items()
+    if kind.early is not None
 }
-"""Classes whose findings can be final early, and what the parts of their keys are. Of G1c-realtime only
-records that were read before they were sent: a cycle may grow. A zombie's commit has the key (-1, op)."""
-BY_ACKS: Final = (INCONSISTENT, INVERSION)
-"""Classes whose permission depends on the weakest `acks` among several producers."""
-NEIGHBOURS: Final = (BETWEEN_OPS, INSIDE_OP)
-"""Classes about neighbouring records of a producer: a record between them may still turn up."""
+"""Classes whose findings can be final early. Of G1c-realtime only records that were read before they were
+sent: a cycle may grow. A zombie's commit has the key (-1, op)."""
 
 Identity = tuple[str | int, ...]
 """Class and key of a finding, in terms that do not change while the history grows: names of partitions and
@@ -97,7 +74,7 @@ def early_findings(history: History, config: RunConfig, *, power: bool) -> list[
 def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> list[Finding]:
     """The findings of a prefix that every continuation has, too. tables: sorted as sealed ones."""
     settled = _settled(tables)
-    checks = {name: check for name, check in CHECKS.items() if KEYS.keys() & check.anomalies.keys()}
+    checks = {name: check for name, check in CHECKS.items() if EARLY.keys() & check.anomalies.keys()}
     checks["cycles"] = replace(checks["cycles"], join=None)  # cycles are not final, and dear
     unclean = log_settings(config, "").unclean or log_settings(config, OFFSETS).unclean
     windows = whenever(numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power)
@@ -110,10 +87,10 @@ def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> 
     return [
         one
         for one in tally.findings
-        if one.name in KEYS
+        if (early := EARLY.get(one.name)) is not None
         and one.variant is not Level.LOG
-        and not (weak and one.name in BY_ACKS)
-        and not (one.name in NEIGHBOURS and id(one) not in whole)
+        and not (weak and early.weakest_acks)
+        and not (early.neighbours and id(one) not in whole)
         and not (one.name == PHANTOM and one.key[2] >= sent.get(one.key[2] >> 32, 0))
         and not any(unfinished[op] for op in (*one.ops, *(shown.op for shown in one.records)))
     ]
@@ -121,7 +98,7 @@ def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> 
 
 def identity(finding: Finding, history: History) -> Identity:
     """See `Identity`."""
-    kinds = KEYS[finding.name] if finding.tp >= 0 else ("tp", "op")
+    kinds = EARLY[finding.name].key if finding.tp >= 0 else ("tp", "op")
     parts: list[str | int] = [finding.name]
     for kind, part in zip(kinds, finding.key, strict=True):
         if kind == "op":
@@ -165,7 +142,7 @@ def _sent(tables: Mapping[str, pa.Table]) -> dict[int, int]:
 
 def _neighbours(tables: Mapping[str, pa.Table], findings: list[Finding]) -> Iterator[int]:
     """Ids of findings about two records of a process with no record of it between them."""
-    mine = [one for one in findings if one.name in NEIGHBOURS]
+    mine = [one for one in findings if (early := EARLY.get(one.name)) and early.neighbours]
     if not mine:
         return
     sends = columns(tables["sends"], ("tp", "process", "op", "pos", "value"))

@@ -130,6 +130,7 @@ CHECK = Check(
             meaning="Of the records of one transaction some are visible to read_committed consumers and"
             " others never will be.",
             literature="atomicity violation; fractured write",
+            half=True,
             rule=unless_truncated("a transaction is visible as a whole or not at all"),
         )
     },

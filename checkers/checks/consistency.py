@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import NOTHING, KernelView, among, distinct
 from checkers.windows import SLACK_NS, Excuse
@@ -138,11 +138,13 @@ CHECK = Check(
             meaning="The same offset of a partition held different records for different observers: the"
             " log changed after it was acknowledged or read.",
             literature="divergence",
+            early=Early(("tp", "offset"), weakest_acks=True),
             rule=conflict,
         ),
         REUSE: AnomalyClass(
             title="Offset of an uncommitted record used again",
             meaning="An offset was acknowledged for a record that did not commit, and holds another record.",
+            informational=True,
             rule=always("informational: nothing was promised for the record that did not commit"),
         ),
     },

@@ -19,7 +19,7 @@ import numpy as np
 
 from checkers.allowed import always, never
 from checkers.checks.isolation import of_read, one_of_each_op
-from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.components import Components, Edges, by_completion, components
 from checkers.engine.dependencies import (
     Cut,
@@ -322,6 +322,7 @@ CHECK = Check(
             meaning="A record was read before it was sent, or transactions read from each other in a"
             " circle that closes through real time.",
             literature="G1c-realtime; future read",
+            early=Early(("tp", "value", "op")),
             rule=never("nothing is read before it is sent"),
         ),
         G1C_WW: AnomalyClass(
@@ -329,18 +330,21 @@ CHECK = Check(
             meaning="Transactions depend on each other in a circle of reads and of the order of their"
             " writes.",
             literature="G1c with ww edges",
+            informational=True,
             rule=always(_UNISOLATED),
         ),
         G0: AnomalyClass(
             title="Circle of writes",
             meaning="Transactions' records interleave so that each stands before the other somewhere.",
             literature="G0, dirty write",
+            informational=True,
             rule=always(_UNISOLATED),
         ),
         G0_REALTIME: AnomalyClass(
             title="Circle of writes and real time",
             meaning="The order of writes and real time form a circle over several transactions.",
             literature="G0-realtime",
+            informational=True,
             rule=always("informational; a direct inversion is reported as offset-realtime-inversion"),
         ),
     },

@@ -196,6 +196,7 @@ CHECK = Check(
             meaning="Kafka acknowledged a record (or committed its transaction), and the log does not"
             " hold it, or consumers at read_committed never get it.",
             literature="lost update; durability",
+            half=True,
             rule=loss,
         ),
         UNSEEN: AnomalyClass(

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
 from checkers.checks.group_delivery import CommittedPosition, doubt_silent, positions, to_see
-from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import (
     FAIL,
@@ -230,6 +230,7 @@ CHECK = Check(
             title="Input processed twice",
             meaning="A group copied one input record into committed output more than once.",
             literature="exactly-once violation; duplicate processing",
+            early=Early(("tp", "group", "tp", "offset")),
             rule=copied_twice,
         ),
         LOST: AnomalyClass(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.allowed import unless_truncated
-from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import (
     FAIL,
     INFO,
@@ -145,6 +145,7 @@ CHECK = Check(
             title="Fenced producer still writes",
             meaning="A producer wrote, or committed, after another had taken over its transactional id.",
             literature="fencing violation; zombie instance",
+            early=Early(("tp", "value")),
             rule=unless_truncated("the last InitProducerId of a transactional id fences all before it"),
         )
     },

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import never
-from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import Finding, PartitionResult, at, reader
 from checkers.engine.partition_view import KernelView
 from history.reader import History
@@ -100,16 +100,19 @@ CHECK = Check(
             title="Record that no client sent",
             absence=True,
             meaning="A consumer was given a record that no producer of this run sent to this partition.",
+            early=Early(("tp", "offset", "value")),
             rule=never("a log holds what was sent to it, nothing else"),
         ),
         CORRUPT: AnomalyClass(
             title="Record damaged",
             meaning="A record came back with a payload that fails its checksum or cannot be read.",
+            early=Early(("tp", "offset")),
             rule=never("payloads come back unchanged"),
         ),
         MISDIRECTED: AnomalyClass(
             title="Record in the wrong partition",
             meaning="A record was stored in, or served from, another topic or partition than it was sent to.",
+            early=Early(("tp", "offset")),
             rule=never("a record stays where it was sent"),
         ),
     },

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
-from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import CommitKind
@@ -260,6 +260,8 @@ CHECK = Check(
             meaning="A consumer was given a record whose transaction was aborted, or whose write was"
             " refused.",
             literature="G1a",
+            early=Early(("tp", "value", "op")),
+            half=True,
             rule=uncommitted,
         ),
         PRECOMMITTED: AnomalyClass(
@@ -267,6 +269,7 @@ CHECK = Check(
             meaning="A consumer was given a record whose transaction had not asked for its commit yet: the"
             " transaction itself, or another consumer at read_committed.",
             literature="G1b, dirty read",
+            early=Early(("tp", "value", "op")),
             rule=own,
         ),
     },

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import (
     FINAL,
     NEVER,
@@ -354,11 +354,13 @@ CHECK = Check(
             title="Consumer went back",
             absence=True,
             meaning="Between two polls a consumer's position went back or stood still, without a reason.",
+            early=Early(("tp", "op")),
             rule=moved,
         ),
         BACK_INSIDE: AnomalyClass(
             title="Consumer went back within one operation",
             meaning="Within one operation a consumer was given records out of order or twice.",
+            early=Early(("tp", "op", "pos")),
             rule=stepped,
         ),
         SKIP: AnomalyClass(
@@ -366,12 +368,14 @@ CHECK = Check(
             absence=True,
             meaning="Between two polls a consumer's position passed over records that it had to see,"
             " without a reason.",
+            half=True,
             rule=moved,
         ),
         SKIP_INSIDE: AnomalyClass(
             title="Consumer skipped records within one operation",
             absence=True,
             meaning="Within one operation a consumer was not given records between those that it was given.",
+            half=True,
             rule=stepped,
         ),
     },

@@ -4,7 +4,7 @@
 import numpy as np
 
 from checkers.checks.durability import loss
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import ACKS, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
 from history.columns import Array
@@ -74,6 +74,7 @@ CHECK = Check(
             meaning="A record was sent after another of the same partition had been acknowledged, and"
             " stands before it in the log. A log grows at its end only.",
             literature="real-time order violation",
+            early=Early(("tp", "value"), weakest_acks=True),
             rule=loss,
         )
     },

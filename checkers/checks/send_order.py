@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, OK, PLAIN, RU, Finding, PartitionResult, Variant
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
@@ -162,16 +162,19 @@ CHECK = Check(
             title="A producer's later record stands earlier",
             meaning="One producer sent two records to a partition in two operations; the log has them"
             " the other way round.",
+            early=Early(("tp", "value", "value"), neighbours=True),
             rule=reorder,
         ),
         INSIDE_OP: AnomalyClass(
             title="Records of one operation reordered",
             meaning="Records that one operation sent to a partition stand in the log in another order.",
+            early=Early(("tp", "value", "value"), neighbours=True),
             rule=reorder,
         ),
         SKIP: AnomalyClass(
             title="Foreign records between those of a transaction",
             meaning="Between two records of one transaction the log has records of others.",
+            informational=True,
             rule=always("informational: Kafka interleaves transactions"),
         ),
     },

@@ -144,6 +144,7 @@ CHECK = Check(
             meaning="With all clients gone and all transactions past their time-out, the last stable"
             " offset stays below the high watermark: read_committed consumers wait for ever.",
             literature="hanging transaction",
+            half=True,
             rule=unless_truncated(PROMISE),
         ),
         HANGING: AnomalyClass(
@@ -151,6 +152,7 @@ CHECK = Check(
             meaning="With all clients gone and all transactions past their time-out, a partition still"
             " holds a transaction open: nothing behind it reaches a read_committed consumer.",
             literature="hanging transaction",
+            half=True,
             rule=unless_truncated(PROMISE),
         ),
     },

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView, among, distinct
 from history.columns import Array
@@ -146,6 +146,7 @@ CHECK = Check(
         DUPLICATE: AnomalyClass(
             title="Record written twice",
             meaning="The application sent a record once; the log holds it at several offsets.",
+            early=Early(("tp", "value")),
             rule=repeat,
         )
     },

@@ -100,18 +100,36 @@ class Reads(Enum):
     BOTH = "both"
 
 
+@dataclass(frozen=True, slots=True)
+class Early:
+    """How findings of a class can be final before the run has ended (docs/early.md).
+
+    key: what the parts of their keys are. weakest_acks: their permission depends on the weakest `acks` among
+    several producers. neighbours: they are about neighbouring records of a producer, and a record between
+    these may still turn up.
+    """
+
+    key: tuple[str, ...]
+    weakest_acks: bool = False
+    neighbours: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyClass:
     """One class of findings; its identifier is the key in `Check.anomalies`. rule: where it is allowed.
 
     absence: a finding rests on what the recording does not show, so it proves nothing where lines of the
-    recording are missing.
+    recording are missing. informational: it is legal in every configuration. early: None = its findings are
+    final with the run alone. half: half a transaction may show as a finding of it.
     """
 
     title: str
     meaning: str
     literature: str = ""
     absence: bool = False
+    informational: bool = False
+    early: Early | None = None
+    half: bool = False
     rule: Rule = field(repr=False)
 
 

@@ -7,16 +7,13 @@ be about another partition: records without a marker of their own decide what th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from checkers.catalogue import ANOMALIES
 from checkers.checks.atomicity import TORN
-from checkers.checks.durability import LOST
-from checkers.checks.isolation import ABORTED
-from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
-from checkers.checks.stability import HANGING, STUCK
+from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, OK, RC, Finding, What
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.invariants.weaknesses import Weakness
@@ -24,15 +21,12 @@ from history.columns import numbers
 from history.journal import Line
 from history.rows import rows_of
 
-HALF: Final = frozenset({TORN, LOST, ABORTED, SKIP, SKIP_INSIDE, STUCK, HANGING})
-"""Classes as which half a transaction shows."""
-
 
 def explained_by(
     weak: Sequence[Weakness], journals: Sequence[tuple[str, list[Line]]], found: Sequence[Finding]
 ) -> list[Finding]:
     """Those of the findings that come from one of the weaknesses."""
-    suspected = [one for one in found if one.name in HALF]
+    suspected = [one for one in found if ANOMALIES[one.name].half]
     if not weak or not suspected:
         return []
     rows = rows_of(journals)

@@ -18,7 +18,7 @@ from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import BACK
 from checkers.checks.real_time import INVERSION
 from checkers.checks.uniqueness import DUPLICATE
-from checkers.early import KEYS, Identity, early_findings, identity
+from checkers.early import EARLY, Identity, early_findings, identity
 from checkers.engine.findings import Kind
 from core.config import RunConfig
 from core.op import Outcome
@@ -68,7 +68,7 @@ def whole(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES) -> d
     return {
         identity(one, history): one.kind
         for one in found
-        if one.name in KEYS and (one.tp >= 0 or one.name == "zombie-write")
+        if one.name in EARLY and (one.tp >= 0 or one.name == "zombie-write")
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.checks.uniqueness import DUPLICATE
-from checkers.early import KEYS
+from checkers.early import EARLY
 from core.config import RunConfig
 from harness.explore.profile import hunting
 from harness.modelled.virtual.run import Simulated, simulate
@@ -84,7 +84,7 @@ def test_following_ends_with_the_first_forbidden_finding(
         assert following.found() == ""
         record(run, made, 1.0)
         until(following.found)
-    assert following.found().partition(":")[0] in KEYS
+    assert following.found().partition(":")[0] in EARLY
     assert said == []
 
 
