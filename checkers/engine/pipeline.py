@@ -39,6 +39,7 @@ from checkers.engine.partition_view import KernelView, distinct
 from checkers.windows import EXCUSES, Excuse, RunWindows, run_windows
 from core.config import RunConfig
 from core.errors import SparkError
+from core.op import TopicPartition
 from core.progress import Stage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
@@ -59,6 +60,7 @@ Checks = Mapping[str, Check]
 Kernels = Mapping[str, Kernel]
 NO_OPS: Final = np.zeros(0, np.int32)
 OPEN: Final = "open transactions"
+NO_EXCUSES: Final[Mapping[TopicPartition, Excuse]] = {}
 ACKS: Final = "first acknowledgements"
 """In place of a check, of parts that tell of open transactions, or of first acknowledgements."""
 
@@ -133,8 +135,7 @@ def check_tables(
     evidence: Evidence | None = None,
 ) -> Tally:
     """Check a whole run that is in memory, in this process. config, windows: see `kernel_input`. evidence:
-    None = it has none; its checks are asked without the history, as if nothing had taken records off a
-    log."""
+    see `check_evidence`; None = it has none."""
     record = RECORDED if recorded else PORTABLE
     known = kernel_input(tables, record=record, config=config, events=events, windows=windows, cap=cap)
     kernels = kernels_of(checks)
@@ -145,13 +146,9 @@ def check_tables(
     if known.tenure is not None:
         acked = first_acks(columns(tables["sends"], COLUMNS), known)
         known = replace(known, tenure=known.tenure.with_acks(acked))
-    found, here = evidence or Evidence({}), Here()
-    asked = asked_of(checks, found)
-    ground = LogGround(kinds_of(asked))
     checked = [check_partition(*each, known, kernels) for each in rows]
-    checked += _log_results(found, asked, ground, here)
-    run = WholeRun(tables=tables, known=known, events=events, ask=_ask(checked, here.scratch), evidence=found)
-    return _joined(checked, run, asked, ground)
+    clients = _History(tables=tables, known=known, events=events, results=checked)
+    return _joined(clients, checks, evidence or Evidence({}), None, Here())
 
 
 def check_sealed(
@@ -164,47 +161,38 @@ def check_sealed(
     record, found = on_record(history.config), evidence or Evidence({})
     known = kernel_input(history.tables, record=record, config=config, events=history.events)
     known = replace(known, ops=OpsOnRecord.of(history.tables))
-    folder, asked = storage.shared(history.run.folder), asked_of(checks, found)
-    known = _looked(history, workers, known)
+    known, folder = _looked(history, workers, known), storage.shared(history.run.folder)
     tasks = [
         UnitTask(folder=folder, unit=unit.name, size=unit.sends + unit.reads) for unit in history.names.units
     ]
-    results = run_tasks(workers, tasks, UnitWork(known, kernels_of(asked)))
+    results = run_tasks(workers, tasks, UnitWork(known, kernels_of(checks)))
     results.sort(key=lambda result: result.tp)
-    ground = log_ground(asked, found, history.events, config)
-    results += _log_results(found, asked, ground, workers)
-    run = WholeRun(
-        tables=history.tables,
-        known=known,
-        events=history.events,
-        ask=_ask(results, workers.scratch),
-        evidence=found,
-        history=history,
-    )
-    return _joined(results, run, asked, ground)
+    clients = _History(tables=history.tables, known=known, events=history.events, results=results)
+    excuses = _excuses(found, history.events, config)
+    return _joined(clients, checks, found, history, workers, excuses)
 
 
 def check_evidence(
     evidence: Evidence, checks: Checks, history: History | None = None, workers: Workers | None = None
 ) -> Tally:
-    """Apply the checks of evidence alone, as if nothing had taken records off a log. history: what the
-    clients saw; None = it is unknown. Evidence without takes exercises none.
+    """Apply checks of evidence alone, as if nothing had taken records off a log. history: what the clients
+    saw; None = it is unknown. Evidence without takes exercises none.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    asked = {name: one for name, one in asked_of(checks, evidence).items() if one.reads is not Reads.HISTORY}
-    ground, here = LogGround(kinds_of(asked)), workers or Here()
-    results = _log_results(evidence, asked, ground, here)
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
-    run = WholeRun(
-        tables=tables,
-        known=kernel_input(tables, record=RECORDED),
-        events=(),
-        ask=_ask(results, here.scratch),
-        evidence=evidence,
-        history=history,
-    )
-    return _joined(results, run, asked, ground)
+    clients = _History(tables=tables, known=kernel_input(tables, record=RECORDED))
+    return _joined(clients, checks, evidence, history, workers or Here())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """The history of a run, and what each partition decided."""
+
+    tables: Mapping[str, pa.Table]
+    known: KernelInput
+    events: Sequence[Event] = ()
+    results: Sequence[PartitionResult] = ()
 
 
 def asked_of(checks: Checks, evidence: Evidence) -> dict[str, Check]:
@@ -223,15 +211,17 @@ def kinds_of(checks: Checks) -> dict[str, Kind]:
     }
 
 
-def log_ground(checks: Checks, evidence: Evidence, events: Sequence[Event], config: RunConfig) -> LogGround:
-    """The ground of findings in logs. The metadata log is flushed always; what is in no partition may come
-    from any."""
-    if not (kinds := kinds_of(checks)):
-        return LogGround()
+def _excuses(
+    evidence: Evidence, events: Sequence[Event], config: RunConfig
+) -> Mapping[TopicPartition, Excuse]:
+    """What may have taken records off each log. The metadata log is flushed always; what is in no partition
+    may come from any."""
     places = {log: (log.topic, log.partition) for log in evidence.partitions() if log != METADATA_LOG}
+    if not places:
+        return {}
     windows = run_windows(places, events, config)
     excuses = {log: EXCUSES[windows.ever(log)] for log in places}
-    return LogGround(kinds, excuses | {NOWHERE: EXCUSES[windows.anywhere()], METADATA_LOG: Excuse.NONE})
+    return excuses | {NOWHERE: EXCUSES[windows.anywhere()], METADATA_LOG: Excuse.NONE}
 
 
 def _log_results(
@@ -329,9 +319,20 @@ def _ask(results: Sequence[PartitionResult], scratch: Scratch) -> Ask:
     return ask
 
 
-def _joined(results: Sequence[PartitionResult], run: WholeRun, checks: Checks, ground: LogGround) -> Tally:
-    """Join the results of all partitions with what small tables and events say."""
-    tally = Tally(cap=run.known.cap, ground=ground)
+def _joined(
+    clients: _History,
+    checks: Checks,
+    evidence: Evidence,
+    history: History | None,
+    workers: Workers,
+    excuses: Mapping[TopicPartition, Excuse] = NO_EXCUSES,
+) -> Tally:
+    """Join the results of all partitions, those of the evidence too, with what small tables and events
+    say."""
+    asked = asked_of(checks, evidence)
+    ground = LogGround(kinds_of(asked), excuses)
+    results = [*clients.results, *_log_results(evidence, asked, ground, workers)]
+    tally = Tally(cap=clients.known.cap, ground=ground)
     for result in results:
         tally.rows += result.rows
         tally.acknowledged += result.acknowledged
@@ -345,12 +346,20 @@ def _joined(results: Sequence[PartitionResult], run: WholeRun, checks: Checks, g
             tally.parts.setdefault(name, []).append((result.tp, part))
         if result.unread:
             tally.unread.append(result.tp)
-        for name in kernels_of(checks) if result.refused else ():
+        for name in kernels_of(asked) if result.refused else ():
             tally.doubt(name, 1, result.refused, tps=[result.tp])
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"{result.where}: {how}")
+    run = WholeRun(
+        tables=clients.tables,
+        known=clients.known,
+        events=clients.events,
+        ask=_ask(results, workers.scratch),
+        evidence=evidence,
+        history=history,
+    )
     joins: dict[Join, list[str]] = defaultdict(list)
-    for name, check in checks.items():
+    for name, check in asked.items():
         if check.join is not None:
             joins[check.join].append(name)
     for join, names in joins.items():
