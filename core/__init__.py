@@ -7,6 +7,7 @@ config         RunConfig: everything that defines a run, seed included; and the
                presets.
 errors         Errors that end a command with one sentence, and the exit codes of
                `inquest`.
+extensions     Workloads, nemeses and checks of files that a user names, and of packages.
 files          Files that a person names: those that are read whole, and folders to write
                into.
 flushing       When brokers flush the logs of a topic, by the settings of a run: what a loss

@@ -1,5 +1,6 @@
 """The registry of nemeses: every name that a run can be asked for."""
 
+from core.extensions import extensions
 from nemesis.families.client import CLIENT
 from nemesis.families.elections import ELECTIONS
 from nemesis.families.failover import FAILOVER
@@ -68,5 +69,8 @@ A recorded or shrunk schedule is repeated with it, and what took luck to find is
     colour="#999999",
 )
 
-NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM, SCHEDULE)}
-"""Name -> nemesis. The ones with an `effect` are families of faults, and can be mixed."""
+NEMESES: dict[str, Nemesis] = {
+    **{nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM, SCHEDULE)},
+    **extensions("nemeses"),
+}
+"""Name -> nemesis, extensions last. The ones with an `effect` are families of faults, and can be mixed."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
+from core.extensions import extensions
 from core.generator import Planned, Slot
 from core.op import TopicPartition
 from workloads import copier, fencing, fresh_topic, groups, queue, send_modes, transactions
@@ -64,5 +65,14 @@ def workload_of(module: WorkloadModule) -> Workload:
 
 MODULES: tuple[WorkloadModule, ...] = (queue, transactions, copier, fresh_topic, fencing, groups, send_modes)
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in map(workload_of, MODULES)}
-"""Every workload by name."""
+
+def extension_of(name: str, made: WorkloadModule) -> Workload:
+    """The workload of an extension: of its module, or of an object with the same functions."""
+    return Workload(name=name, doc=made.__doc__ or "", topics=made.topics, plans=made.plans, ops=made.ops)
+
+
+WORKLOADS: dict[str, Workload] = {
+    **{workload.name: workload for workload in map(workload_of, MODULES)},
+    **{name: extension_of(name, made) for name, made in extensions("workloads").items()},
+}
+"""Every workload by name, extensions last."""

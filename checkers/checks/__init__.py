@@ -43,6 +43,7 @@ from checkers.checks import (
     uniqueness,
 )
 from checkers.engine.check import Check
+from core.extensions import extensions
 
 CHECKS: Final[dict[str, Check]] = {
     "durability": durability.CHECK,
@@ -61,5 +62,6 @@ CHECKS: Final[dict[str, Check]] = {
     "fencing": fencing.CHECK,
     "cycles": cycles.CHECK,
     "recovery": recovery.CHECK,
+    **extensions("checks"),
 }
-"""Name -> check, the most severe first. A module is named as its check."""
+"""Name -> check, the most severe first. A module is named as its check. Extensions come last."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from core.extensions import assignment
 from harness.report import wording
 from harness.report.wording import faults_line, incident_lines, logs_line
 from history.run_folder import Run
@@ -43,7 +44,12 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
 
 
 def pasted(command: str) -> str:
-    """A command of Inquest as this shell finds it: with the path of the program where PATH lacks it."""
+    """A command of Inquest as this shell finds it: with the path of the program where PATH lacks it, and with
+    the extensions that it needs."""
+    return assignment() + _found(command)
+
+
+def _found(command: str) -> str:
     program = Path(sys.argv[0])
     found = shutil.which("inquest")
     if program.name != "inquest" or (found and Path(found).resolve() == program.resolve()):

@@ -117,9 +117,15 @@ def inquest(
 
 @app.command()
 def run(
-    workload: Annotated[str | None, Option(help="What the clients do (inquest list workloads).")] = None,
+    workload: Annotated[
+        str | None, Option(help="What the clients do (inquest list workloads); or a file: ./orders.py.")
+    ] = None,
     nemesis: Annotated[
-        str | None, Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses).")
+        str | None,
+        Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses); or ./x.py:Y."),
+    ] = None,
+    check_: Annotated[
+        list[str] | None, Option("--check", help="A further check, of a file: ./x.py:Y (docs/extending.md).")
     ] = None,
     schedule: Annotated[
         Path | None, Option(help="Faults from a file instead, one a line (inquest list nemeses, schedule).")
@@ -146,10 +152,13 @@ def run(
 ) -> None:
     """Run a workload under faults, check what the clients saw, and write a report."""
     from core.config import run_config
+    from core.extensions import extend, is_file
 
+    for words in check_ or ():
+        extend("checks", words)
     given = {
-        "workload": workload,
-        "nemesis": nemesis,
+        "workload": extend("workloads", workload) if workload and is_file(workload) else workload,
+        "nemesis": _nemesis(nemesis) if nemesis else nemesis,
         "preset": preset,
         "sut": sut,
         "kafka": kafka,
@@ -170,6 +179,17 @@ def run(
     repeatable = system_of(config).repeatable
     engine = Engine.of(engine_name, master, simulated=repeatable)
     raise typer.Exit(_run(config, schedule, results, owner, engine, fail_fast=fail_fast))
+
+
+def _nemesis(given: str) -> str:
+    """The faults by name, those of files loaded. Raises: ConfigError."""
+    from core.extensions import extend, is_file
+
+    def named(words: str) -> str:
+        file, at, target = words.partition("@")
+        return f"{extend('nemeses', file)}{at}{target}" if is_file(file) else words
+
+    return ",".join(map(named, given.split(",")))
 
 
 def _run(

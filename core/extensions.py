@@ -1,0 +1,80 @@
+"""Workloads, nemeses and checks that are not part of this code: of files that a user names, of packages.
+
+    extend("workloads", "./orders.py:Orders")    # then WORKLOADS["orders"], here and in every child process
+
+Only what the person who starts Inquest names is loaded: no run folder can ask for a file. So a recorded run
+with an extension is repeated only where the extension is named again.
+"""
+
+import importlib.util
+import os
+import shlex
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from core.errors import ConfigError
+
+Kind = Literal["workloads", "nemeses", "checks"]
+VARIABLE: Final = "INQUEST_EXTENSIONS"
+"""Names the files for this process and its children: `kind=path:attribute`, as words of a command line.
+Packages name theirs as entry points of the groups `inquest.workloads`, `inquest.nemeses`,
+`inquest.checks`."""
+
+
+def is_file(words: str) -> bool:
+    """Whether these words of the command line name a file, `path.py` or `path.py:attribute`."""
+    return words.partition(":")[0].endswith(".py")
+
+
+def extend(kind: Kind, words: str) -> str:
+    """Name a file for this process and its children, before a registry is imported; the name of what it has.
+
+    Raises: ConfigError.
+    """
+    path, _, attribute = words.partition(":")
+    found = f"{kind}={Path(path).resolve()}:{attribute}"
+    os.environ[VARIABLE] = shlex.join(dict.fromkeys([*_named(), found]))
+    return _name(kind, path, _loaded(path, attribute))
+
+
+def extensions(kind: Kind) -> dict[str, Any]:
+    """What files and packages have of a kind, by name. Raises: ConfigError."""
+    found = {entry.name: entry.load() for entry in entry_points(group=f"inquest.{kind}")}
+    for words in _named():
+        of, _, where = words.partition("=")
+        path, _, attribute = where.rpartition(":")
+        if of == kind:
+            made = _loaded(path, attribute)
+            found[_name(kind, path, made)] = made
+    return found
+
+
+def assignment() -> str:
+    """The variable as it stands before a command that has to find the same files, "" = there are none."""
+    return f"{VARIABLE}={shlex.quote(os.environ[VARIABLE])} " if _named() else ""
+
+
+def _named() -> list[str]:
+    return shlex.split(os.environ.get(VARIABLE, ""))
+
+
+def _name(kind: Kind, path: str, made: Any) -> str:
+    """A nemesis has a name; a workload and a check have that of their file."""
+    return str(made.name) if kind == "nemeses" else Path(path).stem.replace("_", "-")
+
+
+def _loaded(path: str, attribute: str) -> Any:
+    """The module of a file, or what it has by this name. Raises: ConfigError."""
+    spec = importlib.util.spec_from_file_location(f"inquest_extension_{Path(path).stem}", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise ConfigError(f"{path}: no such file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"{path}: {type(error).__name__}: {error}") from error
+    if attribute and not hasattr(module, attribute):
+        raise ConfigError(f"{path} has no {attribute}")
+    made = getattr(module, attribute) if attribute else module
+    return made() if isinstance(made, type) else made
