@@ -189,7 +189,7 @@ def _guarded(sealed: History, workers: Workers, evidence: Evidence) -> Tally:
 
 FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], Any]]]] = {
     "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
-    "check": (pa.string(), lambda _, judged: check_of(judged.finding)),
+    "found_by": (pa.string(), lambda _, judged: check_of(judged.finding)),
     "variant": (pa.string(), lambda _, judged: judged.finding.variant),
     "excuse": (pa.string(), lambda _, judged: judged.finding.excuse),
     "allowed": (pa.bool_(), lambda _, judged: judged.allowed),
@@ -204,7 +204,7 @@ FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], 
 }
 """Columns of `Result.findings` and `checked/anomalies.parquet`: one row a finding that was kept.
 
-anomaly, variant, key: docs/checks.md, section 2; check: what found it; excuse: section 6, "" = none. allowed,
+anomaly, variant, key: docs/checks.md, section 2; found_by: the check; excuse: section 6, "" = none. allowed,
 why: whether configuration or faults permit it. known_bug: id of the bug whose signature it bears, "" = none.
 tp, partition: row of `tps`, `topic-partition` (-1, "" = none; findings in brokers' logs have no row).
 process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops: rows of `ops`."""

@@ -301,8 +301,8 @@ def _event_rows(run: Run, _: str) -> Iterator[pa.Table]:
 def _findings(run: Run, _: str) -> Iterator[pa.Table]:
     if storage.is_there(run.anomalies):
         rows = _parquet(run.anomalies)
-        if "check" not in rows.column_names:  # of an older version
-            rows = rows.append_column("check", pa.nulls(rows.num_rows, pa.string()))
+        if "found_by" not in rows.column_names:  # of an older version
+            rows = rows.append_column("found_by", pa.nulls(rows.num_rows, pa.string()))
         yield _named(run, rows, SCHEMAS["findings"])
 
 

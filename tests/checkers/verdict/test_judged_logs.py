@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.catalogue import ALL_CHECKS, ANOMALIES
@@ -15,6 +16,7 @@ from checkers.engine.pipeline import kinds_of
 from checkers.logs import answers, audit, decisions, lineage, messages
 from checkers.logs.registry import LOG_CHECKS
 from checkers.logs.rule import Rule, checks_of
+from checkers.run_tables import read
 from checkers.verdict.judged_logs import excuse_forgotten
 from core.op import TopicPartition
 from harness.nights.session_log import RunResult
@@ -22,6 +24,7 @@ from harness.report.wording import logs_line
 from history.events import Event, EvidenceMissing
 from history.evidence import Evidence, write
 from history.reader import History
+from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.logs.made import TP, batch, tables, whole
 from tests.checkers.verdict.test_judged_run import history
@@ -117,6 +120,22 @@ def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callabl
     assert [one.name for one in result.open] == ["replica-divergence"]
     clean = judged(tmp_path / "clean", evidence())
     assert (clean.valid, clean.anomalies) == (True, {})
+
+
+def test_the_table_of_findings_says_which_check_found_them(tmp_path: Path, only: Callable[..., None]) -> None:
+    only(alike)
+    judged(tmp_path / "run", evidence(damaged=2), read=3)
+    run = Run(tmp_path / "run")
+    columns = ["anomaly", "found_by", "partition", "tp", "allowed"]
+    (rows,) = [table.select(columns).to_pylist() for table in read("findings", run)]
+    assert [tuple(row.values()) for row in rows] == [
+        ("lost-write", "durability", "orders-0", 0, False),
+        ("replica-divergence", "alike", "q-0", -1, False),
+    ]
+    # as an older version wrote it
+    pq.write_table(pq.read_table(run.anomalies).drop_columns(["found_by"]), run.anomalies)
+    (old,) = read("findings", run)
+    assert old["found_by"].to_pylist() == [None, None]
 
 
 def test_findings_of_clients_and_of_logs_are_counted_together(
