@@ -53,7 +53,7 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
     "kraft": KafkaDeployment(
         doc="brokers whose metadata are a Raft quorum's",
         # 3.3 was the first line whose KRaft was declared ready for production.
-        lines=("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3"),
+        lines=("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"),
         oldest="KRaft needs Kafka",
         nodes=".kafka.kraft:KRaft",
     )

@@ -42,6 +42,7 @@ _MODULE = """<ivy-module version="2.0">
 DIGESTS: Final = {
     "3.9.1": "b946891fabd6897df12702410ef17c755dfbc0da06bc478d376539d066d56c35",
     "4.3.1": "31f2c64ea56400f9bf2f7e0b39c35d3e49e393116852221bc29ef5f32915de1a",
+    "4.4.0": "4860d8e5e88226b7780f92a9440cb70be1dff286f5f5845ecc1dfa1367b9e277",
 }
 """`digest` of the jars of versions. Ivy compares what it fetches with sums from the same server only, and of
 other versions nothing more is known."""

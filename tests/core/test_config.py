@@ -40,7 +40,7 @@ def test_isolation_by_name() -> None:
         ({"record_size": 10}, "record_size"),
         ({"color": "red"}, "color"),
         ({"seed": -1}, "seed"),
-        ({"kafka": "2.8.0"}, "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.3 can run"),
+        ({"kafka": "2.8.0"}, "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.4 can run"),
         ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
         ({"kafka": {"colour": "red"}}, "kafka.colour"),
         ({"era": "2.4"}, "era=2.4 is a setting of sut=simulated or model, and this run has sut=kafka"),
@@ -111,5 +111,5 @@ def test_a_version_of_no_known_line_runs_only_once_it_was_fetched(
     if runs:
         plan(config)
         return
-    with pytest.raises(ConfigError, match=r"3\.3 to 4\.3 can run.*setup --kafka 9\.9\.9"):
+    with pytest.raises(ConfigError, match=r"3\.3 to 4\.4 can run.*setup --kafka 9\.9\.9"):
         plan(config)
