@@ -2,18 +2,28 @@
 
 In the repository the rooms lie beside this package; a wheel has them inside it, as `inquest.checkers`,
 `inquest.history` … (hatch_build.py), so that no other package's import names are taken.
+
+The checker is imported when it is asked for: the command `inquest` names extensions first
+(`core.extensions`).
 """
 
-from typing import TYPE_CHECKING
-
-from checkers import Result, check
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers import Result, check
     from checkers.run_source import RunTables
 
 __all__ = ["Result", "check", "tables"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Result", "check"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from checkers import Result, check
+
+    return {"Result": Result, "check": check}[name]
 
 
 def tables(session: "SparkSession", results: str = "results/*") -> "RunTables":

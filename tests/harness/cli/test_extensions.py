@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Path:
 def test_a_run_with_files_of_the_user_s_own(files: Path) -> None:
     words = "run --sut simulated --workload ./pairs.py --nemesis ./blink.py:BLINK@leader"
     words += " --check ./late_answers.py:CHECK --seed 3 --duration 6 --engine process"
-    command = [sys.executable, "-P", "-m", "harness.cli.main", *words.split()]
+    command = [sys.executable, "-P", "-m", "inquest", *words.split()]
     done = subprocess.run(command, cwd=files, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "VALID: no forbidden anomaly" in done.stdout
