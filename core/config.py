@@ -73,7 +73,7 @@ class RunConfig(_Sectioned):
     producers: int = Field(default=4, ge=1, le=64)
     home_producers: int = Field(default=3, ge=0, le=64)
     """Further producers; each sends to one partition only: a fault that leaves this partition alone
-    does not stop them. The workloads queue, transactions, copier and groups have them."""
+    does not stop them. Workloads that fill a topic have them."""
     consumers: int = Field(default=3, ge=0, le=64)
     rate: float = Field(default=120.0, ge=0, le=1_000_000)
     """Ops that all producers together invoke per second; 0 = as fast as they can."""

@@ -24,7 +24,7 @@ from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
 from nemesis.written import written
-from workloads.registry import WORKLOADS
+from workloads.registry import WORKLOADS, having
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ def plan(
     if unknown := sorted(set(config.expect) - ANOMALIES.keys()):
         raise ConfigError(f"expect: unknown anomaly {unknown[0]!r}; known: {', '.join(ANOMALIES)}")
     system = system_of(config)
-    if config.commit != "transaction" and config.workload != "copier":
+    if config.commit != "transaction" and config.workload not in having("commit"):
         raise ConfigError(
-            f"commit {config.commit!r} is a setting of the workload copier; "
+            f"commit {config.commit!r} is a setting of the workload {' or '.join(having('commit'))}; "
             f"it is without effect in {config.workload}"
         )
     if fail_fast and system.repeatable:

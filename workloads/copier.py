@@ -20,6 +20,7 @@ from core.generator import Planned, Slot, first_contact
 from core.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
 from workloads.specs import fillers, filling, producer, transactional
 
+SETTINGS = ("commit", "home_producers")
 INPUT = "copier-in"
 OUTPUT = "copier-out"
 GROUP = "copiers"

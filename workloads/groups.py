@@ -18,6 +18,7 @@ from core.generator import Planned, Slot
 from core.op import CommitOffsets, Op, Poll, Subscribe
 from workloads.specs import consumer, fillers, filling
 
+SETTINGS = ("home_producers",)
 TOPIC = "groups"
 AUTO, AFTER, EACH = GROUPS = ("groups-auto", "groups-after", "groups-each")
 MEMBERS_MIN = 2 * len(GROUPS)

@@ -18,6 +18,7 @@ from core.generator import Planned, Slot
 from core.op import Assign, CommitOffsets, Op, Poll, Subscribe
 from workloads.specs import assigning, consumer, fillers, filling
 
+SETTINGS = ("home_producers",)
 TOPIC = "queue"
 GROUP = "queue-group"
 REASSIGN = 1 / 256

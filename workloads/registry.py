@@ -37,7 +37,8 @@ class Workload:
 
     topics: topic → number of partitions; the run creates them before its clients start. plans: the session
     settings of each slot (the run fills in `process` when a process starts). ops: the schedule of one process
-    of a slot; where it ends, the slot continues with a new process.
+    of a slot; where it ends, the slot continues with a new process. settings: those that it has and not every
+    workload (`SETTINGS` of its module).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Workload:
     topics: Callable[[RunConfig], dict[str, int]]
     plans: Callable[[RunConfig], tuple[SessionSpec, ...]]
     ops: Callable[[RunConfig, SessionSpec, Slot], Iterator[Planned]]
+    settings: tuple[str, ...] = ()
 
     def tps(self, config: RunConfig) -> tuple[TopicPartition, ...]:
         """All partitions of the workload's topics."""
@@ -54,25 +56,29 @@ class Workload:
 
 def workload_of(module: WorkloadModule) -> Workload:
     """The workload that a module defines, under the module's name."""
-    return Workload(
-        name=module.__name__.rpartition(".")[2].replace("_", "-"),
-        doc=module.__doc__ or "",
-        topics=module.topics,
-        plans=module.plans,
-        ops=module.ops,
-    )
-
-
-MODULES: tuple[WorkloadModule, ...] = (queue, transactions, copier, fresh_topic, fencing, groups, send_modes)
+    return extension_of(module.__name__.rpartition(".")[2].replace("_", "-"), module)
 
 
 def extension_of(name: str, made: WorkloadModule) -> Workload:
     """The workload of an extension: of its module, or of an object with the same functions."""
-    return Workload(name=name, doc=made.__doc__ or "", topics=made.topics, plans=made.plans, ops=made.ops)
+    return Workload(
+        name=name,
+        doc=made.__doc__ or "",
+        topics=made.topics,
+        plans=made.plans,
+        ops=made.ops,
+        settings=getattr(made, "SETTINGS", ()),
+    )
 
 
+MODULES: tuple[WorkloadModule, ...] = (queue, transactions, copier, fresh_topic, fencing, groups, send_modes)
 WORKLOADS: dict[str, Workload] = {
     **{workload.name: workload for workload in map(workload_of, MODULES)},
     **{name: extension_of(name, made) for name, made in extensions("workloads").items()},
 }
 """Every workload by name, extensions last."""
+
+
+def having(setting: str) -> tuple[str, ...]:
+    """Names of the workloads that have a setting which not every workload has."""
+    return tuple(name for name, workload in WORKLOADS.items() if setting in workload.settings)

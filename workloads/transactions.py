@@ -20,6 +20,7 @@ from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Isolation, Mop, Op, Poll, TopicPartition
 from workloads.specs import assigning, consumer, count_of, reach, reading, transactional
 
+SETTINGS = ("home_producers",)
 TOPIC = "transactions"
 PARTITIONS_MAX = 4
 """Most partitions of one transaction."""

@@ -12,6 +12,7 @@ from typing import Any
 from core.errors import ExitCode
 from core.systems import report_title
 from history.verdict import VERDICT_FORMAT, Anomaly, ClientKind, Example, Fault, FaultHits, Result, Verdict
+from workloads.registry import having
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
@@ -383,7 +384,7 @@ def tested(verdict: Verdict) -> list[tuple[str, str]]:
         rows.append(("Producers", "; ".join(map(_producers, producing))))
     if consuming:
         rows.append(("Consumers", "; ".join(map(_consumers, consuming))))
-    if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":
+    if config.get("commit", "transaction") in COMMITS and config.get("workload") in having("commit"):
         rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
     if foreign:
         rows.append(("Faults", "not on record"))

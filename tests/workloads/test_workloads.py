@@ -10,7 +10,7 @@ import pytest
 from core.config import RunConfig, run_config
 from core.generator import Planned, Slot, source
 from core.op import CommitOffsets, Copy, CreateTopic, Op, Poll, Send, SendOffsets, Subscribe, process_of
-from workloads.registry import WORKLOADS
+from workloads.registry import WORKLOADS, having
 
 
 def schedule(config: RunConfig, slot: int, process: int, count: int) -> list[Planned]:
@@ -74,7 +74,14 @@ def test_shares_sizes_and_rate_are_as_asked_for() -> None:
     assert mean == pytest.approx(2 / 100, rel=0.05)
 
 
-@pytest.mark.parametrize("name", ["queue", "transactions", "copier", "groups"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_says_whether_it_has_home_producers(name: str) -> None:
+    few, many = (len(WORKLOADS[name].plans(config_of(name, home_producers=n))) for n in (0, 5))
+    assert (many - few == 5) is (name in having("home_producers"))
+    assert many - few in (0, 5)
+
+
+@pytest.mark.parametrize("name", having("home_producers"))
 def test_a_home_producer_keeps_to_its_partition_and_the_others_span_all(name: str) -> None:
     config = config_of(name, partitions=4, producers=2, home_producers=5)
     reached = [
@@ -84,7 +91,7 @@ def test_a_home_producer_keeps_to_its_partition_and_the_others_span_all(name: st
     assert reached == [{0, 1, 2, 3}] * 2 + [{0}, {1}, {2}, {3}, {0}]
 
 
-@pytest.mark.parametrize("name", ["queue", "transactions", "copier", "groups"])
+@pytest.mark.parametrize("name", having("home_producers"))
 def test_without_home_producers_the_slots_of_readers_follow_the_producers(name: str) -> None:
     plans = WORKLOADS[name].plans(config_of(name, producers=2, home_producers=0))
     assert next(plan.slot for plan in plans if plan.acks is None or plan.group) == 2
