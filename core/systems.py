@@ -199,8 +199,8 @@ def runnable() -> tuple[str, ...]:
 def report_title(config: Mapping[str, Any]) -> str:
     """What a run was made on, by its recorded config, which may be one of an earlier version."""
     sut = str(config.get("sut", "unknown"))
-    for name, system in SYSTEMS.items():
-        given = config.get(name)
+    for name in sorted(SYSTEMS, key=lambda name: name != sut):  # its own first
+        system, given = SYSTEMS[name], config.get(name)
         if isinstance(given, str) and name in system.short:  # as the user may write it
             given = {system.short[name]: given}
         if isinstance(given, dict):
