@@ -1,9 +1,9 @@
 """The seam to a system under test: the verbs of one client, as Kafka names them.
 
 A *session* belongs to one process: one producer and/or one consumer, with the settings of its
-`SessionSpec`. librdkafka (`harness.clients.librdkafka.session`), the modelled clients
-(`harness.modelled.virtual.session`) and the in-memory cluster of the tests implement this protocol, so
-workloads and the client loop are written once.
+`SessionSpec`. librdkafka (`harness.clients.librdkafka.session`) and the modelled clients
+(`harness.modelled.virtual.session`) implement this protocol, so workloads and the client loop are written
+once.
 
 Rules every implementation keeps:
 - Verbs are `async`, but never suspend in a real run (`core.runtime`).

@@ -1,4 +1,4 @@
-"""The command `inquest` as a subprocess, on the in-memory cluster."""
+"""The command `inquest` as a subprocess, on the cluster in memory."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def inquest(*words: str, file_limit: int | None = None, module: str = "tests.mem
 
 
 def arguments(results: Path, *more: str) -> list[str]:
-    """A short run on the in-memory cluster, checked without Spark. Whoever waits for a deadline to pass sets
+    """A short run on the cluster in memory, checked without Spark. Whoever waits for a deadline to pass sets
     his own: these are long enough for a busy machine."""
     settings = {
         "verb_deadline_s": 2,

@@ -1,7 +1,8 @@
-"""`python -m tests.faults.refusing …`: `inquest` with a system `refusing`, the in-memory cluster whose
+"""`python -m tests.faults.refusing …`: `inquest` with a system `refusing`, the cluster in memory whose
 clients are librdkafka's: good enough to find out which settings librdkafka refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 from core.cluster import Endpoint, capabilities_of
 from core.systems import SYSTEMS, System
@@ -22,7 +23,8 @@ class RefusingCluster(MemoryCluster):
         return Endpoint(args=bootstrap)
 
 
-BACKEND = Backend(cluster=RefusingCluster, capabilities=lambda _: capabilities_of(RefusingCluster))
+REFUSING: Any = RefusingCluster
+BACKEND = Backend(cluster=REFUSING, capabilities=lambda _: capabilities_of(REFUSING))
 
 if __name__ == "__main__":
     CLIENTS["untried"] = KIND

@@ -2,7 +2,7 @@
 `inquest check`, and its clean twin is silent.
 
 The folders are made of simulated histories with copiers, groups and twins, damaged or not. Not here:
-bugs of the in-memory cluster (`test_planted_bugs`).
+bugs of the cluster in memory (`test_planted_bugs`).
 """
 
 from collections.abc import Sequence

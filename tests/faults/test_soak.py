@@ -1,4 +1,4 @@
-"""Sessions on the in-memory cluster through the command line: killed, interrupted, void, repeated."""
+"""Sessions on the cluster in memory through the command line: killed, interrupted, void, repeated."""
 
 import json
 import os

@@ -1,12 +1,10 @@
-"""A tiny cluster in memory, behind the same seam as real Kafka.
+"""The simulated cluster in real time, in memory, behind the same seam as real Kafka.
 
-`broker` holds the logs (in the process of the harness), `session` is the client (in the workers),
-`cluster` is the `Cluster`. It replicates nothing: a partition is served by the first of its nodes that
-is up, not frozen and not cut off, and waits while there is none. With it the harness's own fault
-tests run without Docker. It is not a model of Kafka.
+`real_time` drives the simulation at the pace of this machine's clock, `cluster` is the `Cluster`, in the
+process of the harness; it serves sessions (in the workers, `session`) on a socket. With it the harness's own
+fault tests run without Docker, and start no process for a broker.
 
-`broker_settings["memory.bug"]` plants a bug: `lose` (acknowledged records vanish), `duplicate`,
-`show-aborted` (aborted records are served at read_committed), `swap` (records change places),
-`unfenced` (whoever has a transactional id may use it), `keep-offsets` (aborted transactions commit their
-offsets, and their groups rebalance).
+`broker_settings["memory.bug"]` plants a bug: one of `model.mutants`, or one of the messages between clients
+and the cluster: `lose` (acknowledged records are never shown), `duplicate` (records are sent twice),
+`misplace` (another offset is acknowledged than the record has).
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.memory …`: the command `inquest` with the in-memory cluster as system `memory`."""
+"""`python -m tests.memory …`: the command `inquest` with the cluster in memory as system `memory`."""
 
 from core.systems import SYSTEMS
 from harness.cli import main

@@ -1,19 +1,36 @@
-"""The in-memory system under test: a `Cluster` with all capabilities, serving sessions on a socket."""
+"""The cluster in memory: a `Cluster` with all capabilities of the simulated one; it serves sessions."""
 
+import inspect
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
+from typing import Any
 
-from core.cluster import Cut, Endpoint, NodeEnd, OpenTransaction, Roles
+import msgspec
+
+from core.client_settings import SessionSpec
+from core.cluster import Endpoint, NodeEnd
 from core.config import RunConfig
 from core.errors import ClusterError
-from core.op import Isolation, TopicPartition
-from tests.memory.broker import Broker
-from tests.memory.coordinators import Error
+from core.op import AssignmentKind, TopicPartition
+from core.session import Acked, AssignmentEvent
+from core.systems import SimulatedSection
+from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.session import SimSession
+from model.mutants.registry import PLANTED
+from tests.memory.real_time import RealTime
+
+OF_MESSAGES = ("lose", "duplicate", "misplace")
+BUG_EVERY = 40
+"""A planted bug of messages strikes at every so-manyth offset of a partition."""
+
+
+def _strikes(offset: int) -> bool:
+    return offset % BUG_EVERY == BUG_EVERY - 1
 
 
 class MemoryCluster:
@@ -22,10 +39,15 @@ class MemoryCluster:
     `memory.groups` (mute: from the first kill on they assign nothing to anybody)."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        settings = config.broker_settings
         self.config = config
-        self.broker = Broker(config.brokers, settings.get("memory.bug", ""))
-        self._cuts: list[Cut] = []
+        self.bug = config.broker_settings.get("memory.bug", "")
+        assert self.bug in ("", *OF_MESSAGES, *PLANTED), f"no bug {self.bug}"
+        section = SimulatedSection(mutant="" if self.bug in OF_MESSAGES else self.bug)
+        known = {n: v for n, v in config.broker_settings.items() if not n.startswith("memory.")}
+        changed = {"sut": "simulated", "simulated": section, "broker_settings": known}
+        self.time = RealTime()
+        self.simulated = SimulatedCluster(config.model_copy(update=changed), self.time.scheduler)
+        self.mute = False
         self._ends: list[NodeEnd] = []
         self._folder = tempfile.mkdtemp(prefix="inquest-memory-")
         self._path = os.path.join(self._folder, "socket")
@@ -34,20 +56,23 @@ class MemoryCluster:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        return self.broker.nodes
+        return self.simulated.nodes
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        return self.broker.nodes
+        return self.simulated.brokers
+
+    def setting(self, name: str) -> str:
+        return self.config.broker_settings.get(f"memory.{name}", "")
 
     async def start(self) -> None:
-        if self.config.broker_settings.get("memory.start") == "fail":
+        if self.setting("start") == "fail":
             raise ClusterError("broker 1 never came up; end of its log:\n  ERROR bad setting")
-        if self.config.broker_settings.get("memory.start") == "slow":
+        if self.setting("start") == "slow":
             self._stopped.wait(60)
+        self.time.begin(self.simulated.start())
         self._listener = Listener(self._path, "AF_UNIX")
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-        threading.Thread(target=self._expire, daemon=True).start()
 
     def _accept(self, listener: Listener) -> None:
         while not self._stopped.is_set():
@@ -55,37 +80,13 @@ class MemoryCluster:
                 connection = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=_serve, args=(self.broker, connection), daemon=True).start()
-
-    def _expire(self) -> None:
-        while not self._stopped.wait(0.2):
-            self.broker.expire()
-
-    async def create_topic(
-        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
-    ) -> None:
-        self.broker.create_topic(topic, partitions)
+            threading.Thread(target=Served(self, connection).serve, daemon=True).start()
 
     def endpoint(self) -> Endpoint:
         return Endpoint(factory="tests.memory.session:connect", args={"path": self._path})
 
-    async def roles(self) -> Roles:
-        broker = self.broker
-        with broker.lock:
-            tps = [TopicPartition(*tp) for tp in broker.logs]
-            away = broker.down | broker.frozen
-            answering = tuple(n for n in broker.nodes if n not in away)
-            return Roles(
-                ns=time.monotonic_ns(),
-                leaders={tp: broker.leader(tp) for tp in tps},
-                isr={tp: tuple(n for n in answering if n not in broker.cut_off) for tp in tps},
-                controller=answering[0] if answering else -1,
-                answering=answering,
-                agreed=len(answering) == len(broker.nodes),
-            )
-
     async def trouble(self) -> str:
-        return self.config.broker_settings.get("memory.trouble", "")
+        return self.setting("trouble")
 
     async def ended(self) -> Sequence[NodeEnd]:
         ends, self._ends = self._ends, []
@@ -93,20 +94,21 @@ class MemoryCluster:
 
     def die(self, end: NodeEnd) -> None:
         """A node ends, and nobody had asked for it."""
-        self.broker.change(self.broker.down, {end.node}, set())
+        self.time.call(self.simulated.kill([end.node]))
         self._ends.append(end)
 
-    async def offsets(
-        self, tps: Sequence[TopicPartition], isolation: Isolation
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        if self.config.broker_settings.get("memory.ends") == "never":
-            return {}
-        committed = isolation is Isolation.READ_COMMITTED
-        ends = {tp: self.broker.ends((tp.topic, tp.partition), committed) for tp in tps}
-        return {tp: (0, end) for tp, end in ends.items() if end is not None}
+    async def offsets(self, *of: Any) -> dict[TopicPartition, tuple[int, int]]:
+        return {} if self.setting("ends") == "never" else self.time.call(self.simulated.offsets(*of))
 
-    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
-        return self.broker.open_transactions([(tp.topic, tp.partition) for tp in tps])
+    async def kill(self, nodes: Sequence[int]) -> None:
+        self.mute |= self.setting("groups") == "mute"
+        self.time.call(self.simulated.kill(nodes))
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        if self.setting("revive") == "fail":
+            raise ClusterError(f"nodes {list(nodes)} could not be started: port is already allocated")
+        if self.setting("revive") != "never":
+            self.time.call(self.simulated.revive(nodes))
 
     async def collect(self, into: Path) -> None:
         for node in self.nodes:
@@ -118,6 +120,7 @@ class MemoryCluster:
 
     async def stop(self) -> None:
         self._stopped.set()
+        self.time.end()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -125,70 +128,74 @@ class MemoryCluster:
         if os.path.isdir(self._folder):
             os.rmdir(self._folder)
 
-    # -- capabilities
 
-    async def kill(self, nodes: Sequence[int]) -> None:
-        self.broker.change(self.broker.down, set(nodes), set())
-        if self.config.broker_settings.get("memory.groups") == "mute":
-            self.broker.mute_groups()
+def _in_real_time(name: str) -> Callable[..., Any]:
+    async def verb(cluster: MemoryCluster, *args: Any, **options: Any) -> Any:
+        return cluster.time.call(getattr(cluster.simulated, name)(*args, **options))
 
-    async def revive(self, nodes: Sequence[int]) -> None:
-        wanted = self.config.broker_settings.get("memory.revive")
-        if wanted == "fail":
-            raise ClusterError(f"nodes {list(nodes)} could not be started: port is already allocated")
-        if wanted == "never":
-            return
-        self.broker.change(self.broker.down, set(), set(nodes))
-
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        await self.kill(nodes)
-
-    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
-        """The first of its replicas that can leads a partition anyway."""
-
-    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
-        with self.broker.lock:
-            for tp, order in replicas.items():
-                self.broker.replicas[tp.topic, tp.partition] = tuple(order)
-            self.broker.lock.notify_all()
-
-    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
-        with self.broker.lock:
-            return {TopicPartition(*tp): order for tp, order in self.broker.replicas.items()}
-
-    async def pause(self, nodes: Sequence[int]) -> None:
-        self.broker.change(self.broker.frozen, set(nodes), set())
-
-    async def resume(self, nodes: Sequence[int]) -> None:
-        self.broker.change(self.broker.frozen, set(), set(nodes))
-
-    async def cut(self, cuts: Sequence[Cut]) -> None:
-        self._cuts += [cut for cut in cuts if cut not in self._cuts]
-        self._apply()
-
-    async def mend(self, cuts: Sequence[Cut]) -> None:
-        self._cuts = [cut for cut in self._cuts if cut not in cuts]
-        self._apply()
-
-    def _apply(self) -> None:
-        peers = {node: {cut.peer for cut in self._cuts if cut.node == node} for node in self.nodes}
-        off = {node for node in self.nodes if None in peers[node] or peers[node] >= set(self.nodes) - {node}}
-        self.broker.change(self.broker.cut_off, off, set(self.nodes) - off)
+    return verb
 
 
-def _serve(broker: Broker, connection: Connection) -> None:
-    """One client: requests (verb, args), replies (result, None) or (None, error). A client that is
-    gone has left its group (a real one is missed after its session time-out)."""
-    joined: tuple[str, int] | None = None
-    try:
-        while True:
-            verb, args = connection.recv()
-            if verb == "join":
-                joined = (args[0], args[1])
-            try:
-                connection.send((getattr(broker, verb)(*args), None))
-            except Error as error:
-                connection.send((None, (error.code, error.kind)))
-    except (EOFError, OSError):
-        if joined is not None:
-            broker.leave(*joined)
+SERVED: Any = MemoryCluster
+"""Its type, as the verbs are added to it below."""
+for _name, _ in inspect.getmembers(SimulatedCluster, inspect.iscoroutinefunction):
+    if not hasattr(MemoryCluster, _name):
+        setattr(MemoryCluster, _name, _in_real_time(_name))
+
+
+class Served:
+    """One client: requests (verb, arguments, options), replies (result, None) or (None, error)."""
+
+    def __init__(self, cluster: MemoryCluster, connection: Connection) -> None:
+        self._cluster = cluster
+        self._time = cluster.time
+        self._connection = connection
+        self._group = False
+
+    def serve(self) -> None:
+        """Until the client goes: one that does so without `close` is dead at once."""
+        spec: SessionSpec = self._connection.recv()
+        self._group = spec.group is not None
+        session = self._time.do(lambda: self._cluster.simulated.connect(spec))
+        try:
+            while True:
+                verb, args, options = self._connection.recv()
+                try:
+                    self._connection.send((self._answer(session, verb, args, options), None))
+                except Exception as error:  # noqa: BLE001 - the client raises it
+                    self._connection.send((None, error))
+        except (EOFError, OSError):
+            session.dead = True
+
+    def _answer(self, session: SimSession, verb: str, args: Any, options: Any) -> Any:
+        bug = self._cluster.bug
+        if verb == "poll" and self._cluster.mute and self._group:
+            time.sleep(args[1] / 1000)
+            return []
+        if verb == "send" and bug == "duplicate":
+            args = ([one for record in args[0] for one in (record, record)], *args[1:])
+        found = getattr(session, verb)
+        if inspect.iscoroutinefunction(found):
+            result = self._time.call(found(*args, **options))
+        else:
+            result = self._time.do(lambda: found(*args, **options) if callable(found) else found)
+        match verb, bug:
+            case "send", "duplicate":
+                return result[::2]
+            case "send", "misplace":
+                return [_misplaced(one) for one in result]
+            case "poll", "lose":
+                return [one for one in result if not _strikes(one.offset)]
+            case "events", _ if self._cluster.mute:
+                return [one for one in result if not _assigned(one)]
+        return result
+
+
+def _misplaced(delivery: Any) -> Any:
+    if isinstance(delivery, Acked) and _strikes(delivery.offset):
+        return msgspec.structs.replace(delivery, offset=delivery.offset - 1)
+    return delivery
+
+
+def _assigned(event: object) -> bool:
+    return isinstance(event, AssignmentEvent) and event.kind is AssignmentKind.ASSIGNED

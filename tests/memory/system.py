@@ -1,9 +1,11 @@
-"""The in-memory cluster as a system."""
+"""The cluster in memory as a system."""
 
 from core.cluster import capabilities_of
 from core.systems import System
 from harness.run.backend import Backend
-from tests.memory.cluster import MemoryCluster
+from tests.memory.cluster import SERVED
 
-BACKEND = Backend(cluster=MemoryCluster, capabilities=lambda _: capabilities_of(MemoryCluster))
-MEMORY = System(doc="a tiny cluster in memory", title=lambda _: "memory", backend=f"{__name__}:BACKEND")
+BACKEND = Backend(cluster=SERVED, capabilities=lambda _: capabilities_of(SERVED))
+MEMORY = System(
+    doc="the simulated cluster in real time", title=lambda _: "memory", backend=f"{__name__}:BACKEND"
+)

@@ -15,6 +15,7 @@ from core.session import (
     Definite,
     Delivery,
     EndReached,
+    Failed,
     Fetched,
     Indefinite,
     Record,
@@ -51,6 +52,8 @@ class SimSession(Machines):
     async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
         """Send all records pipelined; one delivery each, in order. Does not raise."""
         assert self.producer is not None
+        if isinstance(self.producer, TransactionalProducer) and not self.producer.open:
+            return [Failed("_STATE") for _ in records]
         futures: list[Future[Delivery]] = []
         lanes: dict[TopicPartition, list[tuple[Any, int]]] = {}
         for record in records:
@@ -220,6 +223,8 @@ class SimSession(Machines):
     async def begin(self) -> None:
         """Begin a transaction (the first call also initialises the transactional id)."""
         producer = self._transactional()
+        if producer.fatal:
+            raise Definite(producer.fatal, fatal=True)
         goal = producer.init()
         if not goal.done:
             self._pump()
@@ -277,6 +282,8 @@ class SimSession(Machines):
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; returns when the controller has (brokers may not know it yet)."""
+        if partitions < 1:
+            raise Definite("INVALID_PARTITIONS")
         answered: Future[Any] = Future()
         answered.then(self._look)
         ask = Ask(self._nodes[0], "create", CreateTopics(topic, partitions, replication))

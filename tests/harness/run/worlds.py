@@ -1,4 +1,4 @@
-"""Two worlds for the run program: real time with the in-memory cluster, and virtual time with the model.
+"""Two worlds for the run program: real time with the cluster in memory, and virtual time with the model.
 
 A test that asks for a `world` (a whole run) or a `time_` (a runtime) runs in both.
 """
@@ -139,7 +139,7 @@ class _World:
 
 
 class RealWorld(_World):
-    """Threads, worker processes, the in-memory cluster."""
+    """Threads, worker processes, the cluster in memory."""
 
     sut = "memory"
 
@@ -214,5 +214,5 @@ WORLDS: dict[str, type[RealWorld] | type[VirtualWorld]] = {"real": RealWorld, "v
 
 
 def register_memory() -> None:
-    """The in-memory cluster as system `memory`, as `python -m tests.memory` does."""
+    """The cluster in memory as system `memory`, as `python -m tests.memory` does."""
     SYSTEMS.setdefault("memory", MEMORY)

@@ -1,4 +1,4 @@
-"""The in-memory cluster of the tests keeps the contract of sessions."""
+"""The simulated session keeps the contract of sessions, in real time."""
 
 from collections.abc import Iterator
 
@@ -25,12 +25,16 @@ def sessions(memory: MemoryCluster) -> Iterator[Sessions]:
     made = Sessions(
         System(
             connect=lambda spec: connect(memory.endpoint().args, spec),
-            create_topic=lambda name, count: run_blocking(memory.create_topic(name, count, 3, {})),
+            create_topic=lambda name, count: memory.time.call(
+                memory.simulated.create_topic(name, count, 3, {})
+            ),
         )
     )
     yield made
     made.close()
 
 
-class TestMemory(SessionContract, WorkContract):
-    """The same tests, without a broker."""
+class TestSimulated(SessionContract, WorkContract):
+    """The model's clients and brokers."""
+
+    commits_as_it_leaves = False
