@@ -1,6 +1,7 @@
 """The transaction coordinator: states, fencing, two phases, what late requests do, what survives a crash."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +28,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkersResponse,
 )
 from model.protocol.messages import PartitionState
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, MarkersCancelled, MarkersLeftOut
+from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, MarkersCancelled, MarkersLeftOut
 from tests.model.one_broker import ME, OneBroker, produce
 
 TV1 = ERAS["4.2-tv1"]
@@ -49,6 +50,50 @@ def of_leaders(request: object) -> bool:
 
 def log_of(world: OneBroker, tid: str = "t") -> tuple[str, int]:
     return (TRANSACTION_TOPIC, java_hash(tid) % 3)
+
+
+def named(**settings: Any) -> tuple[OneBroker, Any]:
+    """A broker, and a producer with the transactional id t."""
+    world = OneBroker(**settings)
+    return world, world.init()
+
+
+def adding(**settings: Any) -> tuple[OneBroker, Any]:
+    """The producer's transaction has P0."""
+    world, producer = named(**settings)
+    assert world.add(producer, 0) is NONE
+    return world, producer
+
+
+def writing(**settings: Any) -> tuple[OneBroker, Any]:
+    """The producer has written a to P0."""
+    world, producer = named(**settings)
+    assert world.write(producer, 0, 0, "a") is NONE
+    return world, producer
+
+
+def ending(**settings: Any) -> tuple[OneBroker, Any]:
+    """The producer commits it, and the marker is held."""
+    world, producer = writing(**settings)
+    world.hold = of_markers
+    assert world.end(producer, commit=True).error is NONE
+    return world, producer
+
+
+def asking(world: OneBroker, producer: Any, record: str = "late") -> tuple[int, Ask]:
+    """The producer writes to P0, and the leader's question whether it may is held: the number of its request,
+    and the question."""
+    world.hold = of_leaders
+    number = world.send(produce(producer, 0, 0, record))
+    world.hold = lambda _: False
+    (question,) = world.held
+    return number, question
+
+
+def allowed(world: OneBroker, question: Ask) -> None:
+    """The answer to it arrives: yes."""
+    world.broker.answered(world.now, question, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
+    world.run(100)
 
 
 # ---- where the coordinator is
@@ -350,8 +395,7 @@ def test_when_the_epochs_are_used_up_the_producer_id_changes() -> None:
 
 
 def test_in_version_2_the_end_that_uses_up_the_epochs_brings_a_new_id() -> None:
-    world = OneBroker(producer_epoch_max=3)
-    producer = world.init()
+    world, producer = named(producer_epoch_max=3)
     seen = []
     for n in range(4):
         assert world.add(producer, 0) is NONE
@@ -383,8 +427,7 @@ def test_who_is_not_known_or_not_the_newest_is_refused() -> None:
 
 
 def test_a_partition_that_is_in_the_transaction_is_not_logged_again() -> None:
-    world = OneBroker(era=TV1)
-    producer = world.init()
+    world, producer = named(era=TV1)
     world.add(producer, 0, 1)
     end = world.replica(log_of(world)).log.end
     assert world.add(producer, 1) is NONE
@@ -395,8 +438,7 @@ def test_a_partition_that_is_in_the_transaction_is_not_logged_again() -> None:
 
 def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added() -> None:
     # Its marker would be left out, as if the partition were deleted.
-    world = OneBroker(era=TV1)
-    producer = world.init()
+    world, producer = named(era=TV1)
     partitions = world.broker.node.image.partitions
     hidden = partitions.pop(P1)
     before = world.transaction().record
@@ -416,8 +458,7 @@ def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added() -> Non
 
 @pytest.mark.parametrize("era", ["4.2-tv1", "4.2"])
 def test_a_leader_that_asks_for_such_a_partition_has_its_producer_send_again(era: str) -> None:
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
+    world, producer = named(era=ERAS[era])
     if era == "4.2-tv1":
         world.add(producer, 0)
     partitions = world.broker.node.image.partitions
@@ -432,9 +473,7 @@ def test_a_leader_that_asks_for_such_a_partition_has_its_producer_send_again(era
 
 
 def test_while_a_transaction_ends_the_next_one_waits() -> None:
-    world = OneBroker(era=TV1)
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=TV1)
     world.hold = of_markers
     assert world.end(producer, commit=True).error is NONE
     assert world.transaction().state is S.PREPARE_COMMIT
@@ -492,9 +531,7 @@ def test_a_zombie_is_fenced_when_no_change_is_pending_at_the_latest(era: str, me
 
 
 def test_an_end_is_answered_once_it_is_replicated_and_only_then_markers_are_written() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.lag(log_of(world))
     number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
     assert number not in world.replies
@@ -508,9 +545,7 @@ def test_an_end_is_answered_once_it_is_replicated_and_only_then_markers_are_writ
 
 
 def test_a_change_that_cannot_be_logged_is_taken_back() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     replica = world.replica(log_of(world))
     isr = replica.state.isr
     replica.state = structs.replace(replica.state, isr=())
@@ -522,11 +557,7 @@ def test_a_change_that_cannot_be_logged_is_taken_back() -> None:
 
 
 def test_a_complete_record_that_cannot_be_logged_is_tried_again() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    world.hold = of_markers
-    world.end(producer, commit=True)
+    world, _ = ending()
     replica = world.replica(log_of(world))
     isr = replica.state.isr
     replica.state = structs.replace(replica.state, isr=())
@@ -539,9 +570,7 @@ def test_a_complete_record_that_cannot_be_logged_is_tried_again() -> None:
 
 
 def test_markers_are_sent_until_all_are_written() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.write(producer, 1, 0, "b")
     world.hold = of_markers
     world.end(producer, commit=True)
@@ -561,9 +590,7 @@ def test_markers_are_sent_until_all_are_written() -> None:
 @pytest.mark.parametrize("waited_ms", [100, 2000])
 def test_a_request_with_markers_that_is_given_up_is_logged(waited_ms: int) -> None:
     """One that fails before its time was never in flight: the broker was down."""
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.hold = of_markers
     made = world.now
     world.end(producer, commit=True)
@@ -606,11 +633,7 @@ def test_a_request_with_several_markers_is_answered_when_all_are_replicated() ->
 
 
 def test_who_is_fenced_writes_no_more_markers() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    world.hold = of_markers
-    world.end(producer, commit=True)
+    world, producer = ending()
     (ask,) = world.held
     answer = WriteTxnMarkersResponse({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
     world.broker.answered(world.now, ask, answer)
@@ -619,11 +642,7 @@ def test_who_is_fenced_writes_no_more_markers() -> None:
 
 
 def test_a_coordinator_that_lost_its_partition_writes_no_more_markers() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    world.hold = of_markers
-    world.end(producer, commit=True)
+    world, _ = ending()
     world.become(log_of(world), leader=2)
     world.give_up()
     world.run(300)
@@ -635,11 +654,7 @@ def test_a_coordinator_that_lost_its_partition_writes_no_more_markers() -> None:
 
 
 def test_an_answer_to_an_older_coordinator_does_not_concern_the_newer_one() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    world.hold = of_markers
-    world.end(producer, commit=True)
+    world, producer = ending()
     (ask,) = world.held
     world.next_epoch(log_of(world))
     world.run(100)
@@ -652,9 +667,7 @@ def test_an_answer_to_an_older_coordinator_does_not_concern_the_newer_one() -> N
 
 
 def test_partitions_that_are_gone_need_no_marker() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     del world.broker.node.image.partitions[P0]
     assert world.end(producer, commit=True).error is NONE
     assert world.transaction().state is S.COMPLETE_COMMIT
@@ -757,11 +770,7 @@ def test_an_open_transaction_survives_its_coordinator() -> None:
 
 
 def test_what_was_prepared_is_finished_by_the_next_coordinator() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    world.hold = of_markers
-    assert world.end(producer, commit=True).error is NONE
+    world, _ = ending()
     world.hold = lambda _: False
     world.restart()
     assert world.transaction().state is S.COMPLETE_COMMIT
@@ -843,9 +852,7 @@ def test_a_log_is_loaded_to_its_end_whether_that_is_committed_or_not() -> None:
 
 def undecided() -> tuple[OneBroker, ProducerIdResponse, int]:
     """PrepareCommit is in the log and not replicated: world, producer, number of its request."""
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.lag(log_of(world))
     number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
     assert number not in world.replies
@@ -871,9 +878,7 @@ def test_a_change_that_its_coordinator_lost_is_answered_by_nobody_else() -> None
 
 
 def test_markers_of_an_older_coordinator_are_refused() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.end(producer, commit=True)
     known = world.replica(P0).log.producers[producer.producer_id]
     marker = TxnMarker(producer.producer_id, 5, known.coordinator_epoch - 1, False, (P0,), 2)
@@ -893,9 +898,7 @@ def test_markers_of_an_older_coordinator_are_refused() -> None:
 def test_late_end_of_version_1_ends_the_next_transaction() -> None:
     # KAFKA-17754 as it was shown on 4.3.1: commit 1 is sent twice, its late copy commits what
     # transaction 2 has written so far, and the client's abort of transaction 2 is answered with OK.
-    world = OneBroker(era=TV1)
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=TV1)
     world.write(producer, 0, 0, "one")
     late = EndTxn("t", producer.producer_id, producer.producer_epoch, True)
     assert world.end(producer, commit=True).error is NONE
@@ -910,9 +913,7 @@ def test_late_end_of_version_1_ends_the_next_transaction() -> None:
 
 
 def test_late_end_of_version_1_without_a_new_partition_is_noticed() -> None:
-    world = OneBroker(era=TV1)
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=TV1)
     world.end(producer, commit=True)
     world.add(producer, 0)
     world.ask(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
@@ -920,8 +921,7 @@ def test_late_end_of_version_1_without_a_new_partition_is_noticed() -> None:
 
 
 def test_late_end_of_version_2_is_refused() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.write(producer, 0, 0, "one")
     late = EndTxn("t", producer.producer_id, producer.producer_epoch, True)
     producer = world.end(producer, commit=True)
@@ -934,9 +934,7 @@ def test_late_end_of_version_2_is_refused() -> None:
 
 @pytest.mark.parametrize(("era", "accepted"), [("2.4", True), ("3.6", False), ("4.2", False)])
 def test_late_record_after_an_abort_hangs_unless_the_leader_asks(era: str, accepted: bool) -> None:
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=ERAS[era])
     world.write(producer, 0, 0, "a")
     late = produce(producer, 0, 1, "late")
     assert world.end(producer, commit=False).error is NONE
@@ -958,16 +956,10 @@ def test_late_record_after_an_abort_hangs_unless_the_leader_asks(era: str, accep
 
 def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() -> None:
     # KAFKA-14884: the coordinator said yes, then the transaction was aborted.
-    world = OneBroker(era=TV1)
-    producer = world.init()
-    world.add(producer, 0)
-    world.hold = of_leaders
-    number = world.send(produce(producer, 0, 0, "late"))
-    world.hold = lambda _: False
-    (ask,) = world.held
+    world, producer = adding(era=TV1)
+    number, question = asking(world, producer)
     assert world.end(producer, commit=False).error is NONE
-    world.broker.answered(world.now, ask, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
-    world.run(100)
+    allowed(world, question)
     assert world.written(number) is KafkaError.INVALID_TXN_STATE
     assert world.read(0, committed=False) == []
 
@@ -982,42 +974,29 @@ def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() ->
 )
 def test_an_old_epoch_is_seen_before_the_answer_that_was_taken_away(era: str, error: KafkaError) -> None:
     # KAFKA-19690: the marker of a fence came between.
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
-    world.add(producer, 0)
-    world.hold = of_leaders
-    number = world.send(produce(producer, 0, 0, "late"))
-    (ask,) = world.held
-    world.hold = lambda _: False
+    world, producer = adding(era=ERAS[era])
+    number, question = asking(world, producer)
     assert world.init().producer_epoch == 2
     assert world.controls(0) == [("abort", 1)]
-    world.broker.answered(world.now, ask, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
-    world.run(100)
+    allowed(world, question)
     assert world.written(number) is error
 
 
 def test_what_is_in_the_log_already_needs_no_verification() -> None:
-    world = OneBroker(era=TV1)
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=TV1)
     assert world.write(producer, 0, 0, "a") is NONE
     assert world.end(producer, commit=True).error is NONE
     world.add(producer, 0)
-    world.hold = of_leaders
-    number = world.send(produce(producer, 0, 0, "a"))  # again
-    (ask,) = world.held
-    world.hold = lambda _: False
+    number, question = asking(world, producer, "a")  # again
     assert world.end(producer, commit=True).error is NONE
-    world.broker.answered(world.now, ask, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
-    world.run(100)
+    allowed(world, question)
     assert world.replies.pop(number).results == {P0: (NONE, 0)}
     assert world.read(0) == ["a"]
 
 
 def test_a_marker_does_not_take_the_answer_of_the_next_transaction_away() -> None:
     # KAFKA-18575: the client has the next epoch from the end, and is faster than the marker.
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.write(producer, 0, 0, "one")
     world.hold = lambda request: of_markers(request) or of_leaders(request)
     after = world.end(producer, commit=True)
@@ -1036,9 +1015,7 @@ def test_a_marker_does_not_take_the_answer_of_the_next_transaction_away() -> Non
 
 
 def test_a_marker_takes_the_answer_of_its_own_transaction_away_in_version_2_too() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding()
     world.hold = of_leaders
     world.send(produce(producer, 0, 0, "late"))
     guards = world.broker.replica_manager.verification.guards
@@ -1049,8 +1026,7 @@ def test_a_marker_takes_the_answer_of_its_own_transaction_away_in_version_2_too(
 
 
 def test_an_answer_from_before_a_change_of_the_leader_counts_no_more() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.hold = of_leaders
     number = world.send(produce(producer, 0, 0, "a"))
     world.next_epoch(P0)
@@ -1059,8 +1035,7 @@ def test_an_answer_from_before_a_change_of_the_leader_counts_no_more() -> None:
 
 
 def test_who_does_not_name_its_transaction_does_not_write_under_the_guard_of_others() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.hold = of_leaders
     world.send(produce(producer, 0, 0, "a"))
     unnamed = msgspec.structs.replace(produce(producer, 0, 0, "a"), transactional_id=None)
@@ -1068,8 +1043,7 @@ def test_who_does_not_name_its_transaction_does_not_write_under_the_guard_of_oth
 
 
 def test_batches_that_wait_for_the_coordinator_stay_in_their_order() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.hold = of_leaders
     numbers = [world.send(produce(producer, 0, n, f"r{n}")) for n in range(3)]
     assert len(world.held) == 1  # one question for all
@@ -1081,8 +1055,7 @@ def test_batches_that_wait_for_the_coordinator_stay_in_their_order() -> None:
 
 
 def test_a_higher_sequence_does_not_overtake_one_that_is_being_verified() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     world.hold = of_leaders
     first = world.send(produce(producer, 0, 0, "a"))
     second = world.send(produce(producer, 0, 1, "b"))
@@ -1101,9 +1074,7 @@ def test_a_higher_sequence_does_not_overtake_one_that_is_being_verified() -> Non
 )
 def test_a_producer_that_the_log_does_not_know_begins_at_sequence_0(era: str, refused: bool) -> None:
     # KAFKA-18202: what came before is lost, which nobody would notice.
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
-    world.add(producer, 0)
+    world, producer = adding(era=ERAS[era])
     error = world.write(producer, 0, 3, "d")
     assert error is (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER if refused else NONE)
     assert world.read(0, committed=False) == ([] if refused else ["d"])
@@ -1116,8 +1087,7 @@ def test_a_producer_that_the_log_does_not_know_begins_at_sequence_0(era: str, re
 
 
 def test_what_a_leader_is_told_becomes_what_a_producer_understands() -> None:
-    world = OneBroker(era=TV1)
-    producer = world.init()
+    world, producer = named(era=TV1)
     assert world.write(producer, 0, 0, "a") is KafkaError.INVALID_TXN_STATE  # never added
     assert world.write(ProducerIdResponse(NONE, 99, 0), 0, 0, "a") is (KafkaError.INVALID_PRODUCER_ID_MAPPING)
     fenced = msgspec.structs.replace(producer, producer_epoch=-1)
@@ -1136,8 +1106,7 @@ def test_what_a_leader_is_told_becomes_what_a_producer_understands() -> None:
 @pytest.mark.parametrize(("era", "ended"), [("4.0", True), ("4.2", False)])
 def test_a_late_marker_does_not_end_the_next_transaction(era: str, ended: bool) -> None:
     # KAFKA-19446: the coordinator gave the first copy up and sent the marker again.
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
+    world, producer = named(era=ERAS[era])
     world.write(producer, 0, 0, "one")
     world.hold = of_markers
     producer = world.end(producer, commit=True)
@@ -1153,9 +1122,7 @@ def test_a_late_marker_does_not_end_the_next_transaction(era: str, ended: bool) 
 
 def test_a_marker_that_is_written_already_is_accepted_again() -> None:
     # KAFKA-19999: else a transaction whose marker's answer was lost never ends.
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing()
     world.end(producer, commit=True)
     batch = world.replica(P0).log.batches[-1]
     marker = TxnMarker(batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, True, (P0,), 2)
@@ -1164,8 +1131,7 @@ def test_a_marker_that_is_written_already_is_accepted_again() -> None:
 
 
 def test_refusals_change_nothing() -> None:
-    world = OneBroker()
-    producer = world.init()
+    world, producer = named()
     before = world.transaction().record
     with pytest.raises(Refused):
         coordinating(world).transactions.log.find("u")
@@ -1177,9 +1143,7 @@ def test_refusals_change_nothing() -> None:
 
 @pytest.mark.parametrize(("era", "waits"), [("4.2", True), ("4.3", False)])
 def test_a_partition_without_a_leader_gets_its_marker_later_or_never(era: str, waits: bool) -> None:
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing(era=ERAS[era])
     world.write(producer, 1, 0, "b")
     image, server_log = world.broker.node.image, world.broker.node.server_log
     led = image.partitions[P1]
@@ -1200,9 +1164,7 @@ def test_a_partition_without_a_leader_gets_its_marker_later_or_never(era: str, w
 
 @pytest.mark.parametrize("era", ["4.2", "4.3"])
 def test_the_marker_of_a_deleted_partition_is_left_out(era: str) -> None:
-    world = OneBroker(era=ERAS[era])
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
+    world, producer = writing(era=ERAS[era])
     del world.broker.node.image.partitions[P0]
     assert world.end(producer, commit=True).error is NONE
     world.run(200)
