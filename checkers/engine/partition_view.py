@@ -297,7 +297,9 @@ class KernelView:
 
     def kept_behind(self, rows: Array) -> Array:
         """Of each of these sends: when the first record that final reads show behind its offset was
-        acknowledged, NEVER = none was; NEVER for sends without an offset."""
+        acknowledged, NEVER = none was. NEVER, too, for sends without an offset, and where that one was
+        acknowledged before the send began: then two leaders answered at the same time, each with a log of its
+        own, and when the send's log was given up is not known."""
         final = np.flatnonzero((self.reads["phase"] == FINAL) & (self.writer >= 0))
         final = final[self.sends["place"][self.writer[final]] == self.reads["offset"][final]]
         acks = self.sends["ack_ns"][self.writer[final]]
@@ -309,7 +311,7 @@ class KernelView:
         found = np.full(len(rows), NEVER)
         placed = offset >= 0
         found[placed] = earliest[self.slots(offset[placed]) + 1]
-        return found
+        return np.where(found < self.sends["invoke_ns"][rows], NEVER, found)
 
     def flushed_behind(self, rows: Array, number: int) -> Array:
         """Of each of these sends: when brokers that flush `number` records together had flushed it,

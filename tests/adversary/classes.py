@@ -45,6 +45,8 @@ def lost_write(f: Facts) -> Found:
                 ),
                 default=EVER,
             )
+            if until < send["invoke_ns"]:  # of the log of another leader, at the same time
+                until = EVER
             behind = tuple(
                 (t["offset"] - send["offset"], t["invoke_ns"], t["ack_ns"])
                 for t in f.sends

@@ -234,6 +234,8 @@ def lost_write(p: Partition, key: Key) -> str:
     ]
     windows = _named(p.history, p.tp)
     until, counted = min(behind, default=EVER), EVER
+    if until < send["invoke_ns"]:  # the one behind it was there before it: they are of two logs
+        until = EVER
     if windows.number() and send["offset"] >= 0:
         enough = send["offset"] + windows.number() - 1
         every = [s for s in p.sends if s["offset"] >= enough and s["ack_ns"] >= 0]

@@ -10,7 +10,7 @@ import pytest
 
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
-from history.events import Event, FaultStarted, TransactionsOpen
+from history.events import Event, FaultHealed, FaultStarted, RolesSeen, TransactionsOpen
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
@@ -103,3 +103,53 @@ def test_a_truncated_log_may_lose_parts_and_ends_of_transactions(
     assert verdict.exit_code in ((0, 2) if allowed else (1,))
     for anomaly in verdict.anomalies.values():
         assert ("unclean" in anomaly.why or "power loss" in anomaly.why) is allowed
+
+
+def sent(at: int, process: int, *offsets: int) -> Op:
+    op = Op(process=process, f="send", invoke=at * S, complete=at * S + S // 2)
+    op.mops = [Send(tp=0, value=value_of(process, offset), offset=offset) for offset in offsets]
+    return op
+
+
+def looked(at: int, leader: int) -> RolesSeen:
+    return RolesSeen(
+        ns=at * S, leaders={"x-0": leader}, isr={"x-0": (1, 2)}, controller=3, answering=(1, 2), agreed=True
+    )
+
+
+ISOLATED = (
+    FaultStarted(
+        begin_ns=20 * S, ns=20 * S, fault=0, name="partition", nodes=(1,), text="…", colour="#000000"
+    ),
+    FaultHealed(begin_ns=40 * S, ns=40 * S, fault=0),
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "events", "allowed"),
+    [
+        (
+            30,
+            [looked(1, 1), looked(31, 2), *ISOLATED],
+            True,
+        ),  # the new leader's record came before the lost one
+        (34, [looked(1, 1), looked(31, 2), *ISOLATED], True),  # after it, while the old leader may answer
+        (30, [looked(1, 1), looked(50, 1)], False),  # nothing replaced the leader
+        (34, [looked(1, 1), looked(45, 1), looked(60, 2)], False),  # it was replaced when the log had another
+    ],
+    ids=["before", "after", "never", "too late"],
+)
+def test_with_acks_1_a_replaced_leader_may_lose_what_it_acknowledges(
+    tmp_path: Path, other: int, events: list[Event], allowed: bool
+) -> None:
+    """The lost record has offset 5 of the log of node 1; in that of node 2 others have 5 and 7."""
+    built = finals([sent(other, 2, 5, 7), sent(32, 1, 5)], {0: [(at, value_of(2, at)) for at in (5, 7)]})
+    built.processes |= {1: Process(acks=1, idempotent=False), 2: Process(acks=1, idempotent=False)}
+    run = write_run(
+        tmp_path / "run",
+        built.tables(),
+        settings={"acks": 1, "idempotent": False, "expect": ()},
+        events=sorted([STARTED, *events, RECOVERED], key=lambda event: event.ns),
+    )
+    found = check_run(run).anomalies["lost-write"]
+    assert (found.count, found.disallowed) == (1, not allowed)
