@@ -21,6 +21,8 @@ def deliver(world: World, row: Row, token: int = -1) -> Steps:
     if world.chance(0.04) or (token >= 0 and is_fenced(world, row["process"])):
         row["outcome"] = FAIL
         return
+    if log.replaced is not None and settings["acks"] != -1 and world.chance(0.4):
+        log = log.replaced
     entry = log.append(row["value"], token)
     if world.chance(0.3):
         yield

@@ -45,6 +45,8 @@ def nemesis(world: World) -> Steps:
                     low = max(log.start, log.high - rng.randint(0, 3))
                 elif kind == "power:all@random" and not timed and world.chance(0.7):
                     low = max(log.start, log.high - rng.randint(0, most))
+                if kind.startswith("partition"):
+                    log.replaced = Log(log.tp, end=log.end)
                 log.cut(rng.randint(low, log.end))
                 log.high = log.end
                 log.leader, log.epoch = rng.randint(1, 3), log.epoch + 1
@@ -56,6 +58,7 @@ def nemesis(world: World) -> Steps:
         world.events.append(FaultHealed(begin_ns=world.tick(), ns=world.tick(), fault=number))
         for log in world.logs:
             log.leader, log.epoch = rng.randint(1, 3), log.epoch + (rng.random() < 0.5)
+            log.replaced = None
         world.roles()
         if world.chance(0.8):
             world.out.clear()

@@ -36,7 +36,8 @@ class Entry:
 
 @dataclass
 class Log:
-    """One partition. fate: of each transaction that wrote here: "open", "commit", "abort"."""
+    """One partition. fate: of each transaction that wrote here: "open", "commit", "abort". replaced: the log
+    of a leader that was cut off and replaced, and still answers clients that wait for it alone."""
 
     tp: int
     entries: list[Entry] = field(default_factory=list)
@@ -46,6 +47,7 @@ class Log:
     leader: int = 1
     epoch: int = 0
     fate: dict[int, str] = field(default_factory=dict)
+    replaced: "Log | None" = None
 
     def append(self, value: int, token: int = -1) -> Entry:
         """Add a record, or a marker, at the end."""
