@@ -242,7 +242,7 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from harness.containers.cluster import ContainerCluster\n"
-        "from harness.kafka.kraft import kafka_cluster\n"
+        "from harness.kafka.system import kafka_cluster\n"
         "from core.config import run_config\n"
         "from core.runtime import run_blocking\n"
         "config = run_config({'seed': 1, 'brokers': 1, 'replication_factor': 1,"
