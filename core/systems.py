@@ -209,6 +209,12 @@ def report_title(config: Mapping[str, Any]) -> str:
     return sut
 
 
+def planted_bug(config: Mapping[str, Any]) -> str:
+    """The bug that was planted in the system of a recorded config, "" = none."""
+    given = config.get(str(config.get("sut")))
+    return str(given.get("mutant", "")) if isinstance(given, dict) else ""
+
+
 def short_settings() -> dict[str, tuple[tuple[str, ...], str]]:
     """By short name, the systems that have the setting, and its name in their sections."""
     found: dict[str, tuple[tuple[str, ...], str]] = {}

@@ -16,6 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from core.errors import InquestError
+from core.systems import planted_bug
 from harness.report import clock, colours, story, wording
 from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
@@ -154,6 +155,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "inputs": inputs,
         "verdict": verdict,
         "foreign": verdict.config.get("imported") is not None,
+        "planted": planted_bug(verdict.config),
         "state": wording.state(verdict),
         "contradiction": wording.contradiction(verdict),
         "tested": wording.tested(verdict),

@@ -231,6 +231,12 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
     assert 'href="https://issues.apache.org/jira/browse/KAFKA-17754"' in reports["anomalous"]
 
 
+@pytest.mark.parametrize("mutant", ["", "min-isr-ignored"])
+def test_a_planted_bug_stands_in_the_first_lines(mutant: str, tmp_path: Path) -> None:
+    text = text_of(with_verdict(config={"sut": "simulated", "simulated": {"mutant": mutant}}), tmp_path)
+    assert ("planted bug: min-isr-ignored" in text) is bool(mutant)
+
+
 def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:
     cost = FaultLiveness(
         fault=FAULTS[0].fault, stalled_s=1.0, partition="", partition_stalled_s=0.0, recovered_s=None
