@@ -196,7 +196,7 @@ class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", t
     status: int | None = None
 
 
-class WrongCluster(msgspec.Struct, frozen=True, kw_only=True, tag="wrong-cluster", tag_field="event"):
+class WrongClusterSeen(msgspec.Struct, frozen=True, kw_only=True, tag="wrong-cluster", tag_field="event"):
     """A broker of another cluster answered at an address of this run's, as the id of its cluster proves: what
     the recording shows need not be this cluster's doing. `text`: who noticed it, where, and both ids.
 
@@ -246,7 +246,7 @@ Event = (
     | BoundsListed
     | EvidenceMissing
     | WorkerLost
-    | WrongCluster
+    | WrongClusterSeen
     | Interrupted
     | Note
 )
@@ -257,7 +257,7 @@ def incomplete(event: Event) -> str:
     match event:
         case Interrupted():
             return "interrupted"
-        case WrongCluster():
+        case WrongClusterSeen():
             return event.text
         case HealFailed(fault=-1):
             return f"not everything could be healed: {event.why}"

@@ -22,8 +22,8 @@ from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.components import Components, Edges, by_completion, components
 from checkers.engine.dependencies import (
-    Cut,
     Edge,
+    EdgesWithin,
     Graph,
     PartitionEdges,
     edges_inside,
@@ -204,7 +204,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     clock = _clock(run)
     found = {name: Circles() for name in KINDS}
     for some in window_groups(_all_windows(windows, clock), BATCH_OPS):
-        graphs = list(graphs_of(some, run.ask(NAME, Cut(some)), clock, run.known.relay))
+        graphs = list(graphs_of(some, run.ask(NAME, EdgesWithin(some)), clock, run.known.relay))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             searched = list(threads.map(partial(_search, cap=tally.cap), graphs))
         for name, circles in found.items():

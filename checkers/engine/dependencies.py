@@ -80,7 +80,7 @@ def windows_of(edges: Edges) -> Array:
 
 
 @dataclass(frozen=True)
-class Cut:
+class EdgesWithin:
     """Edges within some windows: what the join asks of each partition."""
 
     windows: Array

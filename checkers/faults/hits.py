@@ -47,7 +47,7 @@ class Leaders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class FaultInForce:
     """A fault, when it ended (healed, or the last event), and the leaders when it began."""
 
     fault: FaultStarted
@@ -119,7 +119,7 @@ def hits(history: History, served: Liveness) -> dict[int, FaultHits]:
     return found
 
 
-def _stages(events: Sequence[Event]) -> list[Stage]:
+def _stages(events: Sequence[Event]) -> list[FaultInForce]:
     healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
     last = max((event.ns for event in events), default=0)
     stages = []
@@ -127,13 +127,13 @@ def _stages(events: Sequence[Event]) -> list[Stage]:
         leaders = Leaders()
         for seen in (e for e in events if isinstance(e, RolesSeen) and e.ns <= fault.begin_ns):
             leaders.take(seen)
-        stages.append(Stage(fault=fault, end_ns=healed.get(fault.fault, last), leaders=leaders))
+        stages.append(FaultInForce(fault=fault, end_ns=healed.get(fault.fault, last), leaders=leaders))
     return stages
 
 
 def _hits(
     history: History,
-    stage: Stage,
+    stage: FaultInForce,
     ops: OpsUnderWay,
     under_way: Array,
     sends: Mapping[int, Sequence[SendRow]],
@@ -204,7 +204,7 @@ def _transaction(rows: Sequence[SendRow], ns: int) -> str:
     return "ending" if acknowledged == rows[0].op_sends else "sending"
 
 
-def _moved(history: History, stage: Stage) -> tuple[int, int, bool]:
+def _moved(history: History, stage: FaultInForce) -> tuple[int, int, bool]:
     """Data partitions and coordinating partitions that moved to another leader, and whether the controller
     moved: seen between the beginning of the fault and `LATE_NS` after its healing, or the beginning of the
     next fault after its healing."""

@@ -18,9 +18,9 @@ from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
 from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late_requests
-from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
+from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coordinator_log
 from checkers.logs.elections import elections, survivor
-from checkers.logs.replicas import Replica, replicas
+from checkers.logs.replicas import ReplicaLog, replicas
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.broker_logs import CoordinatorElected
@@ -168,17 +168,17 @@ class LabelledRun:
         return self.evidence.once(coordinator_log)
 
     @cached_property
-    def _records(self) -> Mapping[str, list[TransactionRecord]]:
+    def _records(self) -> Mapping[str, list[CoordinatorRecord]]:
         found = defaultdict(list)
         for record in self.coordinator_log.records:
             found[record.transactional_id].append(record)
         return found
 
-    def records_of(self, transactional_id: str) -> Sequence[TransactionRecord]:
+    def records_of(self, transactional_id: str) -> Sequence[CoordinatorRecord]:
         """The records of an id, in order."""
         return self._records.get(transactional_id, ())
 
-    def records_within(self, op: OpRecord) -> list[TransactionRecord] | None:
+    def records_within(self, op: OpRecord) -> list[CoordinatorRecord] | None:
         """What its coordinator wrote down of a transaction, up to the beginning of the next one; None = that
         partition of the log is not known as a whole."""
         if op.op not in self._within:
@@ -186,10 +186,10 @@ class LabelledRun:
         return self._within[op.op]
 
     @cached_property
-    def _within(self) -> dict[int, list[TransactionRecord] | None]:
+    def _within(self) -> dict[int, list[CoordinatorRecord] | None]:
         return {}
 
-    def _found_within(self, op: OpRecord) -> list[TransactionRecord] | None:
+    def _found_within(self, op: OpRecord) -> list[CoordinatorRecord] | None:
         records = self.records_of(self.transactional_id(op.process))
         if not records or records[0].partition not in self.coordinator_log.whole:
             return None
@@ -239,10 +239,10 @@ class LabelledRun:
     # ---- partitions
 
     @cached_property
-    def _survivors(self) -> dict[TopicPartition, Replica | None]:
+    def _survivors(self) -> dict[TopicPartition, ReplicaLog | None]:
         return {}
 
-    def survivor(self, tp: TopicPartition) -> Replica | None:
+    def survivor(self, tp: TopicPartition) -> ReplicaLog | None:
         """The log of a partition that a clean leader has at the end; None = no node had it."""
         if tp not in self._survivors:
             self._survivors[tp] = survivor(replicas(self.evidence, tp), elections(self.evidence, tp))

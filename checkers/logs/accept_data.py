@@ -17,8 +17,8 @@ from checkers.logs.producer_files import (
     compare_snapshots,
     snapshots,
 )
-from checkers.logs.producer_walk import Cluster, Walk, walk
-from checkers.logs.replicas import COMPARED, Replica, last_take, newest, replicas
+from checkers.logs.producer_walk import KnownProducers, Walk, walk
+from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -98,7 +98,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     judged = newest(last_take(logs))
     if judged is None:
         return
-    cluster = evidence.once(Cluster.of)
+    cluster = evidence.once(KnownProducers.of)
     files = snapshots(evidence, tp)
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
@@ -114,14 +114,16 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
 CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
-def _begins(judged: Replica, log: Replica) -> bool:
+def _begins(judged: ReplicaLog, log: ReplicaLog) -> bool:
     """Whether the judged log begins with all that this one has."""
     return log.count <= judged.count and all(
         (judged.whole[name][: log.count] == log.whole[name]).all() for name in COMPARED
     )
 
 
-def _tell(result: Found, tp: TopicPartition, judged: Replica, cluster: Cluster, found: Walk) -> None:
+def _tell(
+    result: Found, tp: TopicPartition, judged: ReplicaLog, cluster: KnownProducers, found: Walk
+) -> None:
     """Take over what the model says of the judged log."""
     result.asked.update(found.accepted.asked)
     if cluster.era is None and found.accepted.asked[MARKER_EPOCH]:

@@ -16,7 +16,7 @@ from checkers.engine.findings import Found, LogFinding, PartitionResult
 from checkers.logs.classes import DIVERGENCE, UNCLEAN
 from checkers.logs.elections import METADATA
 from checkers.logs.metadata_rows import READ, Row, record, rows
-from checkers.logs.replicas import Replica, replicas
+from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import END, Evidence
@@ -139,7 +139,7 @@ def _logs(table: pa.Table) -> list[_Log]:
     return list(found.values())
 
 
-def _cut(one: _Log, copy: Replica | None, result: Found) -> bool:
+def _cut(one: _Log, copy: ReplicaLog | None, result: Found) -> bool:
     """Leave out what stands behind a damaged or missing batch, or a record that cannot be read: the state
     there is unknown. Returns whether there is such a place."""
     ends = [row.offset for row in one.rows if row.opaque is not None and row.name in READ]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.elections import partition_count
-from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
@@ -121,7 +121,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
 CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
-def _groups(evidence: Evidence, tp: TopicPartition, one: Replica) -> list[tuple[int, str]]:
+def _groups(evidence: Evidence, tp: TopicPartition, one: ReplicaLog) -> list[tuple[int, str]]:
     """The groups of a log, each with the offset of its first record, of whatever kind."""
     first: dict[str, int] = {}
     for name in ("offset_log", "group_log"):
@@ -143,13 +143,13 @@ def _unknown(result: Found, tp: TopicPartition, why: str) -> None:
         result.leave_open(rule, tp, why)
 
 
-def _holes(one: Replica) -> list[int]:
+def _holes(one: ReplicaLog) -> list[int]:
     """Offsets before which batches are gone that no compaction took."""
     base = one.whole["base"][1:]
     return list(map(int, base[one.gaps[1:] & (base > one.compacted)]))
 
 
-def _whole(one: Replica) -> bool:
+def _whole(one: ReplicaLog) -> bool:
     """It begins at offset 0, and has every record."""
     if not one.count:
         return one.start <= 0

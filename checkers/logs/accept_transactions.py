@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
-from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -124,7 +124,7 @@ class _Read(NamedTuple):
     record: TransactionRecord | TransactionTombstone | None
 
 
-def _records(evidence: Evidence, tp: TopicPartition, judged: Replica) -> Iterator[_Read]:
+def _records(evidence: Evidence, tp: TopicPartition, judged: ReplicaLog) -> Iterator[_Read]:
     rows = evidence.of("transaction_log", tp)
     mine = pc.and_(pc.equal(rows["take"], judged.take), pc.equal(rows["node"], judged.node))
     for row in rows.filter(mine).to_pylist():

@@ -18,7 +18,7 @@ import numpy as np
 from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.classes import DAMAGED, DIVERGENCE
 from checkers.logs.elections import METADATA, elections
-from checkers.logs.replicas import Comparison, Replica, compare, finding, last_take, newest, replicas
+from checkers.logs.replicas import Comparison, ReplicaLog, compare, finding, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
@@ -102,7 +102,7 @@ class _Audit:
 
     # ---- one log
 
-    def intact(self, log: Replica) -> None:
+    def intact(self, log: ReplicaLog) -> None:
         """Checksums."""
         every = log.every
         self.result.asked[INTACT] += len(every["base"])
@@ -112,7 +112,7 @@ class _Audit:
             cut = last or (log.why == LOST_POWER and offset >= log.marks.get("recovery-point", 0))
             self._torn(log, offset, text, cut=cut)
 
-    def readable(self, log: Replica) -> None:
+    def readable(self, log: ReplicaLog) -> None:
         """Files of the partition that could not be read as a whole."""
         every, folder = log.every, f"{self.tp.topic}-{self.tp.partition}/"
         rows = self.evidence.table("damage").to_pylist()
@@ -131,7 +131,7 @@ class _Audit:
                 end = int(every["last"][mine][-1]) + 1 if mine.any() else segment
                 self._torn(log, end, text, cut=not (every["segment"] > segment).any())
 
-    def _torn(self, log: Replica, offset: int, text: str, *, cut: bool) -> None:
+    def _torn(self, log: ReplicaLog, offset: int, text: str, *, cut: bool) -> None:
         """cut: it is the end of a file that grows."""
         if not cut or (not log.died and log.clean):
             self._refuse(INTACT, offset, [log], text)
@@ -140,7 +140,7 @@ class _Audit:
                 INTACT, self.tp, f"{text}; the node may have written there when its files were read"
             )
 
-    def dense(self, log: Replica) -> None:
+    def dense(self, log: ReplicaLog) -> None:
         """No gaps and no overlaps."""
         every = log.every
         base, last, intact = every["base"], every["last"], every["intact"]
@@ -157,7 +157,7 @@ class _Audit:
             text = f"the segment that is named for offset {log.start} begins with offset {base[0]}"
             self._refuse(DENSE, int(base[0]), [log], f"{log.where()}: {text}")
 
-    def epochs_rise(self, log: Replica) -> None:
+    def epochs_rise(self, log: ReplicaLog) -> None:
         """Leader epochs along the log."""
         base, epoch = log.whole["base"], log.whole["leader_epoch"]
         self.result.asked[EPOCHS_RISE] += max(0, log.count - 1)
@@ -165,7 +165,7 @@ class _Audit:
             text = f"leader epoch {epoch[at + 1]} at offset {base[at + 1]} follows leader epoch {epoch[at]}"
             self._refuse(EPOCHS_RISE, int(base[at + 1]), [log], f"{log.where()}: {text}")
 
-    def epoch_checkpoint(self, log: Replica) -> None:
+    def epoch_checkpoint(self, log: ReplicaLog) -> None:
         """`leader-epoch-checkpoint` against the batches."""
         rule = EPOCH_CHECKPOINT
         if not log.epochs:
@@ -218,7 +218,7 @@ class _Audit:
             else:
                 self._refuse(rule, start, [log], f"{log.where()}: {text}")
 
-    def _cut_by_power(self, log: Replica) -> set[int]:
+    def _cut_by_power(self, log: ReplicaLog) -> set[int]:
         """Ends of this log after losses of power.
 
         Until it has heard of its successor, the node leads its last epoch again, from there on. Then it
@@ -228,7 +228,7 @@ class _Audit:
         mine = [one for one in self.logs if one.node == log.node and one.take < log.take]
         return {one.end for one in mine if one.why == LOST_POWER}
 
-    def _deleted_elsewhere(self, log: Replica) -> bool:
+    def _deleted_elsewhere(self, log: ReplicaLog) -> bool:
         """Whether the log of another node shows, too, that records were deleted: that of the leader, which
         deletes first, where it was taken at the same time. A node that died may have heard of it first, and
         where there is no other log nothing can show it."""
@@ -240,7 +240,7 @@ class _Audit:
         ]
         return log.died or not others or any(start > one.whole["base"][0] for start, one in starts)
 
-    def ends(self, log: Replica) -> None:
+    def ends(self, log: ReplicaLog) -> None:
         """Checkpoints of offsets against the end of the log."""
         for name in COORDINATES:
             if name not in log.marks or (log.died and name != "replication"):
@@ -319,5 +319,5 @@ class _Audit:
 
     # ---- answers
 
-    def _refuse(self, rule: str, offset: int, logs: Iterable[Replica], text: str) -> None:
+    def _refuse(self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str) -> None:
         self.result.refuse(finding(rule, self.tp, offset, logs, text))

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from checkers.logs.elections import Elections, elections, survivor
-from checkers.logs.replicas import Replica, last_take, replicas
+from checkers.logs.replicas import ReplicaLog, last_take, replicas
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import END, Evidence
@@ -20,7 +20,7 @@ from history.evidence import END, Evidence
 Row = Mapping[str, Any]
 
 
-class TransactionRecord(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One record.
 
     partition, offset: its place. ms: its time by the coordinator's clock, since 1970. leader_epoch: of the
@@ -51,7 +51,7 @@ class KeptLog:
     records as rows of `TRANSACTION_LOG`, in order. others: those of all other copies.
     """
 
-    log: Replica
+    log: ReplicaLog
     lineage: Elections
     committed: int
     rows: Sequence[Row]
@@ -67,7 +67,7 @@ class CoordinatorLog:
     """
 
     kept: Mapping[TopicPartition, KeptLog | None] = field(default_factory=dict)
-    records: tuple[TransactionRecord, ...] = ()
+    records: tuple[CoordinatorRecord, ...] = ()
     whole: frozenset[int] = frozenset()
     missing: str = ""
 
@@ -75,7 +75,7 @@ class CoordinatorLog:
 def coordinator_log(evidence: Evidence) -> CoordinatorLog:
     """What coordinators wrote down, of each partition as a clean leader has it at the end."""
     kept = {tp: _kept(evidence, tp) for tp in evidence.partitions() if tp.topic == TRANSACTION_TOPIC}
-    records: list[TransactionRecord] = []
+    records: list[CoordinatorRecord] = []
     whole, missing = set(), []
     for tp, one in kept.items():
         if one is None:
@@ -113,12 +113,12 @@ def _kept(evidence: Evidence, tp: TopicPartition) -> KeptLog | None:
     )
 
 
-def _record(row: Row) -> TransactionRecord:
+def _record(row: Row) -> CoordinatorRecord:
     """Of a row of `TRANSACTION_LOG`; without a state, it is a tombstone."""
     place = {name: row[name] for name in ("partition", "offset", "leader_epoch", "transactional_id")}
     if row["state"] is None:
-        return TransactionRecord(**place, ms=row["timestamp"])
-    return TransactionRecord(
+        return CoordinatorRecord(**place, ms=row["timestamp"])
+    return CoordinatorRecord(
         **place,
         ms=row["timestamp"],
         state=row["state"],

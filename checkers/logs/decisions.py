@@ -27,7 +27,7 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found, LogFinding
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.elections import Elections, elections, survivor
-from checkers.logs.replicas import Array, Replica, replicas
+from checkers.logs.replicas import Array, ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
 from core.cluster import GROUP_TOPIC
@@ -119,7 +119,7 @@ class _Decisions:
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
-        self.replicas: dict[TopicPartition, Replica] = {}
+        self.replicas: dict[TopicPartition, ReplicaLog] = {}
         self.ends: dict[tuple[int, int], dict[TopicPartition, Ended]] = defaultdict(dict)
         self.own: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
         for producer_id, every in self.logs.of.items():
@@ -414,7 +414,7 @@ class _Decisions:
 _WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "log_append_time")
 
 
-def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> Iterable[Marker]:
+def _markers(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> Iterable[Marker]:
     """The markers of a log, in order."""
     rows = evidence.of("control", tp)
     mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.logs.metadata_rows import READ, Row, change, record, rows, state
-from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import END, LOST_POWER, METADATA_LOG, Evidence
 from model.accepting import partition_state
@@ -78,12 +78,12 @@ class Elections:
                 return f"the election of leader epoch {one.epoch} was unclean"
         return ""
 
-    def cut(self, *logs: Replica) -> str:
+    def cut(self, *logs: ReplicaLog) -> str:
         """Why one of these logs may have lost its end, whatever others have, "" = none did."""
         lost = sorted({log.node for log in logs} & self.powerless)
         return f"node {lost[0]} lost power" if lost else ""
 
-    def lacks(self, log: Replica) -> str:
+    def lacks(self, log: ReplicaLog) -> str:
         """Why the log that was judged may lack records that are committed and not lost, "" = it may not."""
         if log.count < len(log.every["base"]):
             return f"a part of the log of {log.where()} cannot be read"
@@ -235,7 +235,7 @@ def newest_log(evidence: Evidence) -> pa.Table | None:
     return None if (take, node) in broken or READ & {*opaque} else found
 
 
-def survivor(logs: Sequence[Replica], lineage: Elections) -> Replica | None:
+def survivor(logs: Sequence[ReplicaLog], lineage: Elections) -> ReplicaLog | None:
     """The log that a clean leader has at the end of the run: the newest one of an in-sync replica; of any,
     where no in-sync one was taken or the metadata log does not tell who is."""
     last = last_take(logs)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found
 from checkers.logs.elections import METADATA, Elections, elections, survivor
-from checkers.logs.replicas import Array, Replica, compare, finding, replicas
+from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.windows import removes
 from core.config import recorded_config
@@ -89,13 +89,13 @@ CHECKS: Final = checks_of(RULES, ring=3, join=join)
 @dataclass(frozen=True, slots=True)
 class _Lineage:
     tp: TopicPartition
-    logs: list[Replica]
+    logs: list[ReplicaLog]
     elections: Elections
     kept: bool
     """Nothing removes records from the log's beginning."""
     result: Found
 
-    def start(self, main: Replica) -> int:
+    def start(self, main: ReplicaLog) -> int:
         """Below, records may have been removed, or compacted."""
         return main.compacted if self.kept else max(main.start, main.compacted)
 
@@ -118,7 +118,7 @@ class _Lineage:
                     )
                     self._refuse(EPOCHS_GIVEN, int(log.whole["base"][at]), [log], text)
 
-    def committed_kept(self, main: Replica, log: Replica) -> None:
+    def committed_kept(self, main: ReplicaLog, log: ReplicaLog) -> None:
         """What a node that died knew to be committed."""
         high = log.high_watermark
         if high < 0 or not log.count or not log.ordered or log.broken >= 0:
@@ -134,7 +134,7 @@ class _Lineage:
         epoch = int(log.whole["leader_epoch"][found.right])
         self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch)
 
-    def acknowledged(self, main: Replica, sent: dict[str, Array]) -> None:
+    def acknowledged(self, main: ReplicaLog, sent: dict[str, Array]) -> None:
         """Where clients have it that their records are."""
         base, last = main.whole["base"], main.whole["last"]
         offset = sent["offset"]
@@ -162,7 +162,7 @@ class _Lineage:
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1)
 
-    def consumed(self, main: Replica, positions: pa.Table) -> None:
+    def consumed(self, main: ReplicaLog, positions: pa.Table) -> None:
         """Where groups have read to."""
         base, last = main.whole["base"], main.whole["last"]
         columns = {name: positions[name].to_numpy() for name in ("committed", "epoch", "ms")}
@@ -190,14 +190,14 @@ class _Lineage:
                 text += f"no record there, its log ends at {main.end}"
             self._lost(CONSUMED, int(offset[row]), [main], text, epoch)
 
-    def _lost(self, rule: str, offset: int, logs: Sequence[Replica], text: str, after_epoch: int) -> None:
+    def _lost(self, rule: str, offset: int, logs: Sequence[ReplicaLog], text: str, after_epoch: int) -> None:
         """A finding, unless the partition may have lost it, or the first of the logs may lack it."""
         if excuse := self.elections.may_lose(after_epoch) or self.elections.lacks(logs[0]):
             self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
         else:
             self._refuse(rule, offset, logs, text)
 
-    def _refuse(self, rule: str, offset: int, logs: Iterable[Replica], text: str) -> None:
+    def _refuse(self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str) -> None:
         self.result.refuse(finding(rule, self.tp, offset, logs, text))
 
 

@@ -89,7 +89,7 @@ CHECKS: Final = checks_of(RULES, ring=4, join=join)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FollowerFetches:
     """The Fetches of a follower for one partition, in the order of time. highest: offset asked for so far."""
 
     ns: Array
@@ -410,7 +410,7 @@ class _Messages:
 
     # ---- what is known
 
-    def _fetched(self, end: str) -> dict[tuple[TopicPartition, int], Fetched]:
+    def _fetched(self, end: str) -> dict[tuple[TopicPartition, int], FollowerFetches]:
         """Of followers, by partition and node. end: `client` = the node that asks, `server` = the one that is
         asked."""
         rows = self.parts.filter(pc.equal(self.parts["api"], FETCH))
@@ -424,7 +424,7 @@ class _Messages:
         found = {}
         for key, mine in places.items():
             ns, leader, offset = (columns[name][mine] for name in ("at_ns", "server", "offset"))
-            found[key] = Fetched(ns, leader, offset, epochs[mine], np.maximum.accumulate(offset))
+            found[key] = FollowerFetches(ns, leader, offset, epochs[mine], np.maximum.accumulate(offset))
         return found
 
     def _told(self) -> dict[tuple[int, int], Array]:

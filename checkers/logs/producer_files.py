@@ -4,7 +4,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import Found, LogFinding
 from checkers.logs.producer_walk import Snapshot, Walk
-from checkers.logs.replicas import Replica
+from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.log.unified_log import AbortedTxn, ProducerSnapshotEntry
@@ -24,7 +24,7 @@ def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], d
 
 
 def compare_snapshots(
-    result: Found, tp: TopicPartition, log: Replica, walk: Walk, found: dict[int, Snapshot]
+    result: Found, tp: TopicPartition, log: ReplicaLog, walk: Walk, found: dict[int, Snapshot]
 ) -> None:
     """A node's snapshots and the states that its log makes."""
     for at, snapshot in sorted(found.items()):
@@ -50,7 +50,9 @@ def _words(entry: ProducerSnapshotEntry | None) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in entry._asdict().items())
 
 
-def compare_aborted(result: Found, tp: TopicPartition, log: Replica, walk: Walk, evidence: Evidence) -> None:
+def compare_aborted(
+    result: Found, tp: TopicPartition, log: ReplicaLog, walk: Walk, evidence: Evidence
+) -> None:
     """A node's aborted index and the transactions that its log aborts."""
     rows = evidence.of("aborted", tp)
     rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
@@ -96,7 +98,7 @@ def _aborted_words(one: AbortedTxn | None) -> str:
 
 
 def _finding(
-    rule: str, tp: TopicPartition, log: Replica, offset: int, sentence: str, producer: int
+    rule: str, tp: TopicPartition, log: ReplicaLog, offset: int, sentence: str, producer: int
 ) -> LogFinding:
     return LogFinding(
         check=rule,

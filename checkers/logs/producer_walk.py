@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.memory import uncollected
 from checkers.logs.cluster_era import era_of
-from checkers.logs.replicas import Replica
+from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.data_partition import DataPartition
@@ -27,7 +27,7 @@ Snapshot = dict[int, ProducerSnapshotEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class KnownProducers:
     """What is known beside the partition. era: None = unknown. ends, begun: transaction version by (producer
     id, epoch of the marker), and of its records. ids: transactional id by producer id."""
 
@@ -37,7 +37,7 @@ class Cluster:
     ids: dict[int, str]
 
     @classmethod
-    def of(cls, evidence: Evidence) -> "Cluster":
+    def of(cls, evidence: Evidence) -> "KnownProducers":
         """By the finalized features and `__transaction_state`."""
         rows = evidence.table("transaction_log")
         names = ["producer_id", "producer_epoch", "client_transaction_version", "state", "transactional_id"]
@@ -65,7 +65,9 @@ class Walk:
 
 
 @uncollected()
-def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster, offsets: set[int]) -> Walk:
+def walk(
+    evidence: Evidence, tp: TopicPartition, log: ReplicaLog, cluster: KnownProducers, offsets: set[int]
+) -> Walk:
     """Feed a log to the model. offsets: of snapshots."""
     found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
     accepted = found.accepted
@@ -84,7 +86,7 @@ def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster,
     return found
 
 
-def _first_left(log: Replica) -> int:
+def _first_left(log: ReplicaLog) -> int:
     """Base of the first batch that is left, where records were deleted that still stand in their segment (a
     broker that starts again does not read them); -1 = none were, or all."""
     deleted = log.marks.get("log-start", 0)
@@ -108,7 +110,9 @@ _RECORDS: Final = [(REMOVED,) * count for count in range(512)]
 _MARKERS: Final = {"COMMIT": COMMIT, "ABORT": ABORT}
 
 
-def _batches(log: Replica, markers: dict[int, tuple[str, int]], cluster: Cluster) -> Iterator[RecordBatch]:
+def _batches(
+    log: ReplicaLog, markers: dict[int, tuple[str, int]], cluster: KnownProducers
+) -> Iterator[RecordBatch]:
     """Rows as the model's batches. A control batch without a marker changes no producer."""
     ends, begun = cluster.ends, cluster.begun
     columns = (log.whole[name].tolist() for name in _COLUMNS)
@@ -129,7 +133,7 @@ def _batches(log: Replica, markers: dict[int, tuple[str, int]], cluster: Cluster
             yield RecordBatch(base, epoch, _RECORDS[1])
 
 
-def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> dict[int, tuple[str, int]]:
+def _markers(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> dict[int, tuple[str, int]]:
     """Kind and coordinator epoch of each marker, by its offset."""
     rows = evidence.of("control", tp)
     mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))

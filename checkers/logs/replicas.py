@@ -27,7 +27,7 @@ _READ: Final = ("segment", "position", "intact", *COMPARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replica:
+class ReplicaLog:
     """The log of a partition on one node, in one take.
 
     why: of the take. clean: the node had shut down cleanly. files: offset that the first segment is named
@@ -108,7 +108,7 @@ class Replica:
         return f"{text}, checksum {row['crc']:08x}"
 
 
-def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
+def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     """All logs of a partition, by take and node; not those of a topic of the same name that was deleted."""
     reasons = {(row["take"], row["node"]): row["why"] for row in evidence.table("takes").to_pylist()}
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
@@ -124,7 +124,7 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
         every = batches.get(place, nothing)
         intact = every["intact"]
         whole = every if intact.all() else {name: column[intact] for name, column in every.items()}
-        one = Replica(
+        one = ReplicaLog(
             take=row["take"],
             node=row["node"],
             why=reasons.get(place, KILLED),
@@ -154,12 +154,12 @@ def _directories(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]
     return [row for row in rows if row["topic_id"] in (None, newest_id or rows[-1]["topic_id"])]
 
 
-def last_take(logs: Sequence[Replica]) -> list[Replica]:
+def last_take(logs: Sequence[ReplicaLog]) -> list[ReplicaLog]:
     """Those of the end of the run."""
     return [one for one in logs if one.why == END]
 
 
-def newest(logs: Sequence[Replica]) -> Replica | None:
+def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog | None:
     """The log with the newest leader epoch, and of these the longest: what a clean leader has. A leader notes
     its epoch when it begins to lead, before it appends anything."""
     return max(logs, key=lambda one: (max([one.last_epoch, *one.epochs]), one.end), default=None)
@@ -173,8 +173,8 @@ class Comparison:
     other; the number of batches where there is none.
     """
 
-    one: Replica
-    other: Replica
+    one: ReplicaLog
+    other: ReplicaLog
     same: int
     left: int
     right: int
@@ -185,7 +185,7 @@ class Comparison:
         bases = [int(log.whole["base"][at]) for log, at in self._next() if at < log.count]
         return min(bases, default=-1)
 
-    def _next(self) -> tuple[tuple[Replica, int], tuple[Replica, int]]:
+    def _next(self) -> tuple[tuple[ReplicaLog, int], tuple[ReplicaLog, int]]:
         return (self.one, self.left), (self.other, self.right)
 
     @property
@@ -206,7 +206,7 @@ class Comparison:
         return "; ".join(texts)
 
 
-def finding(rule: str, tp: TopicPartition, offset: int, logs: Iterable[Replica], text: str) -> LogFinding:
+def finding(rule: str, tp: TopicPartition, offset: int, logs: Iterable[ReplicaLog], text: str) -> LogFinding:
     """What these logs show."""
     every = tuple(logs)
     return LogFinding(
@@ -219,7 +219,7 @@ def finding(rule: str, tp: TopicPartition, offset: int, logs: Iterable[Replica],
     )
 
 
-def compare(one: Replica, other: Replica) -> Comparison:
+def compare(one: ReplicaLog, other: ReplicaLog) -> Comparison:
     """Two logs whose offsets rise."""
     begin = max(_first(one), _first(other), one.compacted)
     left, right = (int(np.searchsorted(log.whole["base"], begin)) for log in (one, other))
@@ -231,7 +231,7 @@ def compare(one: Replica, other: Replica) -> Comparison:
     return Comparison(one, other, same, left + same, right + same)
 
 
-def _first(log: Replica) -> int:
+def _first(log: ReplicaLog) -> int:
     return int(log.whole["base"][0]) if log.count else 0
 
 

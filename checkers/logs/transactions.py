@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checkers.logs.coordinator_log import KeptLog, Row, coordinator_log
-from checkers.logs.replicas import Replica
+from checkers.logs.replicas import ReplicaLog
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -84,7 +84,7 @@ class TransactionLogs:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     lost: list[Row] = field(default_factory=list)
     unsure: dict[TopicPartition, str] = field(default_factory=dict)
-    logs: dict[TopicPartition, Replica] = field(default_factory=dict)
+    logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
 
     def doubt(self, log: TopicPartition | None) -> str:
         """Why a record may be missing in this partition of the log (None: in any), "" = none may."""

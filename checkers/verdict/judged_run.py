@@ -36,7 +36,7 @@ from core.errors import ExitCode, HistoryError
 from core.secrets import masked
 from core.systems import ImportedSection
 from history.columns import numbers
-from history.events import FaultFailed, Interrupted, Recovered, WrongCluster, incomplete
+from history.events import FaultFailed, Interrupted, Recovered, WrongClusterSeen, incomplete
 from history.evidence import Evidence
 from history.reader import History, planned_faults
 from history.tables import OPEN
@@ -311,7 +311,7 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     nothing was decided about a cluster under faults. Causes come before what follows from them."""
     history, tally = run.history, run.tally
     causes = [f"not only this run's own: {run.mixed}"] if run.mixed else []
-    events = [event for event in history.events if not isinstance(event, WrongCluster)]
+    events = [event for event in history.events if not isinstance(event, WrongClusterSeen)]
     causes += [f"the recording is not whole: {why}" for event in events if (why := incomplete(event))]
     causes += [_unmade(run)] * bool(_unmade(run))
     reasons = {name: list(causes) for name in CHECKS} if causes else {}

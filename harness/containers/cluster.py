@@ -31,7 +31,7 @@ from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
 from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
-from harness.containers.deployment import Deployment, Network
+from harness.containers.deployment import Deployment, NodeAddresses
 from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.containers.reaper import Reaper, start_reaper
 from harness.containers.sidecar import Sidecar
@@ -359,8 +359,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             made.with_copy_into_container(text.encode(), path)
         return made.with_command(list(self.deployment.command)) if self.deployment.command else made
 
-    def _network(self) -> Network:
-        return Network(addresses=self.addresses, ports=self._plan, proxied=self._between is not None)
+    def _network(self) -> NodeAddresses:
+        return NodeAddresses(addresses=self.addresses, ports=self._plan, proxied=self._between is not None)
 
     # ---- containers and cuts
 

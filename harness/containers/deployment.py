@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class NodeAddresses:
     """Where the nodes of a cluster are reached."""
 
     addresses: Mapping[int, str]
@@ -40,7 +40,7 @@ class Deployment(Protocol):
     def environment(self, node: int) -> Mapping[str, str]:
         """Environment of a node's container."""
 
-    def files(self, node: int, network: Network) -> Mapping[str, str]:
+    def files(self, node: int, network: NodeAddresses) -> Mapping[str, str]:
         """Files that a node is started with: texts by path in its container. Copies stand beside its log."""
 
     def controller(self, connection: BrokerConnection) -> ControllerView:

@@ -13,7 +13,7 @@ from kio.static.primitive import i16, i32Timedelta, i64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedTransaction:
+class TransactionDescription:
     """Of one transactional id."""
 
     __type__: ClassVar = EntityType.nested
@@ -41,4 +41,4 @@ class DescribedTransactions:
     __api_key__: ClassVar[i16] = i16(65)
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
     throttle_time: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
-    transaction_states: tuple[DescribedTransaction, ...]
+    transaction_states: tuple[TransactionDescription, ...]

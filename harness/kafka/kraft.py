@@ -11,7 +11,7 @@ from core.systems import KafkaSection
 from harness.brokers.addresses import cluster_id
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
-from harness.containers.deployment import Network
+from harness.containers.deployment import NodeAddresses
 from harness.containers.nodes import NodeContainer
 from harness.kafka.broker_config import environment, server_properties
 from harness.kafka.evidence import NodeEvidence
@@ -45,7 +45,7 @@ class KRaft(NodeEvidence):
         """See `Deployment`."""
         return {"CLUSTER_ID": self._cluster, **environment(self._config, node)}
 
-    def files(self, node: int, network: Network) -> Mapping[str, str]:
+    def files(self, node: int, network: NodeAddresses) -> Mapping[str, str]:
         """See `Deployment`."""
         ports = network.ports
         text = server_properties(

@@ -391,7 +391,7 @@ class RunProgram:
         if text not in self._met:
             self._met.add(text)
             self._broken = self._broken or text
-            self._write(ev.WrongCluster(ns=self._now(), slot=slot, text=text))
+            self._write(ev.WrongClusterSeen(ns=self._now(), slot=slot, text=text))
             self.display.say(text)
 
     def _lose(self, losses: list[Loss]) -> None:

@@ -157,7 +157,7 @@ def quorum_succession(s: QuorumStage) -> Steps:
     yield "It fetches on. | follower, epoch 3 | [1] a [3] | [1] a [3] | [1] a [3] | 3 | 3"
 
 
-class SideBySide:
+class QuorumBesideReplicas:
     """A quorum of three, and a partition with two replicas: each bears one failure."""
 
     not_played: ClassVar[str] = QuorumStage.not_played
@@ -171,7 +171,7 @@ class SideBySide:
         return look(SIDES, self, column)
 
 
-SIDES: Mapping[str, Callable[[SideBySide, str], object]] = {
+SIDES: Mapping[str, Callable[[QuorumBesideReplicas, str], object]] = {
     "quorum: log ends": lambda s, _: [
         "down" if n in s.quorum.down else q.end for n, q in s.quorum.nodes.items()
     ],
@@ -184,10 +184,10 @@ SIDES: Mapping[str, Callable[[SideBySide, str], object]] = {
 @scenario(
     "Quorum and in-sync set side by side",
     source="Kafka documentation, *Replicated logs: quorums, ISRs, and state machines*",
-    stage=SideBySide,
+    stage=QuorumBesideReplicas,
     columns="quorum: log ends | committed | ISR: LEO 1 | LEO 2 | ISR | HW",
 )
-def quorum_and_isr(s: SideBySide) -> Steps:
+def quorum_and_isr(s: QuorumBesideReplicas) -> Steps:
     """To bear f failures a quorum needs 2f + 1 copies, an in-sync set f + 1: with f = 1
     three and two. The quorum does not wait for the slowest; the ISR does, until it takes it out. But the
     ISR needs a controller that says who is in it: that is what the quorum is for."""

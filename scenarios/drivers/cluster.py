@@ -74,7 +74,7 @@ class MessageInFlight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class HeldMessage:
     """What is to be held: the next request of a kind, or its answer."""
 
     kind: type
@@ -124,7 +124,7 @@ class ClusterStage:
         """Name of the newest record of `produce`."""
         self.paused: set[int] = set()
         self._asleep: list[MessageInFlight] = []
-        self._rules: list[Rule] = []
+        self._rules: list[HeldMessage] = []
         self._queue: deque[MessageInFlight] = deque()
         self._waiting: dict[int, MessageInFlight] = {}
         self._connections = 0
@@ -229,7 +229,7 @@ class ClusterStage:
         times: int = 1,
     ) -> Self:
         """See the module. of: the sender (None: any). to: the node (None: any)."""
-        self._rules += [Rule(kind=kind, sender=of, to=to, answer=answer)] * times
+        self._rules += [HeldMessage(kind=kind, sender=of, to=to, answer=answer)] * times
         return self
 
     def let(self) -> Self:

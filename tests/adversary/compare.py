@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
-from history.events import FaultStarted, WrongCluster
+from history.events import FaultStarted, WrongClusterSeen
 from history.tables import OPEN
 from tests.adversary.judge import judge
 from tests.adversary.rows import Recorded, Row, Said, answer
@@ -61,7 +61,7 @@ def strict(recorded: Recorded) -> bool:
     each = brokers == {"log.flush.interval.messages": "1"}
     loose = config.unclean_leader_election or config.topic_settings or (brokers and not each)
     power = any(isinstance(e, FaultStarted) and e.name.startswith("power") for e in recorded.events)
-    mixed = any(isinstance(e, WrongCluster) for e in recorded.events)
+    mixed = any(isinstance(e, WrongClusterSeen) for e in recorded.events)
     return config.acks == -1 and config.idempotent and not (loose or mixed or (power and not each))
 
 

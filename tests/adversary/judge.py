@@ -18,7 +18,7 @@ from history.events import (
     Interrupted,
     NodeEnded,
     Recovered,
-    WrongCluster,
+    WrongClusterSeen,
     incomplete,
 )
 from tests.adversary.classes import RULES, from_outside, settled, torn_parts
@@ -190,7 +190,7 @@ def _incidents(events: Sequence[Event]) -> set[str]:
 
 def mixed(f: Facts) -> bool:
     """What was read need not be of this cluster."""
-    wrong = any(isinstance(e, WrongCluster) for e in f.recorded.events)
+    wrong = any(isinstance(e, WrongClusterSeen) for e in f.recorded.events)
     return wrong or any(row["reason"] == 3 for row in f.rows["foreign"])
 
 

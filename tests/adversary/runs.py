@@ -23,7 +23,7 @@ from history.events import (
     RunStarted,
     TransactionsOpen,
     WorkerLost,
-    WrongCluster,
+    WrongClusterSeen,
     incomplete,
 )
 from tests.adversary.clients import consumer, producer, transactional
@@ -223,7 +223,7 @@ def _incident(rng: Random, ns: int) -> Event:
         BoundsListed(ns=ns, rows=(), stable=False, moving=rng.choice(("", "x"))),
         EvidenceMissing(ns=ns, why="x"),
         EndsUnseen(ns=ns, why="x"),
-        WrongCluster(ns=ns, text="x"),
+        WrongClusterSeen(ns=ns, text="x"),
     ]
     return rng.choice(made)
 

@@ -46,7 +46,7 @@ def kept_apart(run: Run, ended: Ended) -> None:
     assert ended.code == 0, ended
     assert verdict(run)["valid"] is True
     seen = ev.decode(run.events.read_bytes())
-    assert not [event for event in seen if isinstance(event, ev.WrongCluster)]
+    assert not [event for event in seen if isinstance(event, ev.WrongClusterSeen)]
     for path in run.journal.glob("*.jsonl"):
         assert not [line for line in j.read(path) if isinstance(line, j.Polled) and line.foreign]
 

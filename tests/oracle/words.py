@@ -25,7 +25,7 @@ from history.events import (
     PhaseStarted,
     Recovered,
     WorkerLost,
-    WrongCluster,
+    WrongClusterSeen,
 )
 from history.tables import OPEN
 
@@ -234,7 +234,7 @@ class History:
         for event in self.events:
             if isinstance(event, WorkerLost) and event.slot == row["slot"] and not later:
                 return True
-            if isinstance(event, Interrupted | WrongCluster) or (
+            if isinstance(event, Interrupted | WrongClusterSeen) or (
                 (isinstance(event, Note) and event.incomplete)
                 or (isinstance(event, HealFailed) and event.fault == -1)
             ):

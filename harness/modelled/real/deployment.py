@@ -31,7 +31,7 @@ from harness.containers.data import (
     copy_data,
     put_files,
 )
-from harness.containers.deployment import Network
+from harness.containers.deployment import NodeAddresses
 from harness.containers.nodes import NodeContainer
 from harness.modelled.real.cluster import node_settings
 from harness.modelled.real.encoded.disk import load
@@ -86,7 +86,7 @@ class ModelNodes:
         """See `Deployment`."""
         return {}
 
-    def files(self, node: int, network: Network) -> Mapping[str, str]:
+    def files(self, node: int, network: NodeAddresses) -> Mapping[str, str]:
         """See `Deployment`."""
         addresses = {number: self._address(number, network) for number in network.addresses}
         if network.proxied and node in self._brokers:  # a proxy has the port that others dial
@@ -173,7 +173,7 @@ class ModelNodes:
         copy_data(node.own, place, limit)
         return load(place / DISK, self._settings, self._wall_ms - BASE_MS)
 
-    def _address(self, node: int, network: Network) -> NodeAddress:
+    def _address(self, node: int, network: NodeAddresses) -> NodeAddress:
         own = NodeAddress(
             host=network.addresses[node], nodes=PORTS[Listener.BROKER], controllers=PORTS[Listener.CONTROLLER]
         )

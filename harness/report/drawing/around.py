@@ -8,7 +8,7 @@ from harness.report import wording
 from harness.report.drawing import held
 from harness.report.drawing.run import cluster_key, fault_bars, partition_strip
 from harness.report.drawing.strips import WHOLE, Box, Drawing, Strip, TimeAxis
-from harness.report.evidence.decisions import Decisions
+from harness.report.evidence.decisions import CoordinatorDecisions
 from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.evidence.transactions import TransactionLane, TransactionTimeline
 from harness.report.records import Records
@@ -31,7 +31,7 @@ def seconds(
     near: Sequence[Fault],
     timeline: Timeline,
     ends: ReplicaEnds | None = None,
-    decisions: Decisions | None = None,
+    decisions: CoordinatorDecisions | None = None,
 ) -> Drawing | None:
     """The seconds of a finding: faults next to it, its records, the leaders of their partitions, how far the
     replicas of its record reached, what was decided about its transaction, its ops.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from harness.report.drawing.strips import ABOVE, LOW, WHOLE, Box, Strip, TimeAxis
-from harness.report.evidence.decisions import DONE, Decisions, Written
+from harness.report.evidence.decisions import DONE, CoordinatorDecisions, WrittenPart
 from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 
 HAS, AGAIN, HIGH, CUT = "has", "again", "high", "damage"
@@ -72,7 +72,7 @@ def replica_key(ends: ReplicaEnds) -> list[tuple[str, str]]:
     ]
 
 
-def decision_strips(found: Decisions, axis: TimeAxis) -> list[Strip]:
+def decision_strips(found: CoordinatorDecisions, axis: TimeAxis) -> list[Strip]:
     """What the coordinator decided, and below it a row for each partition, from its records to its marker."""
     bars: list[Box] = []
     stops = [*(at for at, _ in found.states[1:]), axis.end]
@@ -85,7 +85,7 @@ def decision_strips(found: Decisions, axis: TimeAxis) -> list[Strip]:
     return strips + [_partition_strip(name, some, axis) for name, some in found.partitions.items()]
 
 
-def _partition_strip(name: str, written: list[Written], axis: TimeAxis) -> Strip:
+def _partition_strip(name: str, written: list[WrittenPart], axis: TimeAxis) -> Strip:
     bars: list[Box] = []
     for one in written:
         records = f"offsets {one.first} to {one.last}, producer {one.producer}"
@@ -98,7 +98,7 @@ def _partition_strip(name: str, written: list[Written], axis: TimeAxis) -> Strip
     return Strip(label=name, note=written[-1].marker.words if written[-1].marker else "no marker", bars=bars)
 
 
-def decision_key(found: Decisions) -> list[tuple[str, str]]:
+def decision_key(found: CoordinatorDecisions) -> list[tuple[str, str]]:
     """What the colours of these rows mean, those that occur."""
     markers = {
         one.marker.commit if one.marker else None for some in found.partitions.values() for one in some

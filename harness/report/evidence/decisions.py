@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class DrawnMarker:
     """A marker in a partition's log. commit: else it aborts."""
 
     at: float
@@ -39,7 +39,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenPart:
     """What a transaction wrote to a partition. begin: of its first batch. first, last: offsets. marker: what
     ended it there; None = the log has none."""
 
@@ -47,17 +47,17 @@ class Written:
     first: int
     last: int
     producer: str
-    marker: Marker | None
+    marker: DrawnMarker | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decisions:
+class CoordinatorDecisions:
     """Of one transactional id: states of its coordinator's log, as (time, Kafka's name), and what each
     partition got meanwhile."""
 
     transactional_id: str
     states: list[tuple[float, str]]
-    partitions: dict[str, list[Written]]
+    partitions: dict[str, list[WrittenPart]]
 
     @property
     def times(self) -> list[float]:
@@ -66,7 +66,7 @@ class Decisions:
         return [*(at for at, state in self.states if state not in DONE), *(one.at for one in markers)]
 
 
-def build(inputs: Inputs, example: Example) -> Decisions | None:
+def build(inputs: Inputs, example: Example) -> CoordinatorDecisions | None:
     """Those of the first transactional id that a finding names; None where none is on record."""
     evidence = inputs.evidence
     if evidence is None:
@@ -95,7 +95,7 @@ def _named(example: Example) -> tuple[str, float, float] | None:
 
 def _decisions(
     inputs: Inputs, evidence: Evidence, transactional_id: str, begin: float, end: float
-) -> Decisions | None:
+) -> CoordinatorDecisions | None:
     """Raises: HistoryError."""
     log = evidence.table("transaction_log")
     rows = [row for row in log.to_pylist() if row["transactional_id"] == transactional_id and row["state"]]
@@ -114,7 +114,7 @@ def _decisions(
         if (found := _written(inputs, evidence, tp, producers, begin, end))
     }
     states = [(at, row["state"]) for at, row in shown]
-    return Decisions(transactional_id=transactional_id, states=states, partitions=written)
+    return CoordinatorDecisions(transactional_id=transactional_id, states=states, partitions=written)
 
 
 def _of_op(timed: Sequence[tuple[float, Row]], begin: float, end: float) -> list[tuple[float, Row]]:
@@ -132,7 +132,7 @@ def _of_op(timed: Sequence[tuple[float, Row]], begin: float, end: float) -> list
 
 def _written(
     inputs: Inputs, evidence: Evidence, tp: TopicPartition, producers: set[int], begin: float, end: float
-) -> list[Written]:
+) -> list[WrittenPart]:
     """What these producers wrote to a partition in a time, by transaction: batches up to the next marker."""
     batches = [
         row
@@ -153,8 +153,8 @@ def _written(
     return [one for one in found if begin <= one.begin <= end]
 
 
-def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Written]:
-    found: list[Written] = []
+def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[WrittenPart]:
+    found: list[WrittenPart] = []
     open_batches: list[Row] = []
     for offset, row in [*events, (-1, {})]:
         if "base" in row:
@@ -165,9 +165,9 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
             marker = None
             if row:
                 at = (row["timestamp"] - inputs.start_ms) / 1e3
-                marker = Marker(at, offset, row["name"] == "COMMIT", row["coordinator_epoch"])
+                marker = DrawnMarker(at, offset, row["name"] == "COMMIT", row["coordinator_epoch"])
             found.append(
-                Written(
+                WrittenPart(
                     begin=(first["base_timestamp"] - inputs.start_ms) / 1e3,
                     first=first["base"],
                     last=open_batches[-1]["last"],

@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report import wording
-from harness.report.evidence.decisions import Decisions
+from harness.report.evidence.decisions import CoordinatorDecisions
 from harness.report.evidence.replica_logs import named
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
@@ -152,7 +152,7 @@ def _cell(batch: Batch | None, mine: list[Batch], base: int) -> str:
     return f"epoch {batch['leader_epoch']}: {what}{by}"
 
 
-def partitions(found: Decisions) -> SideBySide | None:
+def partitions(found: CoordinatorDecisions) -> SideBySide | None:
     """The partitions of a transaction: what it wrote to each, and which marker ended it there. None where all
     have the same marker."""
     written = {name: some[0] for name, some in found.partitions.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord
+from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord
 from core.cluster import TRANSACTION_TOPIC
 from core.op import Outcome, TopicPartition
 from history import evidence
@@ -58,8 +58,8 @@ C = leads(13, 3, 2, 77, 77, "3")
 
 def record(
     at_s: float, state: str, *partitions: str, offset: int = 0, **changes: object
-) -> TransactionRecord:
-    made = TransactionRecord(
+) -> CoordinatorRecord:
+    made = CoordinatorRecord(
         partition=3,
         offset=offset,
         ms=BEGAN_MS + int(at_s * 1000),
@@ -74,7 +74,7 @@ def record(
     return replace(made, **changes)
 
 
-def log(*records: TransactionRecord, whole: bool = True) -> CoordinatorLog:
+def log(*records: CoordinatorRecord, whole: bool = True) -> CoordinatorLog:
     numbered = tuple(replace(one, offset=offset) for offset, one in enumerate(records))
     return CoordinatorLog(records=numbered, whole=frozenset({3} if whole else set()))
 

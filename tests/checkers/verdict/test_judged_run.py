@@ -27,7 +27,7 @@ from history.events import (
     Note,
     Recovered,
     TransactionsOpen,
-    WrongCluster,
+    WrongClusterSeen,
 )
 from history.run_folder import Run
 from history.tables import TABLES
@@ -659,7 +659,7 @@ def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
     assert (order.allowed, verdict.exit_code) == (allowed, code)
 
 
-WRONG = WrongCluster(
+WRONG = WrongClusterSeen(
     ns=5 * S, slot=2, text="client 2: 127.0.0.1:20002/2 is a broker of cluster B, and not of A"
 )
 

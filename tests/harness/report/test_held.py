@@ -10,7 +10,7 @@ from harness.report import inputs, story
 from harness.report.drawing import held
 from harness.report.drawing.strips import Box, TimeAxis
 from harness.report.evidence import decisions, replicas, side_by_side
-from harness.report.evidence.decisions import Decisions, Marker, Written
+from harness.report.evidence.decisions import CoordinatorDecisions, DrawnMarker, WrittenPart
 from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
@@ -145,11 +145,11 @@ def test_a_torn_transaction_shows_what_was_decided_and_each_partition_s_marker(t
 
 
 def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
-    def written(marker: Marker | None) -> list[Written]:
-        return [Written(begin=1.0, first=4, last=6, producer="7/0", marker=marker)]
+    def written(marker: DrawnMarker | None) -> list[WrittenPart]:
+        return [WrittenPart(begin=1.0, first=4, last=6, producer="7/0", marker=marker)]
 
-    commit = Marker(2.0, 7, True, 0)
-    made = Decisions(
+    commit = DrawnMarker(2.0, 7, True, 0)
+    made = CoordinatorDecisions(
         transactional_id="t", states=[(1.0, "Ongoing"), (2.0, "PrepareCommit"), (2.5, "CompleteCommit")],
         partitions={"x-0": written(commit), "x-1": written(commit)},
     )  # fmt: skip

@@ -463,7 +463,7 @@ def test_a_run_ends_once_a_broker_of_another_cluster_answers_the_harness(world: 
     if phase is Phase.RECOVER:
         world.ended_early = lambda: "enough"
     events = world.run()
-    (wrong,) = of(events, ev.WrongCluster)
+    (wrong,) = of(events, ev.WrongClusterSeen)
     assert (wrong.slot, wrong.text) == (-1, "a broker of cluster another answers at the address of node 2")
     assert ev.incomplete(wrong) == wrong.text
     assert phases(events)[-1] is Phase.COLLECT
@@ -482,7 +482,7 @@ def test_a_run_ends_once_a_broker_of_another_cluster_answers_a_client(world: Wor
 
     clients.losses = found
     events = world.run()
-    (wrong,) = of(events, ev.WrongCluster)
+    (wrong,) = of(events, ev.WrongClusterSeen)
     assert (wrong.slot, wrong.text) == (1, "client 1: b is a broker of cluster B, and not of A")
     assert not of(events, ev.BoundsListed)
     assert not [note for note in of(events, ev.Note) if note.incomplete]
