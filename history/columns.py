@@ -21,6 +21,14 @@ def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, 
     return {name: numbers(table, name) for name in names or table.column_names}
 
 
+def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
+    """The type of numpy that holds numbers or flags of this type of Arrow: their names are the same.
+
+    `to_pandas_dtype` would do, but imports pandas with some versions of it.
+    """
+    return np.dtype(str(kind))
+
+
 def numbers(table: pa.Table, name: str) -> Array:
     """An integer column as a numpy array, without a copy.
 
@@ -28,7 +36,7 @@ def numbers(table: pa.Table, name: str) -> Array:
     """
     chunks = table.column(name).chunks
     array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else None
-    dtype = np.dtype(table.schema.field(name).type.to_pandas_dtype())
+    dtype = dtype_of(table.schema.field(name).type)
     if array is None or not len(array):
         return np.zeros(0, dtype)
     whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
@@ -49,7 +57,7 @@ def arrow_array(values: Sequence[Any] | Array, kind: pa.DataType) -> pa.Array:
             return pa.Array.from_buffers(kind, len(values), data)
         children = [arrow_array([one for part in parts for one in part], kind.value_type)]
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends)], children=children)
-    row = np.ascontiguousarray(values, np.dtype(kind.to_pandas_dtype()))
+    row = np.ascontiguousarray(values, dtype_of(kind))
     if pa.types.is_boolean(kind):
         row = np.packbits(row, bitorder="little")
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
 from history import journal as j
-from history.columns import arrow_array
+from history.columns import arrow_array, dtype_of
 from history.run_folder import FORMAT
 from history.tables import CLUSTERED, OPEN, TABLES
 
@@ -64,7 +64,7 @@ class Columns:
         for name, column in self.columns.items():
             if name in replaced:
                 assert isinstance(column, array)
-                kind = self.schema.field(name).type.to_pandas_dtype()
+                kind = dtype_of(self.schema.field(name).type)
                 column.frombytes(replaced[name].astype(kind).tobytes())
             else:
                 column.extend(other.columns[name])
@@ -72,7 +72,7 @@ class Columns:
 
     def numpy(self, name: str) -> Values:
         """One column, without a copy: afterwards no row can be added."""
-        dtype = self.schema.field(name).type.to_pandas_dtype()
+        dtype = dtype_of(self.schema.field(name).type)
         column = self.columns[name]
         return np.asarray(column, dtype) if len(column) else np.zeros(0, dtype)
 
