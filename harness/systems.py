@@ -3,13 +3,14 @@
 record(plan, run, display)
 """
 
-import importlib
+import pkgutil
 import platform
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import resolve_name
 from typing import Final
 
 import msgspec
@@ -46,8 +47,7 @@ def system_of(config: RunConfig) -> System:
 
 def backend_of(config: RunConfig) -> Backend:
     """The system that a config names, as the harness makes it. Raises: ConfigError."""
-    module, _, name = system_of(config).backend.partition(":")
-    found: Backend = getattr(importlib.import_module(module, __package__), name)
+    found: Backend = pkgutil.resolve_name(resolve_name(system_of(config).backend, __package__))
     return found
 
 

@@ -3,8 +3,8 @@
 To add a kind: an entry here and its module, with a `ClientLibrary` and what opens a session.
 """
 
+import pkgutil
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import resolve_name
 from typing import Final
 
@@ -27,15 +27,13 @@ class ClientKind:
 
     def client_library(self) -> ClientLibrary:
         """Its defaults, and which settings it honours."""
-        module, _, name = self.library.partition(":")
-        found: ClientLibrary = getattr(import_module(module, __package__), name)
+        found: ClientLibrary = pkgutil.resolve_name(resolve_name(self.library, __package__))
         return found
 
     @property
     def factory(self) -> str:
         """`session`, as worker processes import it."""
-        module, colon, name = self.session.partition(":")
-        return resolve_name(module, __package__) + colon + name
+        return resolve_name(self.session, __package__)
 
 
 CLIENTS: Final[dict[str, ClientKind]] = {

@@ -10,8 +10,8 @@ where a broker of another cluster answered; EX_IOERR where the journal cannot be
 other fault of the harness.
 """
 
-import importlib
 import os
+import pkgutil
 import signal
 import sys
 import threading
@@ -45,8 +45,7 @@ class ProcessHost:
     def __init__(self, run: Run, endpoint: Endpoint) -> None:
         self._run = run
         self._args = endpoint.args
-        module, _, name = endpoint.factory.partition(":")
-        self._factory = getattr(importlib.import_module(module), name)
+        self._factory = pkgutil.resolve_name(endpoint.factory)
 
     def connect(self, spec: SessionSpec) -> Session:
         """Open a session. Raises: ConfigError, where the client refuses a setting."""

@@ -1,6 +1,7 @@
 """Kafka as a system under test."""
 
-import importlib
+import pkgutil
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +19,9 @@ def kafka_cluster(
     config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
 ) -> ContainerCluster:
     """A cluster of Kafka; nothing is started. Raises: ClusterError, where no ports are free."""
-    module, _, name = DEPLOYMENTS[config.section(KafkaSection).deployment].nodes.partition(":")
+    path = DEPLOYMENTS[config.section(KafkaSection).deployment].nodes
     root = __package__.rpartition(".")[0]
-    nodes: Deployment = getattr(importlib.import_module(module, root), name)(config, run_dir)
+    nodes: Deployment = pkgutil.resolve_name(resolve_name(path, root))(config, run_dir)
     return ContainerCluster(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
 
 
