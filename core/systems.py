@@ -212,7 +212,7 @@ def report_title(config: Mapping[str, Any]) -> str:
 def planted_bug(config: Mapping[str, Any]) -> str:
     """The bug that was planted in the system of a recorded config, "" = none."""
     given = config.get(str(config.get("sut")))
-    return str(given.get("mutant", "")) if isinstance(given, dict) else ""
+    return str(given.get("mutant") or "") if isinstance(given, dict) else ""
 
 
 def short_settings() -> dict[str, tuple[tuple[str, ...], str]]:

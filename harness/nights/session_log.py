@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
-from core.systems import SYSTEMS, runnable
+from core.systems import SYSTEMS, planted_bug, runnable
 from harness.clients.registry import CLIENTS
 from history.verdict import NOT_RECOVERED, Result, Verdict
 
@@ -96,9 +96,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         usual = SYSTEMS[system].clients if system in runnable() else ""
         kind = CLIENTS.get(str(config.get("clients") or usual))
         library = kind.client_library().name if kind is not None else ""
-        return cls(
-            system=system, version=str(version), client=library, planted=str(settings.get("mutant") or "")
-        )
+        return cls(system=system, version=str(version), client=library, planted=planted_bug(config))
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):

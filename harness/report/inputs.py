@@ -85,6 +85,10 @@ class Inputs:
         """Seconds since the start of the run."""
         return (ns - self.start_ns) / 1e9
 
+    def seconds_of_clock(self, ms: float) -> float:
+        """Seconds since the start of the run, of a time by the clock of its brokers."""
+        return (ms - self.start_ms) / 1e3
+
     @property
     def start_ms(self) -> float:
         """The start of the run by the clock of its brokers, in ms: that of the wall, or of the simulation."""

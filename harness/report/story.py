@@ -48,16 +48,8 @@ OF_REPLICAS = frozenset(
 """Classes whose cause may be how far replicas reached."""
 OF_TRANSACTIONS = frozenset(
     {
-        *(
-            "torn-txn",
-            "aborted-read",
-            "precommitted-read",
-            "stuck-lso",
-            "hanging-txn",
-            "zombie-write",
-            "lost-write",
-        ),
-        *("lost-decision", "torn-decision", "hanging-partition", "unseen"),
+        *("torn-txn", "aborted-read", "precommitted-read", "stuck-lso", "hanging-txn", "zombie-write"),
+        *("lost-write", "unseen", "lost-decision", "torn-decision", "hanging-partition"),
     }
 )
 """Classes whose cause may be what was decided about a transaction."""

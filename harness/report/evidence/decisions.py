@@ -100,7 +100,7 @@ def _decisions(
     log = evidence.table("transaction_log")
     rows = [row for row in log.to_pylist() if row["transactional_id"] == transactional_id and row["state"]]
     rows = _of_last_take(rows, ("partition", "offset"))
-    timed = [((row["timestamp"] - inputs.start_ms) / 1e3, row) for row in rows]
+    timed = [(inputs.seconds_of_clock(row["timestamp"]), row) for row in rows]
     shown = _of_op(timed, begin, end)
     if not shown:
         return None
@@ -164,11 +164,11 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
             first = open_batches[0]
             marker = None
             if row:
-                at = (row["timestamp"] - inputs.start_ms) / 1e3
+                at = inputs.seconds_of_clock(row["timestamp"])
                 marker = DrawnMarker(at, offset, row["name"] == "COMMIT", row["coordinator_epoch"])
             found.append(
                 WrittenPart(
-                    begin=(first["base_timestamp"] - inputs.start_ms) / 1e3,
+                    begin=inputs.seconds_of_clock(first["base_timestamp"]),
                     first=first["base"],
                     last=open_batches[-1]["last"],
                     producer=f"{first['producer_id']}/{first['producer_epoch']}",

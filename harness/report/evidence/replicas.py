@@ -99,7 +99,7 @@ def _traced(inputs: Inputs, trace: tr.Trace, partition: str) -> Iterator[tuple[i
 
 def _moments(inputs: Inputs, tp: TopicPartition) -> Iterator[tuple[int, ReplicaMoment]]:
     for line in replica_lines(inputs.run, str(tp)):
-        at = line.wall.timestamp() - inputs.start_ms / 1e3
+        at = inputs.seconds_of_clock(line.wall.timestamp() * 1e3)
         yield line.node, ReplicaMoment(at, line.end, line.high, line.cut)
     if inputs.evidence is not None:
         yield from _taken(inputs, inputs.evidence, tp)

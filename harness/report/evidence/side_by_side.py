@@ -11,7 +11,7 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report import wording
 from harness.report.evidence.decisions import CoordinatorDecisions
-from harness.report.evidence.replica_logs import named
+from harness.report.evidence.replica_logs import IDENTITY, Copy, named
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
 
@@ -19,10 +19,7 @@ AROUND: Final = 3
 """Batches on either side of the record."""
 COPIES_MAX: Final = 6
 VALUES_MAX: Final = 3
-COLUMNS: Final = ("base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "crc")
 Batch = dict[str, Any]
-Copy = tuple[int, int]
-"""Take and node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,7 @@ def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, l
     """Batches near an offset, by copy: those of the last take, and earlier ones that have others there."""
     every: dict[Copy, list[Batch]] = defaultdict(list)
     for row in (
-        evidence.of("batches", tp).select(["take", "node", *COLUMNS, "records", "control"]).to_pylist()
+        evidence.of("batches", tp).select(["take", "node", *IDENTITY, "records", "control"]).to_pylist()
     ):
         every[row["take"], row["node"]].append(row)
     last = max((take for take, _ in every), default=-1)
@@ -99,7 +96,7 @@ def _near(batches: list[Batch], offset: int) -> list[Batch]:
 
 
 def _identity(batch: Batch) -> tuple[Any, ...]:
-    return tuple(batch[name] for name in COLUMNS)
+    return tuple(batch[name] for name in IDENTITY)
 
 
 def _offsets(batches: Iterable[Batch]) -> Iterator[int]:
