@@ -65,7 +65,8 @@ def client_kind(config: RunConfig) -> ClientKind:
 
 
 def record(plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
-    """Make the run in its new folder; whether the user interrupted it. What judges it seals it.
+    """Make the run in its new folder; whether the user interrupted it. A backend seals what it makes
+    in virtual time; what judges another run seals that.
 
     ended_early: for the time of the run, what `RunProgram` asks; a repeatable system does not.
 
