@@ -49,6 +49,8 @@ NO_RUN: Row = {
 """The columns of `runs`, each with what it holds where nothing is known. session "": made by hand. folder,
 report, log: paths from the results folder, "" = missing. `told`: the summary, or why it is an error. state,
 word `under way`: not finished (word: `RunResult.word`). fair: it counts for a rate."""
+TEXTS: Final = {name for name, value in NO_RUN.items() if isinstance(value, str)} | {"name", "known_bug"}
+"""Columns of texts."""
 FOUND_COLUMNS = ["row", "name", "count", "disallowed", "known_bug"]
 NUMBERS: Final = ("seconds", "available", "recovery_s")
 FAULT_COLUMNS: Final = (
@@ -88,8 +90,15 @@ def _tables(made: Iterable[tuple[Row, RunResult | None]]) -> tuple[pd.DataFrame,
         anomalies = outcome.anomalies if outcome else ()
         findings.extend({"row": len(rows), **msgspec.structs.asdict(found)} for found in anomalies)
         rows.append(NO_RUN | row)
-    runs = pd.DataFrame(rows, columns=list(NO_RUN)).astype(dict.fromkeys(NUMBERS, float))
-    return runs, pd.DataFrame(findings, columns=FOUND_COLUMNS)
+    runs = _table(rows, list(NO_RUN)).astype(dict.fromkeys(NUMBERS, float))
+    return runs, _table(findings, FOUND_COLUMNS)
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+    """Texts are objects, with pandas 3 too: its own type has no place for a folder's name that is not
+    text, and a join on two such columns without rows fails."""
+    kinds = {name: object if name in TEXTS else None for name in columns}
+    return pd.DataFrame({n: pd.Series([row[n] for row in rows], dtype=kind) for n, kind in kinds.items()})
 
 
 def newest_first(runs: pd.DataFrame) -> pd.DataFrame:
