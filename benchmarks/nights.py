@@ -47,7 +47,7 @@ from history.verdict import Anomaly, Verdict
 FIRST: Final = datetime(2026, 1, 1, 22, tzinfo=UTC)
 WORKLOADS: Final = ("queue", "transactions", "copier", "groups", "send-modes", "fencing")
 NEMESES: Final = ("none", "partition", "kill", "pause", "power:one", "wire:produce", "client", "failover")
-VERSIONS: Final = ("3.9.1", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
+VERSIONS: Final = ("3.9.1", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 FOUND: Final = ("lost-write", "torn-txn", "aborted-read", "group-skip", "duplicate")
 KNOWN: Final = ("", "KAFKA-17754", "KAFKA-20734")
 TEMPLATES: Final = ("queue", "transactions")

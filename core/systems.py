@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-KAFKA_VERSION: Final = "4.3.1"
+KAFKA_VERSION: Final = "4.4.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class SimulatedSection(Section):
     """Settings of the modelled cluster in virtual time (`sut` simulated)."""
 
     era: str = "4.3"
-    """Behaviour of the cluster, by the release that had it (`model.eras`)."""
+    """Behaviour of the cluster, by the release that had it (`model.eras`); 4.4 behaves as 4.3."""
     mutant: str = ""
     """A bug that is planted in the cluster (`model.mutants`), "" = none."""
 
@@ -137,7 +137,7 @@ class System:
     """Its settings."""
     short: Mapping[str, str] = field(default_factory=dict)
     """Short names for settings in its section, and their names there. A user may write them wherever settings
-    are written: `--kafka 4.3.1`, `--set era=2.4`, presets, the matrix of a soak."""
+    are written: `--kafka 4.4.0`, `--set era=2.4`, presets, the matrix of a soak."""
     title: Callable[[Any], str]
     """What a run is made on, in two to six words, by its section."""
     report_title: Callable[[Any], str] | None = None

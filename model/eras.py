@@ -164,7 +164,8 @@ METADATA_VERSION: Final = "metadata.version"
 """Feature of the metadata log that says which records it may have."""
 LEVELS: Final = ((1, V3_3), (12, V3_6), (21, V3_9), (22, V4_0), (26, V4_1), (28, V4_2), (30, V4_3))
 """Metadata versions, by the number of the feature `metadata.version`, that an era begins with
-(MetadataVersion.java: 12 = 3.6-IV0, 21 = 3.9-IV0, 22 = 4.0-IV0, 26 = 4.1-IV0, 28 = 4.2-IV0, 30 = 4.3-IV0)."""
+(MetadataVersion.java: 12 = 3.6-IV0, 21 = 3.9-IV0, 22 = 4.0-IV0, 26 = 4.1-IV0, 28 = 4.2-IV0, 30 = 4.3-IV0;
+31 to 33 = 4.4-IV0 to 4.4-IV2, the newest of 4.4.0, which changed nothing that the model has)."""
 
 
 def of_metadata_version(level: int) -> Era:

@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
-from core.systems import DEPLOYMENTS, KafkaSection, refused_version
+from core.systems import DEPLOYMENTS, KAFKA_VERSION, KafkaSection, refused_version
 from core.terminal import say
 from harness.processes.cache import cache_folder, locked
 
@@ -149,7 +149,7 @@ def _strange(version: str, libs: Path) -> str:
 def _why(version: str, output: str) -> str:
     unreached = ("Server access error", "UnknownHost", "ConnectException", "timed out", "SSL")
     if f"kafka_2.13;{version}: not found" in output and not any(m in output for m in unreached):
-        return f"there is no Kafka {version} on Maven Central; give a released version, as 4.3.1"
+        return f"there is no Kafka {version} on Maven Central; give a released version, as {KAFKA_VERSION}"
     return f"Kafka {version} could not be fetched from Maven Central; the end of Ivy's output:\n" + (
         "\n".join(line for line in output.splitlines()[-25:] if line.strip())
     )

@@ -4,7 +4,7 @@ Kafka generates its serializers from JSON files, which its jars contain. `defini
 a line, without what only people and generators need. The definitions of a newer Kafka read what older ones
 wrote: they list the versions of each field. To write the file again, from a folder with Kafka's jars:
 
-    python -m harness.protocol.definitions ~/.cache/inquest/kafka/4.3.1 > harness/protocol/definitions.jsonl
+    python -m harness.protocol.definitions ~/.cache/inquest/kafka/4.4.0 > harness/protocol/definitions.jsonl
 
 Source: github.com/apache/kafka, Apache License 2.0, © The Apache Software Foundation.
 """
