@@ -1,6 +1,7 @@
 """Proxies in front of brokers: toxiproxy, and the ones that know frames, for clients and between brokers.
 
-Clients dial the first proxy at the advertised port. Where both stand, the wire's comes first.
+Clients dial the first proxy at the advertised port. Where both stand, the wire's comes first. Each has one
+listener a broker: a client that names the node which it means to reach (KIP-1242) reaches that one.
 """
 
 from collections.abc import Sequence

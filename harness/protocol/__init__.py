@@ -6,6 +6,7 @@ definitions  Kafka's own definitions of the messages that its logs hold, as `def
 encoding     Requests and responses from plain values, straight to bytes, by Kafka's own schemas.
 frames       Where a frame ends in a stream of bytes, and what its header says.
 messages     Messages of Kafka's logs read by their definitions: bytes → the JSON that Kafka would print.
+newer        Schemas of requests and responses that are newer than kio, in the form of its classes.
 payloads     What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
 schemas      Kafka's schemas, field by field, as kio's generated classes have them.
 

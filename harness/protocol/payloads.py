@@ -1,6 +1,7 @@
-"""What frames hold, by Kafka's own schemas (kio): requests and responses as Python values, and back.
+"""What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
 
-Only what has to be understood is decoded. A frame of an API or a version that kio does not know stays opaque.
+Only what has to be understood is decoded. A frame of an API or a version that neither
+kio nor `newer` knows stays opaque.
 """
 
 import io
@@ -16,6 +17,7 @@ from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
 
 from harness.protocol.bounds import check
 from harness.protocol.frames import SIZE, FrameError, frame
+from harness.protocol.newer import REQUESTS, RESPONSES
 
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R", bound=ResponsePayload)
@@ -38,7 +40,7 @@ def request_type(api_key: int, version: int) -> type[RequestPayload] | None:
     try:
         return load_request_schema(api_key, version)
     except KioIndexError:
-        return None
+        return REQUESTS.get((api_key, version))
 
 
 @cache
@@ -47,7 +49,7 @@ def response_type(api_key: int, version: int) -> type[ResponsePayload] | None:
     try:
         return load_response_schema(api_key, version)
     except KioIndexError:
-        return None
+        return RESPONSES.get((api_key, version))
 
 
 def decode_request(data: bytes, kind: type[RequestPayload]) -> RequestPayload:

@@ -22,6 +22,7 @@ from harness.kafka.system import kafka_cluster
 from nemesis.execute import heal, inject
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, until, whole
+from tests.harness.brokers.expected_node import answers, one_way
 
 TOPIC = "behind-proxies"
 TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))
@@ -73,6 +74,12 @@ def stage(behind: ContainerCluster) -> Iterator[Environment]:
     run_blocking(behind.lift())
     run_blocking(behind.revive(behind.nodes))
     whole(behind, TOPIC)
+
+
+def test_proxies_lead_to_the_node_that_clients_mean_to_reach(behind: ContainerCluster) -> None:
+    """KIP-1242: Kafka's brokers say whom a client reached."""
+    whole(behind, TOPIC)
+    assert answers(behind.endpoint()) == one_way(3)
 
 
 def hit(stage: Environment, name: str, seed: int = 0) -> AimedFault:

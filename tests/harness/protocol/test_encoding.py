@@ -1,4 +1,4 @@
-"""Payloads from plain values: the bytes that kio writes, for every version of every API."""
+"""Payloads from plain values: the bytes that kio writes, for every version of every API, newer ones too."""
 
 import random
 import struct
@@ -11,6 +11,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.produce.v10.response import ProduceResponse
 
 from harness.protocol.encoding import request_frame, response_frame
+from harness.protocol.newer import REQUESTS, RESPONSES
 from harness.protocol.payloads import (
     decode_request,
     decode_response,
@@ -23,6 +24,7 @@ from harness.protocol.schemas import plain
 from tests.harness.protocol.random_payloads import payload
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
+KINDS += [kind for kind in REQUESTS if kind not in KINDS]
 
 
 def both(api_key: int, version: int) -> tuple[tuple[Any, Callable[[Any], bytes], Callable[[Any], Any]], ...]:
@@ -75,3 +77,16 @@ def test_what_is_not_given_is_empty(part: int) -> None:
 def test_a_number_that_its_field_cannot_hold_is_an_error() -> None:
     with pytest.raises(struct.error):
         response_frame(ProduceResponse, {"responses": [{"partition_responses": [{"index": 1 << 31}]}]}, 1)
+
+
+def test_what_is_newer_than_kio_has_the_bytes_of_kafkas_definitions() -> None:
+    """ApiVersions: no other schema says how version 5 is written (`ApiVersionsRequest.json` of 4.4.0)."""
+    values = {"client_software_name": "it", "client_software_version": "1", "cluster_id": "c", "node_id": 2}
+    header = b"\0\x12\0\5\0\0\0\7\0\2me\0"
+    wanted = header + b"\3it\x021" + b"\2c" + b"\0\0\0\2" + b"\0"
+    kind = REQUESTS[18, 5]
+    assert request_frame(kind, values, 7, "me") == struct.pack(">i", len(wanted)) + wanted
+    nobody = values | {"cluster_id": None, "node_id": -1}
+    wanted = header + b"\3it\x021" + b"\0" + b"\xff\xff\xff\xff" + b"\0"
+    assert request_frame(kind, nobody, 7, "me") == struct.pack(">i", len(wanted)) + wanted
+    assert REQUESTS.keys() == RESPONSES.keys()

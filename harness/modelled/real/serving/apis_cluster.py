@@ -27,6 +27,8 @@ from model.settings import Settings
 LEADER_NOT_AVAILABLE: Final = 5
 INVALID_PARTITIONS: Final = 37
 INVALID_CONFIG: Final = 40
+INVALID_REQUEST: Final = 42
+REBOOTSTRAP_REQUIRED: Final = 129
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC: Final = 2
@@ -37,7 +39,18 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 
 def _versions(call: Call) -> None:
-    call.respond(**versions(call.node.settings.era))
+    error = _misrouted(call)
+    call.respond(**versions(call.node.settings.era) if error == KafkaError.NONE else {"error_code": error})
+
+
+def _misrouted(call: Call) -> int:
+    """The error of a client that means to reach another cluster or node than this one; 0 = it does not, or it
+    does not say (KIP-1242; `KafkaApis.handleApiVersionsRequest`)."""
+    cluster, node = getattr(call.request, "cluster_id", None), getattr(call.request, "node_id", -1)
+    if (cluster is None) != (node == -1):
+        return INVALID_REQUEST
+    mine = (call.node.given.cluster, call.node.given.me)
+    return KafkaError.NONE if cluster is None or (cluster, node) == mine else REBOOTSTRAP_REQUIRED
 
 
 def versions(era: Era) -> dict[str, Any]:
@@ -241,7 +254,7 @@ def _quorum(call: Call) -> None:
 
 
 _ALL: Final[Mapping[str, Api]] = {
-    "api_versions": Api(0, 3, _versions),
+    "api_versions": Api(0, 5, _versions),
     "metadata": Api(4, 9, _metadata),
     "describe_cluster": Api(0, 0, _cluster),
     "create_topics": Api(2, 5, _create),
