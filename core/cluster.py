@@ -157,8 +157,8 @@ class Roles:
         where no two of the nodes that answer name the same (of two brokers: the one that answers counts).
     isr: in-sync replicas as the agreed leader (else any node) reports them.
     replicas: all replicas, the preferred leader first, as the same node reports them.
-    controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of
-        Metadata is a random live broker in KRaft and never used.
+    controller: leader of the metadata quorum (DescribeQuorum), with ZooKeeper the broker that most brokers
+        name (`controller_id` of Metadata, which is a random live broker in KRaft); -1 unknown.
     answering: brokers that answered.
     agreed: every broker of the cluster answered, and all name the same leaders.
     strangers: by node, the id of another cluster whose broker answered at the node's address, at any time so
@@ -192,7 +192,7 @@ class Cluster(Protocol):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """All nodes: the brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
+        """All nodes: the brokers, 1 to N, then isolated controllers or ZooKeeper's nodes, N + 1 to N + M."""
 
     @property
     def brokers(self) -> tuple[int, ...]:

@@ -28,6 +28,14 @@ class KafkaDeployment:
     """Released lines that can run, the oldest first."""
     oldest: str
     """Why none before the first line can."""
+    newest: str = ""
+    """Why none after the last line can, "" = one that is released later can."""
+    recipe: str
+    """Folder of `docker/` that its image is built from."""
+    controllers: bool
+    """Controllers can be nodes of their own."""
+    ensemble: bool
+    """Metadata are kept by nodes of another program."""
     nodes: str
     """`module:name` of what makes its `harness.containers.deployment.Deployment`, called with config and run
     folder; `.module` begins in the harness."""
@@ -36,17 +44,29 @@ class KafkaDeployment:
         """Why this version of Kafka cannot run, "" = it can, if it exists."""
         if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){2,3}", version) is None:
             return f"a Kafka version has three numbers, such as {KAFKA_VERSION}"
-        if _line(version) < _line(self.lines[0]):
+        if _numbers(version) < _numbers(self.lines[0]):
             return f"{self.oldest} {self.lines[0]} or later; {self.text()}"
+        if self.newest and _numbers(version) > _numbers(self.lines[-1]):
+            return f"{self.newest}; {self.text()}"
         return ""
+
+    def bounds(self) -> str:
+        """Which versions can run, and why none before and after them."""
+        after = f"; {self.newest}" if self.newest else ""
+        return f"{self.lines[0]} to {self.lines[-1]}: {self.oldest} {self.lines[0]} or later{after}"
 
     def text(self) -> str:
         """Which versions can run, in words."""
         return f"versions of the lines {self.lines[0]} to {self.lines[-1]} can run"
 
 
-def _line(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
+def line_of(version: str) -> str:
+    """The line that a version is of: its first two numbers, three before Kafka 1.0."""
+    return ".".join(version.split(".")[: 3 if version.startswith("0.") else 2])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in line_of(version).split("."))
 
 
 DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
@@ -55,17 +75,35 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
         # 3.3 was the first line whose KRaft was declared ready for production.
         lines=("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"),
         oldest="KRaft needs Kafka",
+        recipe="kafka",
+        controllers=True,
+        ensemble=False,
         nodes=".kafka.kraft:KRaft",
-    )
+    ),
+    "zookeeper": KafkaDeployment(
+        doc="brokers whose metadata ZooKeeper keeps, which is one node more, or three",
+        lines=("2.4", "2.5", "2.6", "2.7", "2.8", *(f"3.{minor}" for minor in range(10))),
+        oldest="the harness asks brokers of Kafka",
+        newest="Kafka has no ZooKeeper from 4.0 on",
+        recipe="zookeeper",
+        controllers=False,
+        ensemble=True,
+        nodes=".kafka.zookeeper:ZooKeeper",
+    ),
 }
 """How Kafka can be deployed, the usual way first."""
-KRAFT: Final = next(iter(DEPLOYMENTS))
+
+
+def deployment_of(version: str) -> str:
+    """The usual way to deploy a version of Kafka, "" = none can run it."""
+    return next((name for name, one in DEPLOYMENTS.items() if not one.refused(version)), "")
 
 
 def refused_version(version: str) -> str:
     """Why no deployment can run this version of Kafka, "" = one can, if the version exists."""
-    reasons = [one.refused(version) for one in DEPLOYMENTS.values()]
-    return "" if "" in reasons else reasons[0]
+    if deployment_of(version):
+        return ""
+    return "; ".join(dict.fromkeys(one.refused(version) for one in DEPLOYMENTS.values()))
 
 
 class Section(BaseModel):
@@ -77,24 +115,36 @@ class Section(BaseModel):
 class KafkaSection(Section):
     """Settings of real Kafka in containers (`sut` kafka)."""
 
-    deployment: str = Field(default=KRAFT, exclude_if=lambda name: name == KRAFT)
-    """How its nodes are deployed."""
+    metadata: str = Field(default="", exclude_if=lambda name: not name)
+    """Who keeps its metadata: an entry of `DEPLOYMENTS`, "" = as usual for the version."""
     version: str = KAFKA_VERSION
+    ensemble: Literal[1, 3] = Field(default=1, exclude_if=lambda size: size == 1)
+    """Nodes of ZooKeeper, after the brokers."""
 
-    @field_validator("deployment")
+    @field_validator("metadata")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in DEPLOYMENTS:
+        if name and name not in DEPLOYMENTS:
             raise ValueError(f"known deployments: {', '.join(DEPLOYMENTS)}")
         return name
 
     @field_validator("version")
     @classmethod
     def _can_run(cls, version: str, info: ValidationInfo) -> str:
-        deployment = DEPLOYMENTS.get(info.data.get("deployment", ""))
-        if deployment is not None and (why := deployment.refused(version)):
+        name = info.data.get("metadata")
+        if why := DEPLOYMENTS[name].refused(version) if name else refused_version(version):
             raise ValueError(why)
         return version
+
+    @property
+    def deployment(self) -> str:
+        """The entry of `DEPLOYMENTS` that is meant."""
+        return self.metadata or deployment_of(self.version)
+
+
+def _kafka(its: KafkaSection) -> str:
+    """Its version, and how it is deployed where that is not the usual way of today."""
+    return f"Kafka {its.version}" + (", ZooKeeper" if its.deployment == "zookeeper" else "")
 
 
 class SimulatedSection(Section):
@@ -160,9 +210,9 @@ SYSTEMS: Final[dict[str, System]] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
         section=KafkaSection,
-        short={"kafka": "version", "deployment": "deployment"},
-        title=lambda its: f"Kafka {its.version}",
-        report_title=lambda its: f"Apache Kafka {its.version}",
+        short={"kafka": "version", "metadata": "metadata", "ensemble": "ensemble"},
+        title=_kafka,
+        report_title=lambda its: f"Apache {_kafka(its)}",
         backend=".kafka.system:KAFKA",
     ),
     "simulated": System(

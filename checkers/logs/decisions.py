@@ -197,8 +197,14 @@ class _Decisions:
         if not first <= marker.coordinator_epoch <= last:
             text = (
                 f"{marker.text} is by coordinator epoch {marker.coordinator_epoch}, its decision is"
-                f" {one.decisions[-1].text}, the newest leader epoch there is {last}"
+                f" {one.decisions[-1].text}"
             )
+            text += f", the newest leader epoch there is {last}" if newest_epoch else ""
+            if unknown := self.epochs[one.log].unknown:
+                # On ZooKeeper the epoch rises with each in-sync set that the controller writes, and a
+                # coordinator that remains leader keeps its own.
+                self.result.leave_open(COORDINATOR_EPOCH, marker.tp, f"{text}; {unknown}")
+                return number
             producer = (one.producer_id, one.epoch)
             self._refuse(
                 COORDINATOR_EPOCH, marker.tp, marker.offset, one, text, ms=marker.ms, producer=producer

@@ -203,3 +203,8 @@ def cluster_id(run: str) -> str:
 def host(config: RunConfig, node: int) -> str:
     """Name of a node inside the cluster (each node's hosts file knows all of them)."""
     return f"{'broker' if node <= config.brokers else 'controller'}-{node}"
+
+
+def host_names(config: RunConfig) -> dict[int, str]:
+    """`host` of brokers and isolated controllers."""
+    return {node: host(config, node) for node in range(1, config.brokers + config.controllers + 1)}

@@ -34,6 +34,7 @@ def lists() -> dict[str, dict[str, str]]:
     return {
         "systems": {name: SYSTEMS[name].doc for name in runnable()},
         "deployments": {name: deployment.doc for name, deployment in DEPLOYMENTS.items()},
+        "versions": {name: deployment.bounds() for name, deployment in DEPLOYMENTS.items()},
         "clients": {name: kind.doc for name, kind in CLIENTS.items()},
         "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
         "nemeses": {name: _nemesis(nemesis) for name, nemesis in NEMESES.items()},

@@ -134,7 +134,7 @@ def run(
     sut: Annotated[
         str | None, Option(help="System under test (inquest list systems; default kafka).")
     ] = None,
-    kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
+    kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
@@ -360,7 +360,7 @@ def list_(
 
 
 @app.command()
-def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
+def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""
     from core.systems import KAFKA_VERSION, refused_version
     from harness.cli.doctor import setup as prepare

@@ -1,10 +1,10 @@
 """Brokers in containers of one Docker engine: what runs in them is a `Deployment`, all else is the same.
 
-N brokers, which are controllers as well unless the run asks for isolated ones: those are nodes N + 1
-to N + M, without any listener on the host. Nodes have static addresses on a private network (a
-restarted container keeps its own, so firewall rules still match it); brokers publish two listeners on
-the host's loopback: one for clients, one for the harness. Data live in the containers and are removed
-with them.
+N brokers, which in KRaft mode are controllers as well unless the run asks for isolated ones. Isolated
+controllers, or the nodes of ZooKeeper, are nodes N + 1 to N + M, without any listener on the host. Nodes have
+static addresses on a private network (a restarted container keeps its own, so firewall rules still match it);
+brokers publish two listeners on the host's loopback: one for clients, one for the harness. Data live in the
+containers and are removed with them.
 
 Verbs block and never suspend. Those that only send requests to brokers (`roles`, `offsets`,
 `open_transactions`, `replicas`, `elect_preferred`, `reorder`) may be called from any thread; the
@@ -20,7 +20,7 @@ from core.cluster import Address, Cut, Endpoint, Listener, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.terminal import say
-from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, host, reserve
+from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, reserve
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import Brokers
 from harness.brokers.admin.protocol import view
@@ -79,7 +79,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         self.run = run.name
         self._copies, self._captured = run.copies, run.captured
         self._capture: Capture | None = None
-        self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
+        self._nodes = tuple(deployment.names)
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
         super().__init__(self._plan, self._nodes[: config.brokers])
@@ -100,7 +100,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Node numbers: brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
+        """Node numbers: brokers, 1 to N, then isolated controllers or ZooKeeper's nodes, from N + 1 on."""
         return self._nodes
 
     @property
@@ -256,13 +256,13 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.
 
-        Isolated controllers after the brokers: without them no broker can hand over.
+        Other nodes after the brokers: without controllers or ZooKeeper no broker can hand over.
         """
         self._ends.asked(nodes)
         brokers = [node for node in nodes if node in self.brokers]
-        controllers = [node for node in nodes if node not in self.brokers]
+        others = [node for node in nodes if node not in self.brokers]
         on_each(NodeContainer.shut_down, self._made(brokers))
-        on_each(NodeContainer.shut_down, self._made(controllers))
+        on_each(NodeContainer.shut_down, self._made(others))
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts; what they left on disk is taken before, but
@@ -349,11 +349,11 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             run_engine,
             node,
             image=self._image,
-            hostname=host(self._config, node),
+            hostname=self.deployment.names[node],
             address=self.addresses[node],
             ports=published if node in self.brokers else {},
             environment=self.deployment.environment(node),
-            hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
+            hosts={self.deployment.names[peer]: its for peer, its in self.addresses.items()},
         )
         for path, text in self.deployment.files(node, self._network()).items():
             made.with_copy_into_container(text.encode(), path)

@@ -29,6 +29,8 @@ class NodeAddresses:
 class Deployment(Protocol):
     """Made for one run; only the cluster of that run uses it."""
 
+    names: Mapping[int, str]
+    """Its nodes, by the names of their hosts: the brokers, 1 to N, then others."""
     command: Sequence[str]
     """What a container starts; empty = what its image says."""
     own_program: bool

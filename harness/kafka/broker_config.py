@@ -1,8 +1,12 @@
-"""A node's `server.properties`: KRaft; broker and controller at once, or one of them.
+"""A node's `server.properties`: in KRaft mode broker and controller at once, or one of them; what all brokers
+have in common.
 
 Settings come in three layers, later ones win: `docker/kafka/broker.properties` (tight timings), what
 the run's config says of replication, and the run's `broker_settings`.
 """
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from core.cluster import Listener
 from core.config import RunConfig
@@ -11,6 +15,10 @@ from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS, host
 from harness.containers.data import DATA
 from harness.containers.images import RECIPES
 
+ALL: Final = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
+"""Ports by the names of listeners."""
+FOR_BROKERS: Final = tuple(name for name in ALL if name != "CONTROLLER")
+"""Listeners of a broker that is not a controller in KRaft mode."""
 CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
 
@@ -21,25 +29,19 @@ def environment(config: RunConfig, node: int) -> dict[str, str]:
 
 
 def server_properties(
-    config: RunConfig, node: int, advertised: int, harness: int, *, proxied: bool = False
+    config: RunConfig, node: int, advertised_port: int, harness_port: int, *, proxied: bool = False
 ) -> str:
-    """The file of one node. Controllers get the run's `broker_settings` too: they elect leaders and
-    create topics.
+    """The file of one node in KRaft mode. Controllers get the run's `broker_settings` too: they elect leaders
+    and create topics.
 
-    advertised, harness: host ports that clients and the harness dial; unused by an isolated controller.
-    proxied: other brokers reach it through a proxy (`between`).
+    advertised_port, harness_port: of the host, as `advertised` has them; unused by an isolated controller.
+    proxied: as `listeners` has it.
     """
-    ports = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
-    bound = ports | {"BROKER": BEHIND_PORT} if proxied else ports
     votes = range(1, config.brokers + 1)
     if config.controllers:
         votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
     roles = [role for role, has in (("broker", node <= config.brokers), ("controller", node in votes)) if has]
-    listeners = {
-        name: port
-        for name, port in bound.items()
-        if ("controller" if name == "CONTROLLER" else "broker") in roles
-    }
+    bound = [name for name in ALL if ("controller" if name == "CONTROLLER" else "broker") in roles]
     own = {
         "process.roles": ",".join(roles),
         "node.id": str(node),
@@ -47,21 +49,48 @@ def server_properties(
             f"{peer}@{host(config, peer)}:{PORTS[Listener.CONTROLLER]}" for peer in votes
         ),
         "controller.listener.names": "CONTROLLER",
-        "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
-        "log.dirs": DATA,
+        **listeners(bound, proxied=proxied),
+        "listener.security.protocol.map": _plaintext(ALL),
     }
     if "broker" in roles:
-        own |= {
-            "inter.broker.listener.name": "BROKER",
-            "advertised.listeners": (
-                f"BROKER://{host(config, node)}:{PORTS[Listener.BROKER]},"
-                f"CLIENT://127.0.0.1:{advertised},HARNESS://127.0.0.1:{harness}"
-            ),
-            "listener.name.harness.num.network.threads": "1",
-        }
-    settings = {**_template(), **_replication(config), **own, **config.broker_settings}
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+        own |= advertised(host(config, node), advertised_port, harness_port)
+    return lines(settings(config, own))
+
+
+def listeners(names: Sequence[str], *, proxied: bool) -> dict[str, str]:
+    """Listeners of a node, without TLS. proxied: other brokers reach it through a proxy (`between`)."""
+    bound = ALL | {"BROKER": BEHIND_PORT} if proxied else ALL
+    return {
+        "listeners": ",".join(f"{name}://:{bound[name]}" for name in names),
+        "listener.security.protocol.map": _plaintext(names),
+    }
+
+
+def advertised(name: str, advertised_port: int, harness_port: int) -> dict[str, str]:
+    """What a broker tells others of its listeners. name: of its host. advertised_port, harness_port: of the
+    engine's host, as clients and the harness dial them."""
+    return {
+        "inter.broker.listener.name": "BROKER",
+        "advertised.listeners": (
+            f"BROKER://{name}:{PORTS[Listener.BROKER]},"
+            f"CLIENT://127.0.0.1:{advertised_port},HARNESS://127.0.0.1:{harness_port}"
+        ),
+        "listener.name.harness.num.network.threads": "1",
+    }
+
+
+def settings(config: RunConfig, own: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a node of Kafka. own: those that make it the node that it is."""
+    return {**_template(), **_replication(config), "log.dirs": DATA, **own, **config.broker_settings}
+
+
+def lines(given: Mapping[str, str]) -> str:
+    """Settings as a file of Java's properties."""
+    return "".join(f"{key}={value}\n" for key, value in given.items())
+
+
+def _plaintext(names: Iterable[str]) -> str:
+    return ",".join(f"{name}:PLAINTEXT" for name in names)
 
 
 def _replication(config: RunConfig) -> dict[str, str]:

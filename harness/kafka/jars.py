@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
-from core.systems import DEPLOYMENTS, KAFKA_VERSION, KafkaSection, refused_version
+from core.systems import DEPLOYMENTS, KAFKA_VERSION, KafkaSection, line_of, refused_version
 from core.terminal import say
 from harness.processes.cache import cache_folder, locked
 
@@ -71,8 +71,7 @@ def refusal(config: RunConfig) -> str:
     """Why a run cannot have its version of Kafka, "" = it can: its line is released, or it was fetched."""
     its = config.section(KafkaSection)
     version, deployment = its.version, DEPLOYMENTS[its.deployment]
-    line = ".".join(version.split(".")[:2])
-    if line in deployment.lines or version in cached_versions():
+    if line_of(version) in deployment.lines or version in cached_versions():
         return ""
     return (
         f"kafka {version}: {deployment.text()}; if a newer one is released, "

@@ -25,9 +25,20 @@ def kafka_cluster(
     return ContainerCluster(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
 
 
+def _refusal(config: RunConfig) -> str:
+    """Which setting its deployment or its brokers cannot honour, "" = they honour all."""
+    its = config.section(KafkaSection)
+    deployment = DEPLOYMENTS[its.deployment]
+    if config.controllers and not deployment.controllers:
+        return f"controllers: {deployment.doc}, have no isolated controllers; set controllers=0"
+    if its.ensemble > 1 and not deployment.ensemble:
+        return f"ensemble: {deployment.doc}, have no ensemble of other nodes; set metadata=zookeeper"
+    return refusal(config)
+
+
 KAFKA: Final = Backend(
     cluster=kafka_cluster,
     capabilities=lambda _: capabilities_of(ContainerCluster),
-    refusal=refusal,
+    refusal=_refusal,
     release=lambda run, _: reap(run),
 )

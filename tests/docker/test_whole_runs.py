@@ -59,6 +59,11 @@ CASES = {
     "groups": Case(
         "--workload groups --seed 7", CLEAN, EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"}
     ),
+    "zookeeper": Case(
+        "--kafka 2.8.2 --nemesis kill,partition --seed 7",
+        CLEAN,
+        EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"},
+    ),
     "power:all": Case("--nemesis power:all --seed 7", LOSS, EVERYWHERE | {"send-order"}, "lost-write"),
 }
 
@@ -96,7 +101,7 @@ def is_as_it_should_be(results: Path, case: Case) -> None:
     assert [line[: len(start)] for line, start in zip(lines[1:], LINES, strict=True)] == list(LINES)
     assert lines[-3].endswith(f"; judged by {verdict(run)['engine']}")
     assert lines[-2] == f"report: {run.report}"
-    assert re.match(r"repeat: inquest run .*--seed \d+ --duration 12$", lines[-1]), lines[-1]
+    assert re.match(r"repeat: inquest run .*--seed \d+ --duration 12( --kafka \S+)?$", lines[-1]), lines[-1]
     found = verdict(run)
     judged_as(found, case)
     reported(run, found, case)

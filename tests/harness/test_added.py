@@ -149,16 +149,25 @@ from core.systems import KafkaSection
 
 
 class Ancient:
+    names = {1: "one", 2: "two", 3: "three"}
+
     def __init__(self, config, folder):
         self.version = config.section(KafkaSection).version
 
     def controller(self, connection):
         raise AssertionError("nothing is asked")
 """
-DEPLOYMENT_ENTRY = """,
+DEPLOYMENT_ENTRY = """
     "ancient": KafkaDeployment(
-        doc="brokers of another age", lines=("0.8", "2.8"), oldest="we have", nodes=".kafka.ancient:Ancient"
-    )"""
+        doc="brokers of another age",
+        lines=("0.7.0", "0.8.2"),
+        oldest="we have",
+        newest="it ended",
+        recipe="kafka",
+        controllers=False,
+        ensemble=False,
+        nodes=".kafka.ancient:Ancient",
+    ),"""
 ASKED = """
 import json, sys
 from pathlib import Path
@@ -178,13 +187,13 @@ def test_two_files_add_a_deployment_of_kafka(copy: Path) -> None:
     add(copy, "harness/kafka/ancient.py", DEPLOYMENT, registry, end, DEPLOYMENT_ENTRY)
 
     assert "  ancient                      brokers of another age" in inquest(copy, "list", "deployments")[1]
-    section = {"deployment": "ancient", "version": "2.8.1"}
+    section = {"metadata": "ancient", "version": "0.8.2.1"}
     done = python(copy, "-c", ASKED, str(copy / "some-run"), json.dumps(section))
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["Ancient", "2.8.1", section]
-    code, said = inquest(copy, *RUN, "--kafka", "2.8.1")
+    assert json.loads(done.stdout) == ["Ancient", "0.8.2.1", section]
+    code, said = inquest(copy, *RUN, "--kafka", "0.8.2.1", "--set", "metadata=kraft")
     assert code == ExitCode.USAGE
     assert "KRaft needs Kafka 3.3 or later" in said
-    code, said = inquest(copy, *RUN, "--set", "deployment=newest")
+    code, said = inquest(copy, *RUN, "--set", "metadata=newest")
     assert code == ExitCode.USAGE
-    assert "known deployments: kraft, ancient" in said
+    assert "known deployments: kraft, zookeeper, ancient" in said

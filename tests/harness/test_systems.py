@@ -32,6 +32,8 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
     [
         ({"sut": "none"}, "unknown system under test 'none'; known: kafka, model, simulated"),
         ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated or model"),
+        ({"sut": "kafka", "kafka": "2.8.2", "controllers": 3}, "no isolated controllers; set controllers=0"),
+        ({"sut": "kafka", "ensemble": 3}, "no ensemble of other nodes; set metadata=zookeeper"),
         ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated or model"),
         ({"sut": "model", "nemesis": "half-open", "duration_s": 5}, "needs a system that is HalfOpenable"),
         ({"sut": "simulated", "kafka": "3.9.0"}, "kafka=3.9.0 is a setting of sut=kafka"),

@@ -9,7 +9,7 @@ import datetime
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -93,23 +93,24 @@ def ask_all(brokers: Brokers, question: Question[T], within_s: float = ASK_S) ->
     return ask(brokers, {node: (node, question) for node in brokers.nodes}, within_s=within_s)
 
 
-def roles(brokers: Brokers, controller: Question[ControllerView] = protocol.quorum_leader) -> Roles:
-    """Which node leads what, agreed from all brokers that answer. controller: who is it, asked of each."""
+def roles(brokers: Brokers, controller: Question[ControllerView] | None = None) -> Roles:
+    """Which node leads what, agreed from all brokers that answer. controller: who is it, asked of each;
+    None = no broker is asked."""
     ns = time.monotonic_ns()
-    questions: dict[tuple[str, int], tuple[int, Question[View | ControllerView]]] = {}
-    for node in brokers.nodes:
-        questions["view", node] = (node, protocol.view)
-        questions["controller", node] = (node, controller)
+    asked: dict[str, Question[View | ControllerView]] = {"view": protocol.view}
+    if controller is not None:
+        asked["controller"] = controller
+    questions = {(kind, node): (node, asked[kind]) for node in brokers.nodes for kind in asked}
     count = len(brokers.nodes)
-    answers = ask(brokers, questions, lambda so_far: _two_majorities(so_far, count))
+    answers = ask(brokers, questions, lambda so_far: _majorities(so_far, asked, count))
     reported = {node: one for (_, node), one in answers.items() if isinstance(one, View)}
     controllers = {node: one for (_, node), one in answers.items() if isinstance(one, ControllerView)}
     return replace(agree(ns, brokers.nodes, reported, controllers), strangers=dict(brokers.strangers))
 
 
-def _two_majorities(answers: Mapping[tuple[str, int], object], nodes: int) -> bool:
+def _majorities(answers: Mapping[tuple[str, int], object], asked: Iterable[str], nodes: int) -> bool:
     kinds = Counter(kind for kind, _ in answers)
-    return all(2 * kinds[kind] > nodes for kind in ("view", "controller"))
+    return all(2 * kinds[kind] > nodes for kind in asked)
 
 
 def agree(
@@ -155,8 +156,10 @@ def _leader(reported: Mapping[int, MetadataResponsePartition], needed: int) -> t
 
 
 def _controller(views: Mapping[int, ControllerView]) -> int:
-    """The one of the latest epoch: a deposed one names itself until it notices."""
-    return max((one for one in views.values() if one.node >= 0), default=ControllerView(-1, -1)).node
+    """The one of the latest epoch (a deposed one names itself until it notices), of one epoch the one that
+    most name."""
+    votes = Counter(one for one in views.values() if one.node >= 0)
+    return max(votes, key=lambda one: (one.epoch, votes[one], one.node), default=ControllerView(-1, -1)).node
 
 
 def _same_leaders(views: Mapping[int, View]) -> bool:

@@ -1,6 +1,6 @@
 """Questions to one chosen broker: what it says of the cluster, offsets.
 
-Versions of requests are the lowest with the fields needed; every broker from 3.3 to 4.x has them.
+Versions of requests are the lowest with the fields needed; every broker from 2.4 to 4.x has them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from core.op import Isolation, TopicPartition
-from harness.brokers.admin.connection import BrokerConnection, check
+from harness.brokers.admin.connection import CLUSTER, BrokerConnection, check
 
 METADATA_TOPIC = "__cluster_metadata"
 EARLIEST = -2
@@ -68,6 +68,14 @@ def quorum_leader(connection: BrokerConnection) -> ControllerView:
     partition = answer.topics[0].partitions[0]
     check("DescribeQuorum", partition.error_code)
     return ControllerView(partition.leader_epoch, partition.leader_id)
+
+
+def active_controller(connection: BrokerConnection) -> ControllerView:
+    """The controller that this broker knows, on ZooKeeper; it does not name an epoch.
+
+    Raises: AdminError.
+    """
+    return ControllerView(0, int(connection.call(CLUSTER, MetadataResponse).controller_id))
 
 
 def by_topic(tps: Iterable[TopicPartition]) -> dict[TopicName, tuple[i32, ...]]:

@@ -152,7 +152,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         blind = [node for node in self.brokers if node not in views or views[node].brokers != everyone]
         if blind:
             raise NotYet(f"node {blind[0]} did not see all {len(everyone)} brokers in {READY_DEADLINE_S:g} s")
-        if broker_views.roles(self.admin).controller < 0:
+        if broker_views.roles(self.admin, self.controller).controller < 0:
             raise NotYet(f"the controllers elected no leader within {READY_DEADLINE_S:g} s")
 
     async def trouble(self) -> str:

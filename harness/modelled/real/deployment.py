@@ -16,7 +16,7 @@ from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import ModelSection
-from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, LOOPBACK, PORTS, cluster_id
+from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, LOOPBACK, PORTS, cluster_id, host_names
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 from harness.containers.cluster import ContainerCluster
@@ -70,6 +70,7 @@ class ModelNodes:
         run = Run(run_dir)
         self._config = config
         self._copies = run.copies
+        self.names: Mapping[int, str] = host_names(config)
         self._cluster = cluster_id(run.name)
         self._brokers = tuple(range(1, config.brokers + 1))
         self._era = config.section(ModelSection).era

@@ -1,0 +1,98 @@
+"""Brokers that keep their metadata in ZooKeeper as a deployment: versions to 3.9.
+
+ZooKeeper's nodes come after the brokers; their jars are those that Kafka brings. There is no metadata log, so
+rules about it have nothing to ask.
+
+A broker makes up an id of its cluster where ZooKeeper has none. So the first start of each broker writes the
+run's id (`docker/zookeeper/start.sh`), the first one for all of them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from core.config import RunConfig
+from harness.brokers.admin.connection import BrokerConnection
+from harness.brokers.admin.protocol import ControllerView, active_controller
+from harness.containers.data import DATA
+from harness.containers.deployment import NodeAddresses
+from harness.containers.nodes import NodeContainer
+from harness.kafka.broker_config import FOR_BROKERS, advertised, lines, listeners, settings
+from harness.kafka.nodes import PROPERTIES, KafkaNodes
+
+CLIENT_PORT: Final = 2181
+PEER_PORT: Final = 2888
+ELECTION_PORT: Final = 3888
+HEAP: Final = "64m"
+SESSION_MS: Final = 3000
+"""As the session of a broker with its controller in KRaft mode (`docker/kafka/broker.properties`)."""
+CONNECT_MS: Final = 60_000
+"""How long a broker that starts waits for ZooKeeper, which a fault may hold down."""
+SERVER: Final = {
+    "dataDir": DATA,
+    "clientPort": str(CLIENT_PORT),
+    "tickTime": "500",  # sessions last 2 to 20 of them
+    "initLimit": "20",
+    "syncLimit": "4",
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",
+}
+"""Settings of a node of ZooKeeper; versions before 3.5 leave unknown ones aside."""
+
+
+class ZooKeeper(KafkaNodes):
+    """A `Deployment`."""
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        super().__init__(config, run_dir)
+        first = config.brokers + 1
+        self._brokers = self.names
+        self._ensemble = {node: f"zookeeper-{node}" for node in range(first, first + self._section.ensemble)}
+        self.names = {**self._brokers, **self._ensemble}
+
+    def environment(self, node: int) -> Mapping[str, str]:
+        """See `Deployment`."""
+        if node in self._ensemble:
+            return {"ROLE": "zookeeper", "HEAP": HEAP, "ZOOKEEPER_ID": str(node)}
+        return {"ROLE": "broker", "CLUSTER_ID": self._cluster, "ZOOKEEPER": self._connect}
+
+    def files(self, node: int, network: NodeAddresses) -> Mapping[str, str]:
+        """See `Deployment`."""
+        return {PROPERTIES: self._server() if node in self._ensemble else self._broker(node, network)}
+
+    def controller(self, connection: BrokerConnection) -> ControllerView:
+        """See `Deployment`."""
+        return active_controller(connection)
+
+    def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
+        """See `Deployment`; ZooKeeper's nodes have no logs of Kafka."""
+        super().before_start(self._of_brokers(nodes), powerless)
+
+    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
+        """See `before_start`."""
+        super().at_end(self._of_brokers(nodes))
+
+    def _of_brokers(self, nodes: Sequence[NodeContainer]) -> list[NodeContainer]:
+        return [node for node in nodes if node.number in self._brokers]
+
+    @property
+    def _connect(self) -> str:
+        return ",".join(f"{name}:{CLIENT_PORT}" for name in self._ensemble.values())
+
+    def _server(self) -> str:
+        peers = {
+            f"server.{node}": f"{name}:{PEER_PORT}:{ELECTION_PORT}" for node, name in self._ensemble.items()
+        }
+        return lines({**SERVER, **(peers if len(peers) > 1 else {})})
+
+    def _broker(self, node: int, network: NodeAddresses) -> str:
+        ports = network.ports
+        own = {
+            "broker.id": str(node),
+            "zookeeper.connect": self._connect,
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "zookeeper.connection.timeout.ms": str(CONNECT_MS),
+            **listeners(FOR_BROKERS, proxied=network.proxied),
+            **advertised(self.names[node], ports.advertised(node), ports.harness(node)),
+        }
+        return lines(settings(self._config, own))

@@ -1,0 +1,98 @@
+"""Nodes of brokers on ZooKeeper, and of ZooKeeper: numbers, names, settings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.config import run_config
+from core.systems import KafkaSection
+from harness.brokers.addresses import Plan, cluster_id
+from harness.containers.deployment import NodeAddresses
+from harness.containers.images import RECIPES
+from harness.kafka.images import image_tag
+from harness.kafka.kraft import KRaft
+from harness.kafka.nodes import PROPERTIES
+from harness.kafka.system import KAFKA, kafka_cluster
+from harness.kafka.zookeeper import ZooKeeper
+
+
+def nodes(run: Path, **config: Any) -> ZooKeeper:
+    return ZooKeeper(run_config({"seed": 1, "kafka": "2.8.2", **config}), run)
+
+
+def settings(of: ZooKeeper, node: int, *, proxied: bool = False) -> dict[str, str]:
+    ports = Plan.__new__(Plan)
+    ports._base = 20_000
+    (text,) = of.files(node, NodeAddresses(addresses={}, ports=ports, proxied=proxied)).values()
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_zookeeper_is_a_node_after_the_brokers(tmp_path: Path) -> None:
+    of = nodes(tmp_path / "a-run")
+    assert of.names == {1: "broker-1", 2: "broker-2", 3: "broker-3", 4: "zookeeper-4"}
+    assert of.environment(4) == {"ROLE": "zookeeper", "HEAP": "64m", "ZOOKEEPER_ID": "4"}
+    found = settings(of, 4)
+    assert (found["dataDir"], found["clientPort"]) == ("/data", "2181")
+    assert not [name for name in found if name.startswith("server.")]  # it has no peers
+
+
+def test_an_ensemble_knows_its_nodes_and_brokers_know_the_ensemble(tmp_path: Path) -> None:
+    of = nodes(tmp_path / "a-run", ensemble=3, brokers=5)
+    assert list(of.names) == list(range(1, 9))
+    found = settings(of, 7)
+    peers = {name: value for name, value in found.items() if name.startswith("server.")}
+    assert peers == {f"server.{node}": f"zookeeper-{node}:2888:3888" for node in (6, 7, 8)}
+    connect = "zookeeper-6:2181,zookeeper-7:2181,zookeeper-8:2181"
+    assert settings(of, 1)["zookeeper.connect"] == of.environment(1)["ZOOKEEPER"] == connect
+
+
+def test_a_broker_writes_the_id_of_the_runs_cluster(tmp_path: Path) -> None:
+    of = nodes(tmp_path / "a-run")
+    assert of.environment(2)["CLUSTER_ID"] == cluster_id("a-run")
+    found = settings(of, 2)
+    assert found["broker.id"] == "2"
+    assert found["listeners"] == "BROKER://:9092,CLIENT://:9094,HARNESS://:9095"
+    assert found["advertised.listeners"].startswith("BROKER://broker-2:9092,CLIENT://127.0.0.1:20002,")
+    assert found["replica.lag.time.max.ms"] == "1000"  # tight, as elsewhere
+    assert not {"process.roles", "node.id", "controller.quorum.voters"} & found.keys()
+    assert settings(of, 2, proxied=True)["listeners"].startswith("BROKER://:9096,")
+    own = nodes(tmp_path / "a-run", broker_settings={"num.io.threads": "3"})
+    assert settings(own, 1)["num.io.threads"] == "3"
+    assert "num.io.threads" not in settings(own, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "deployed"),
+    [
+        ({"kafka": "2.8.2"}, ZooKeeper),
+        ({"kafka": "3.9.1"}, KRaft),
+        ({"kafka": "3.9.1", "metadata": "zookeeper"}, ZooKeeper),
+        ({}, KRaft),
+    ],
+)
+def test_a_version_is_deployed_as_usual_or_as_asked(
+    given: dict[str, str], deployed: type, tmp_path: Path
+) -> None:
+    cluster = kafka_cluster(run_config({"seed": 1, **given}), tmp_path / "a-run")
+    try:
+        assert type(cluster.deployment) is deployed
+        assert cluster.nodes == ((1, 2, 3, 4) if deployed is ZooKeeper else (1, 2, 3))
+    finally:
+        cluster._plan.release()
+
+
+def test_titles_and_images_tell_deployments_apart() -> None:
+    config = run_config({"seed": 1, "kafka": "3.9.1", "metadata": "zookeeper"})
+    assert config.title == "Kafka 3.9.1, ZooKeeper"
+    assert run_config({"seed": 1, "kafka": "3.9.1"}).title == "Kafka 3.9.1"
+    assert config.section(KafkaSection).deployment == "zookeeper"
+    assert image_tag("3.9.1", "zookeeper").startswith("inquest-zookeeper:3.9.1-")
+    assert image_tag("3.9.1").startswith("inquest-kafka:3.9.1-")
+    assert image_tag("2.8.2").startswith("inquest-zookeeper:2.8.2-")
+    assert (RECIPES / "zookeeper" / "start.sh").exists()
+    assert PROPERTIES in (RECIPES / "zookeeper" / "start.sh").read_text()
+
+
+def test_a_deployment_with_an_ensemble_may_have_three_nodes_of_it() -> None:
+    assert KAFKA.refusal(run_config({"seed": 1, "kafka": "2.8.2", "ensemble": 3})) == ""
