@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HANDS: Final = 2
-LARGE: Final = 1_000_000
-"""A task of Spark costs 30 ms. So tasks of less than this size share some, this number for each processor."""
+LARGE: Final = 30_000_000
+"""A task of Spark costs 60 ms beside its work. So tasks share some: this number for each processor, and one
+more for each of this size (of a history: rows, which take some seconds)."""
 ANSWER: Final = "number long, answer binary"
 """Columns that tasks yield."""
 LOOK_S: Final = 0.25
