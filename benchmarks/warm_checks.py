@@ -2,22 +2,29 @@
 
     python -m benchmarks.warm_checks FOLDER... [--turns 2]
 
-FOLDER: sealed runs, such as those of `benchmarks.make_history`. One session judges all of them; its first check
-is not counted. Printed, one line a run: wall seconds to the verdict of each turn in both engines, and the ratio
-of the least.
+FOLDER: sealed runs, such as those of `benchmarks.make_history`. One session judges all of
+them; its first check is not counted. Printed, one line a run: wall seconds to the verdict of each turn in
+both engines, and the ratio of the least.
 """
 
 import argparse
 import contextlib
+import functools
 import os
 import tempfile
 from pathlib import Path
 
 from benchmarks.spark_workers import timed
 from checkers.api import check_history
-from checkers.engine.engines import chosen
+from checkers.engine.check import Tally
+from checkers.engine.engines import Chosen, chosen
 from history.reader import load
 from history.run_folder import Run
+
+
+def judged(folder: Path, engine: Chosen) -> Tally:
+    """What the checks find in this run."""
+    return check_history(load(Run(folder)), engine.workers)
 
 
 def main() -> None:
@@ -37,10 +44,10 @@ def main() -> None:
             load_before, walls = os.getloadavg()[0], {name: list[float]() for name in engines}
             for _ in range(options.turns):
                 for name, engine in engines.items():
-                    seconds, tally = timed(lambda at=folder, by=engine: check_history(load(Run(at)), by.workers))
+                    seconds, tally = timed(functools.partial(judged, folder, engine))
                     assert not tally.crashed, tally.crashed
                     walls[name].append(seconds)
-            times = "; ".join(f"{name} " + ", ".join(f"{s:.2f}" for s in each) for name, each in walls.items())
+            times = "; ".join(f"{name} {', '.join(f'{s:.2f}' for s in some)}" for name, some in walls.items())
             ratio = min(walls["spark"]) / min(walls["process"])
             print(f"{folder.name}, load {load_before:.1f}: {times}; ratio {ratio:.2f}", flush=True)
 
