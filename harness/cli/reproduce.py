@@ -1,6 +1,7 @@
 """`inquest bugs reproduce`: show a known bug of Kafka on real brokers, and that its twin does not."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def reproduce(
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
         done = attempts(bug, version, runs=runs, good=good, folder=folder, say=show_lines)
     if record:
-        rates.record(rates.rate(name, version, good, done))
+        rates.record(rates.rate(name, version, good, done, f"{datetime.now(UTC):%Y-%m-%d}"))
     counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
     show(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")

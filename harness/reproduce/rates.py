@@ -84,8 +84,8 @@ and dies; a follower comes back and may become leader (`unclean.leader.election.
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Of one side of a reproduction on one version of Kafka: how many runs showed the bug, how many showed
-    that every record is read, how many did not reach the schedule. found_in_logs: in how many runs the
-    rules about logs found something; None = they were not applied."""
+    that every record is read, how many did not reach the schedule. day: of the measurement, in UTC.
+    found_in_logs: in how many runs the rules about logs found something; None = they were not applied."""
 
     name: str
     kafka: str
@@ -93,6 +93,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
     shown: int
     clean: int
     unreached: int
+    day: str
     found_in_logs: int | None = None
 
     @property
@@ -101,13 +102,20 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
         return self.shown + self.clean + self.unreached
 
 
-def rate(name: str, kafka: str, good: bool, done: Sequence[ScheduleRun]) -> Rate:
-    """What these runs showed."""
+def rate(name: str, kafka: str, good: bool, done: Sequence[ScheduleRun], day: str) -> Rate:
+    """What these runs showed. day: such as 2026-11-27."""
     counts = Counter(one.shows for one in done)
     shown, clean, unreached = (counts[shows] for shows in (Shows.SHOWN, Shows.CLEAN, Shows.UNREACHED))
     found = sum(bool(one.in_logs) for one in done)
     return Rate(
-        name=name, kafka=kafka, good=good, shown=shown, clean=clean, unreached=unreached, found_in_logs=found
+        name=name,
+        kafka=kafka,
+        good=good,
+        shown=shown,
+        clean=clean,
+        unreached=unreached,
+        day=day,
+        found_in_logs=found,
     )
 
 
@@ -152,11 +160,11 @@ def _shown(label: str) -> Iterator[str]:
     yield from (
         "",
         "| reproduction | side | Kafka | runs | showed the bug | every record read | not reached "
-        "| found in logs |",
+        "| found in logs | measured |",
     )
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for rate in rates:
         side = "good" if rate.good else "bad"
         found = "?" if rate.found_in_logs is None else rate.found_in_logs
         counts = f"{rate.runs} | {rate.shown} | {rate.clean} | {rate.unreached} | {found}"
-        yield f"| {rate.name} | {side} | {rate.kafka} | {counts} |"
+        yield f"| {rate.name} | {side} | {rate.kafka} | {counts} | {rate.day} |"

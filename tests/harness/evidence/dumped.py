@@ -238,7 +238,12 @@ def _coordinator(topic: str, record: LogRecord, rest: str, found: Comparison) ->
     version = value.integer(2)
     theirs = json.loads(payload)
     found.equal(where, version, theirs["version"])
-    found.message(f"{where} value", decode(f"{name}Value", version, value), theirs["data"])
+    ours = decode(f"{name}Value", version, value)
+    if isinstance(theirs["data"].get("transactionStatus"), str):  # since 4.4: its name
+        ours["transactionStatus"] = coordinator_records.TRANSACTION_STATES[
+            int(str(ours["transactionStatus"]))
+        ]
+    found.message(f"{where} value", ours, theirs["data"])
 
 
 def _old_transaction(where: str, record: LogRecord, key: str, payload: str, found: Comparison) -> None:

@@ -8,6 +8,7 @@ from harness.reproduce import rates
 from harness.reproduce.attempts import ScheduleRun, Shows
 
 DONE = [ScheduleRun(shows=shows, text="") for shows in (Shows.SHOWN, Shows.SHOWN, Shows.UNREACHED)]
+DAY = "2026-11-27"
 
 
 @pytest.fixture
@@ -18,25 +19,25 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_rate_counts_what_the_runs_showed() -> None:
-    rate = rates.rate("kafka-20734", "4.3.1", False, DONE)
+    rate = rates.rate("kafka-20734", "4.3.1", False, DONE, DAY)
     assert (rate.runs, rate.shown, rate.clean, rate.unreached) == (3, 2, 0, 1)
 
 
 def test_a_new_measurement_takes_the_place_of_its_side_and_version_only(path: Path) -> None:
-    first, good = (rates.rate("kafka-20734", "4.3.1", good, DONE) for good in (False, True))
-    other = rates.rate("kafka-20734", "4.0.2", False, DONE)
+    first, good = (rates.rate("kafka-20734", "4.3.1", good, DONE, DAY) for good in (False, True))
+    other = rates.rate("kafka-20734", "4.0.2", False, DONE, DAY)
     for one in (first, good, other):
         rates.record(one, path)
-    again = rates.rate("kafka-20734", "4.3.1", False, DONE[:1])
+    again = rates.rate("kafka-20734", "4.3.1", False, DONE[:1], DAY)
     rates.record(again, path)
     assert rates.measured(path) == [other, again, good]
 
 
 def test_the_page_shows_each_measurement_at_its_bug(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    rates.record(rates.rate("kafka-20734", "4.3.1", False, DONE), path)
+    rates.record(rates.rate("kafka-20734", "4.3.1", False, DONE, DAY), path)
     known = rates.measured(path)
     monkeypatch.setattr(rates, "measured", lambda: known)
     before, _, section = rates.page().partition("\n## KAFKA-20734\n")
-    row = "| kafka-20734 | bad | 4.3.1 | 3 | 2 | 0 | 1 | 0 |"
+    row = "| kafka-20734 | bad | 4.3.1 | 3 | 2 | 0 | 1 | 0 | 2026-11-27 |"
     assert row in section
     assert row not in before
