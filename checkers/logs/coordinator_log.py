@@ -6,9 +6,12 @@ same node.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.logs.elections import Elections, elections, survivor
@@ -48,14 +51,14 @@ class KeptLog:
     """A partition of the log, as the copy has it that counts.
 
     log: that copy. lineage: of its leaders. committed: offset up to which it is committed at least. rows: its
-    records as rows of `TRANSACTION_LOG`, in order. others: those of all other copies.
+    records as rows of `TRANSACTION_LOG`, in order. lost: those that only other copies have, each once.
     """
 
     log: ReplicaLog
     lineage: Elections
     committed: int
     rows: Sequence[Row]
-    others: Sequence[Row]
+    lost: Sequence[Row]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +107,28 @@ def _kept(evidence: Evidence, tp: TopicPartition) -> KeptLog | None:
         return None
     rows = evidence.of("transaction_log", tp)
     mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
+    own = rows.filter(mine)
     return KeptLog(
         log=log,
         lineage=lineage,
         committed=max(min(one.end for one in last_take(logs)), log.high_watermark, 0),
-        rows=rows.filter(mine).to_pylist(),
-        others=rows.filter(pc.invert(mine)).to_pylist(),
+        rows=own.to_pylist(),
+        lost=_lost(own, rows.filter(pc.invert(mine))),
     )
+
+
+def _lost(own: pa.Table, others: pa.Table) -> list[Row]:
+    """Records of other logs that are not in the one that was kept, in order. Few are: only these become
+    rows."""
+    others = others.filter(pc.is_valid(others["state"]))
+    places = others.select(_PLACE).append_column("row", pa.array(np.arange(others.num_rows)))
+    missing = places.join(own.select(_PLACE), _PLACE, join_type="left anti")["row"]
+    rows = others.take(missing.sort()).to_pylist()
+    found = {(row["offset"], row["leader_epoch"]): row for row in rows}
+    return [row for _, row in sorted(found.items(), key=itemgetter(0))]
+
+
+_PLACE: Final = ["offset", "leader_epoch"]
 
 
 def _record(row: Row) -> CoordinatorRecord:

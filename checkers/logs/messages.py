@@ -414,17 +414,20 @@ class _Messages:
         """Of followers, by partition and node. end: `client` = the node that asks, `server` = the one that is
         asked."""
         rows = self.parts.filter(pc.equal(self.parts["api"], FETCH))
-        keys = [self._tp(row) for row in rows.select(["topic", "topic_id", "partition"]).to_pylist()]
-        columns = {name: rows[name].to_numpy() for name in ("client", "server", "at_ns", "offset")}
+        keys = [*_PARTITION, end]
+        places = pa.table({name: rows[name] for name in keys} | {"row": pa.array(np.arange(rows.num_rows))})
+        groups = places.group_by(keys).aggregate([("row", "list")])
+        mine: dict[tuple[TopicPartition, int], list[Array]] = defaultdict(list)
+        for key, some in zip(groups.select(keys).to_pylist(), groups["row_list"], strict=True):
+            if (tp := self._tp(key)) is not None:
+                mine[tp, key[end]].append(some.values.to_numpy())
+        columns = {name: rows[name].to_numpy() for name in ("at_ns", "server", "offset")}
         epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy()
-        places: dict[tuple[TopicPartition, int], list[int]] = defaultdict(list)
-        for at, (tp, node) in enumerate(zip(keys, columns[end].tolist(), strict=True)):
-            if tp is not None:
-                places[tp, node].append(at)
         found = {}
-        for key, mine in places.items():
-            ns, leader, offset = (columns[name][mine] for name in ("at_ns", "server", "offset"))
-            found[key] = FollowerFetches(ns, leader, offset, epochs[mine], np.maximum.accumulate(offset))
+        for which, rows_of in mine.items():
+            at = np.sort(np.concatenate(rows_of))  # a topic stands there by its name, or by its id
+            ns, leader, offset = (columns[name][at] for name in ("at_ns", "server", "offset"))
+            found[which] = FollowerFetches(ns, leader, offset, epochs[at], np.maximum.accumulate(offset))
         return found
 
     def _told(self) -> dict[tuple[int, int], Array]:
@@ -488,7 +491,8 @@ def _whom(client: int) -> str:
     return "a client" if client == CLIENT else f"node {client}"
 
 
-_EXCHANGE: Final = ("connection", "correlation", "topic", "topic_id", "partition")
+_PARTITION: Final = ("topic", "topic_id", "partition")
+_EXCHANGE: Final = ("connection", "correlation", *_PARTITION)
 
 
 def _exchange(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -127,7 +127,7 @@ def transaction_logs(evidence: Evidence) -> TransactionLogs:
         for transactional_id, some in by_id.items():
             for one in _transactions(tp, transactional_id, some):
                 found.of[one.producer_id].append(one)
-        found.lost += _lost(kept)
+        found.lost += kept.lost
         if why := _unsure(kept):
             found.unsure[tp] = why
     return found
@@ -139,13 +139,6 @@ def _unsure(kept: KeptLog) -> str:
     if any(row["opaque"] is not None for row in kept.rows):
         return "a part of the transaction log cannot be read"
     return kept.lineage.may_lose(-1) or kept.lineage.lacks(kept.log)
-
-
-def _lost(kept: KeptLog) -> list[Row]:
-    """Records of other logs that are not in the one that was kept, each once."""
-    has = {(row["offset"], row["leader_epoch"]) for row in kept.rows}
-    found = {(row["offset"], row["leader_epoch"]): row for row in kept.others if row["state"] is not None}
-    return [row for place, row in sorted(found.items()) if place not in has]
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:
