@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import TopicPartition
@@ -235,6 +236,7 @@ class Evidence:
         self._tables = dict(tables)
         self.lacks = lacks
         self.folder = folder
+        self._in_files = False
         self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
@@ -257,6 +259,14 @@ class Evidence:
             raise HistoryError(str(error)) from None
 
     @classmethod
+    def opened(cls, folder: Path) -> "Evidence":
+        """What `load` finds in this folder, without messages, for one who needs a part: each look reads what
+        it asks for, and only a whole table is kept. Looks raise HistoryError."""
+        found = cls({}, folder=folder)
+        found._in_files = True
+        return found
+
+    @classmethod
     def _whole(cls, folder: Path) -> "Evidence":
         seen = [name for name in PER_RUN if storage.is_there(folder / f"{name}.parquet")]
         names = (*PER_PARTITION, *PER_NODE, *seen)
@@ -276,16 +286,36 @@ class Evidence:
 
     def table(self, name: str) -> pa.Table:
         """A table, with the columns of `schema`."""
-        found = self._tables.get(name)
+        if self._in_files and name not in (*self._tables, *PER_RUN):
+            self._tables[name] = self._part(name)
         # `empty_table` would do, but imports pandas (`history.columns.numbers`)
+        found = self._tables.get(name)
         return pa.Table.from_batches([], schema=schema(name)) if found is None else found
+
+    def columns(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Some columns of a table."""
+        if self._in_files and name not in self._tables:
+            return self._part(name, columns=columns)
+        return self.table(name).select(columns)
 
     def of(self, name: str, tp: TopicPartition) -> pa.Table:
         """The rows of one partition. Raises: HistoryError, where they do not stand together."""
+        if self._in_files and name not in self._tables:
+            return self._part(name, tp)
         if name not in self._places:
             self._places[name] = _places(self.table(name))
         first, rows = self._places[name].get(tp, (0, 0))
         return self.table(name).slice(first, rows)
+
+    def _part(
+        self, name: str, tp: TopicPartition | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """A part of a table in the files. Raises: HistoryError."""
+        assert self.folder is not None
+        try:
+            return _read(self.folder / f"{name}.parquet", schema(name), tp, columns)
+        except _NotWhole as error:
+            raise HistoryError(str(error)) from None
 
     def once(self, make: Callable[["Evidence"], T]) -> T:
         """What `make` says of this evidence as a whole: called once, for all partitions that need it."""
@@ -342,12 +372,17 @@ ORDER: Final = ("topic", "partition", "take", "node", "snapshot", "segment", "po
 """Tables are sorted by those of these columns that they have."""
 
 
+GROUP_ROWS: Final = 1 << 16
+"""Rows of a row group: who needs one partition reads the groups that have some of it."""
+
+
 def write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     """Write the tables of a run; all of them appear, or none. Raises: OSError."""
     made = storage.beside(folder)
     try:
         for name, table in tables.items():
-            storage.write_parquet(table, made / f"{name}.parquet", compression="zstd")
+            path = made / f"{name}.parquet"
+            storage.write_parquet(table, path, compression="zstd", row_group_size=GROUP_ROWS)
         storage.publish(made, folder)
     except BaseException:
         storage.remove(made)
@@ -358,14 +393,31 @@ class _NotWhole(Exception):
     """A table of evidence is missing, or ends before its end."""
 
 
-def _read(path: Path, wanted: pa.Schema) -> pa.Table:
+def _read(
+    path: Path, wanted: pa.Schema, tp: TopicPartition | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """A table. tp: only the rows of this partition; columns: only these."""
     try:
         with storage.parquet_file(path) as file:
             if why := promises_too_much(file, storage.size(path)):
                 raise HistoryError(f"{path}: no table of evidence: {why}")
-            found = file.read()
+            if not file.schema_arrow.equals(wanted):
+                raise HistoryError(f"{path}: its columns are not those of this table of evidence")
+            groups = [at for at in range(file.num_row_groups) if tp is None or _may_hold(file, at, tp)]
+            found = file.read_row_groups(groups, columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise _NotWhole(f"{path}: {storage.line(error)}") from None
-    if not found.schema.equals(wanted):
-        raise HistoryError(f"{path}: its columns are not those of this table of evidence")
-    return found
+    if tp is None:
+        return found
+    return found.filter(
+        pc.and_(pc.equal(found["topic"], tp.topic), pc.equal(found["partition"], tp.partition))
+    )
+
+
+def _may_hold(file: pq.ParquetFile, group: int, tp: TopicPartition) -> bool:
+    """Whether a row group may have rows of a partition, by its statistics."""
+    for name, value in (("topic", tp.topic), ("partition", tp.partition)):
+        told = file.metadata.row_group(group).column(file.schema_arrow.get_field_index(name)).statistics
+        if told is not None and told.has_min_max and not told.min <= value <= told.max:
+            return False
+    return True

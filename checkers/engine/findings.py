@@ -16,6 +16,7 @@ import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.windows import EXCUSES, Excuse
+from core.errors import HistoryError
 from core.op import TopicPartition
 from history.columns import Array
 from history.reader import History, ReadRow, SendRow, value_text
@@ -389,10 +390,13 @@ class Found:
             self.doubts.append(Doubt(check=check, number=1, why=why, log=log))
 
     def guarded(self, checks: Sequence[str], work: Callable[[], None]) -> None:
-        """Do a part of some checks. A crash is noted for each of them, and stops nothing else."""
+        """Do a part of some checks. A crash is noted for each of them, and stops nothing else; a damaged file
+        is not one. Raises: HistoryError."""
         begin = time.perf_counter()
         try:
             work()
+        except HistoryError:
+            raise
         except Exception:  # noqa: BLE001 (the checks are named as crashed, the others run)
             how = traceback.format_exc(limit=-3)
             for check in checks:

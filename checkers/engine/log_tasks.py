@@ -1,6 +1,6 @@
 """The evidence of a run in tasks: some partitions each, with the kernels that read evidence.
 
-Workers in other processes read the evidence from its files, once for all tasks of a job.
+Workers in other processes read the evidence from its files: of large tables the rows of their partitions.
 """
 
 import functools
@@ -48,7 +48,7 @@ class LogTask:
 
     def run(self, work: LogWork) -> Iterator[PartitionResult]:
         """Check them. Raises: HistoryError, where a file proves damaged; OSError."""
-        held = _evidence(self.source, self.job) if isinstance(self.source, str) else self.source
+        held = _opened(self.source, self.job) if isinstance(self.source, str) else self.source
         for log in self.partitions:
             result = PartitionResult(log=log, ground=work.ground)
             for kernel, checks in work.kernels.items():
@@ -57,9 +57,10 @@ class LogTask:
 
 
 @functools.lru_cache(maxsize=1)
-def _evidence(folder: str, job: str) -> Evidence:
-    """The evidence, once for all tasks of a job that a worker runs."""
-    return Evidence.load(storage.location(folder))
+def _opened(folder: str, job: str) -> Evidence:
+    """The evidence, once for all tasks of a job that a worker runs: what it says as a whole is read once,
+    the rows of a partition by the task that has it."""
+    return Evidence.opened(storage.location(folder))
 
 
 def log_tasks(evidence: Evidence, workers: Workers) -> list[LogTask]:

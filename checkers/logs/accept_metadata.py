@@ -240,11 +240,11 @@ def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, 
     if not acceptor.whole or not nodes <= {one.node for one in logs if one.take == last}:
         return
     end = max(acceptor.image.next_id, 0)
-    batches = evidence.table("batches")
+    columns = ["topic", "partition", "take", "node", "base", "producer_id"]
+    batches = evidence.columns("batches", [*columns, "intact"])
     mine = batches.filter(pc.and_(batches["intact"], pc.greater_equal(batches["producer_id"], 0)))
     result.asked["producer-ids-given"] += mine.num_rows
     seen: set[TopicPartition] = set()
-    columns = ["topic", "partition", "take", "node", "base", "producer_id"]
     for row in mine.filter(pc.greater_equal(mine["producer_id"], end)).select(columns).to_pylist():
         tp = TopicPartition(row["topic"], row["partition"])
         if tp in seen:

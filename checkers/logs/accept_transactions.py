@@ -74,7 +74,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     log = TransactionLog(
         Kept(ids_logged=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
     )
-    log.owners.update(_owners(evidence))
+    log.owners.update(evidence.once(_owners))
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
         result.leave_open(PLACE, tp, why)
@@ -108,8 +108,8 @@ def _unknown(result: Found, tp: TopicPartition, why: str) -> None:
 
 def _owners(evidence: Evidence) -> dict[int, str]:
     """The transactional id that had a producer id first, in any partition."""
-    rows = evidence.table("transaction_log")
     names = ["producer_id", "transactional_id"]
+    rows = evidence.columns("transaction_log", [*names, "timestamp"])
     known = rows.filter(pc.is_valid(rows["producer_id"])).group_by(names).aggregate([("timestamp", "min")])
     first = known.sort_by([("timestamp_min", "descending"), *((name, "ascending") for name in names)])
     return {row["producer_id"]: row["transactional_id"] for row in first.to_pylist()}

@@ -28,7 +28,7 @@ def era_of(evidence: Evidence) -> Era | None:
 
 
 def _least(evidence: Evidence, feature: str) -> int | None:
-    rows = evidence.table("metadata")
+    rows = evidence.columns("metadata", ["feature", "level"])
     levels = rows.filter(pc.equal(rows["feature"], feature))["level"]
     least = pc.min(levels).as_py()
     return None if least is None else int(least)

@@ -39,9 +39,9 @@ class KnownProducers:
     @classmethod
     def of(cls, evidence: Evidence) -> "KnownProducers":
         """By the finalized features and `__transaction_state`."""
-        rows = evidence.table("transaction_log")
         names = ["producer_id", "producer_epoch", "client_transaction_version", "state", "transactional_id"]
-        known = rows.select(names).filter(pc.is_valid(rows["state"]))
+        rows = evidence.columns("transaction_log", names)
+        known = rows.filter(pc.is_valid(rows["state"]))
         ends: dict[tuple[int, int], int] = {}
         begun: dict[tuple[int, int], int] = {}
         ids: dict[int, str] = {}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.engine.check import Check, Join, LogKernel, Tally, WholeRun
@@ -13,7 +14,7 @@ from checkers.logs.classes import DIVERGENCE
 from checkers.logs.rule import Rule, checks_of
 from core.errors import HistoryError
 from core.op import TopicPartition
-from history.evidence import Evidence, write
+from history.evidence import PER_PARTITION, Evidence, write
 from tests.checkers.logs.made import TP, batch, tables, whole
 
 OTHER = TopicPartition("q", 1)
@@ -85,6 +86,40 @@ def test_rows_of_a_partition_that_do_not_stand_together_are_refused() -> None:
     mixed = TABLES | {"batches": TABLES["batches"].take([0, 2, 1])}
     with pytest.raises(HistoryError, match="do not stand together"):
         Evidence(mixed).of("batches", TP)
+
+
+def test_a_part_that_is_read_from_the_files_is_that_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("history.evidence.GROUP_ROWS", 2)
+    every = [TopicPartition(topic, number) for topic in ("p", "q") for number in (0, 1)]
+    rows = [batch(tp, node, base) for tp in every for node in (1, 2) for base in range(3)]
+    write(tmp_path, tables({"batches": rows, "partitions": [whole(tp, 1) for tp in every]}))
+    assert pq.ParquetFile(tmp_path / "batches.parquet").num_row_groups > 2
+    loaded, opened = Evidence.load(tmp_path), Evidence.opened(tmp_path)
+    for tp in [*loaded.partitions(), TopicPartition("absent", 0)]:
+        for name in PER_PARTITION:
+            assert opened.of(name, tp).to_pylist() == loaded.of(name, tp).to_pylist()
+    some = ["topic", "producer_id"]
+    assert opened.columns("batches", some).to_pylist() == loaded.table("batches").select(some).to_pylist()
+    assert opened.table("metadata") == loaded.table("metadata")
+    assert opened.partitions() == loaded.partitions()
+
+
+def test_a_part_reads_only_the_row_groups_that_may_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("history.evidence.GROUP_ROWS", 2)
+    rows = [batch(TopicPartition(topic, 0), node, 0) for topic in ("p", "q") for node in (1, 2)]
+    write(tmp_path, tables({"batches": rows}))
+    path = tmp_path / "batches.parquet"
+    data = path.read_bytes()
+    at = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    path.write_bytes(data[:at] + bytes(40) + data[at + 40 :])
+    opened = Evidence.opened(tmp_path)
+    assert opened.of("batches", TopicPartition("q", 0)).num_rows == 2
+    with pytest.raises(HistoryError, match=r"batches\.parquet"):
+        opened.of("batches", TopicPartition("p", 0))
 
 
 @pytest.mark.sampled(3)
