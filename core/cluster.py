@@ -366,6 +366,20 @@ class Electable(Protocol):
         """Replicas of each partition, the preferred leader first."""
 
 
+@runtime_checkable
+class Reassignable(Protocol):
+    """Replicas of partitions can be moved to other brokers, while clients work (KIP-455)."""
+
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], within_s: float) -> None:
+        """AlterPartitionReassignments: what the replicas of partitions are to be. Returns when the controller
+        has taken it; the data follow. Raises ClusterError."""
+
+    async def cancel_reassignments(
+        self, tps: Sequence[TopicPartition], within_s: float
+    ) -> tuple[TopicPartition, ...]:
+        """Cancel those that have not ended; which partitions had one. Raises ClusterError."""
+
+
 class Toxic(msgspec.Struct, frozen=True, kw_only=True):
     """One toxic of toxiproxy: `type` as toxiproxy names it (latency, bandwidth, timeout, reset_peer,
     limit_data, slicer), with its attributes; `downstream` = what the broker answers, else requests."""
@@ -426,6 +440,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     HalfOpenable,
     Restartable,
     Electable,
+    Reassignable,
     Linked,
     Wired,
     WiredBetween,

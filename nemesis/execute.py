@@ -58,6 +58,7 @@ async def inject(env: Environment, step: PlannedFault, roles: Roles, names: Work
         roles=roles,
         names=names,
         down=tuple(sorted({node for other in env.down for node in other.nodes})),
+        moved=tuple(sorted(env.moved)),
     )
     hit = effect.aim(step, view)
     try:

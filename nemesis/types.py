@@ -65,7 +65,8 @@ class WorkloadNames:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
-    now, the names in use, the loading clients, the nodes that faults in force hold down."""
+    now, the names in use, the loading clients, the nodes that faults in force hold down, the partitions
+    whose replicas a fault has moved."""
 
     nodes: tuple[int, ...]
     brokers: tuple[int, ...]
@@ -73,6 +74,7 @@ class ClusterView:
     names: WorkloadNames
     clients: tuple[ClientSlot, ...] = ()
     down: tuple[int, ...] = ()
+    moved: tuple[TopicPartition, ...] = ()
 
     @property
     def controllers(self) -> tuple[int, ...]:
@@ -86,6 +88,7 @@ class Environment:
     and then `stopping` is true: an effect of several stages ends there, and leaves the rest to healing.
 
     down: the hits that hold their nodes down. A node that several hold is started when none does.
+    moved: the replicas that partitions had before a fault moved them, until they are known to be back.
     """
 
     cluster: Cluster
@@ -93,6 +96,7 @@ class Environment:
     clock: Clock
     stopping: Callable[[], bool]
     down: "list[AimedFault]" = field(default_factory=list)
+    moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
 
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing
@@ -110,12 +114,14 @@ Act = Callable[[Sequence[int]], Awaitable[None]]
 
 class HealingStage(IntEnum):
     """When something is healed: what stands still may hold up a proxy that is to be cured; a node that was
-    paused and killed is revived when its links are whole, and clients come back to a whole cluster."""
+    paused and killed is revived when its links are whole; settings and replicas are put back by nodes that
+    run, and clients come back to a whole cluster."""
 
     STILL = 0
     LINKS = 1
     NODES = 2
-    CLIENTS = 3
+    METADATA = 3
+    CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +141,20 @@ class Healing:
     """Heals things, by their numbers; no-op for whole ones."""
 
 
+class ReplicaMove(NamedTuple):
+    """The replicas that a partition has, and those that it is to have; the preferred leader first."""
+
+    tp: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AimedFault:
     """A step with its target found: who is hit, and all that doing and undoing it needs.
 
     text: one sentence with the roles of those that it hits. tps: the partitions it concerns. leaders: the
-    node that each of `tps` is to be led by.
+    node that each of `tps` is to be led by. moves: the replicas that go elsewhere.
     """
 
     step: PlannedFault
@@ -150,6 +164,7 @@ class AimedFault:
     slots: tuple[int, ...] = ()
     tps: tuple[TopicPartition, ...] = ()
     leaders: tuple[int, ...] = ()
+    moves: tuple[ReplicaMove, ...] = ()
     toxics: tuple[Toxic, ...] = ()
     rules: tuple[WireRule, ...] = ()
     point: CrashPoint = CrashPoint.ANYWHERE

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
-from harness.brokers.admin import broker_views, elections, open_transactions
+from harness.brokers.admin import broker_views, elections, open_transactions, reassignments
 from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 
@@ -13,8 +13,8 @@ TOPIC_DEADLINE_S = 30.0
 
 
 class AskedBrokers:
-    """`Electable`, and what `Cluster` says of topics, roles and offsets. admin: the brokers as the harness
-    asks them, each at a listener that only the harness uses. Safe from any thread."""
+    """`Electable`, `Reassignable`, and what `Cluster` says of topics, roles and offsets. admin: the brokers
+    as the harness asks them, each at a listener that only the harness uses. Safe from any thread."""
 
     admin: Brokers
     controller: Callable[[BrokerConnection], ControllerView] = staticmethod(quorum_leader)
@@ -54,3 +54,13 @@ class AskedBrokers:
     async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         """Replicas of each partition in their order; empty where no broker answers."""
         return elections.replicas(self.admin)
+
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], within_s: float) -> None:
+        """See `Reassignable`. Raises: ClusterError."""
+        reassignments.reassign(self.admin, replicas, within_s)
+
+    async def cancel_reassignments(
+        self, tps: Sequence[TopicPartition], within_s: float
+    ) -> tuple[TopicPartition, ...]:
+        """See `Reassignable`. Raises: ClusterError."""
+        return reassignments.cancel(self.admin, tps, within_s)

@@ -9,12 +9,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from core.cluster import capabilities_of
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
 from core.systems import SimulatedSection
-from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.cluster import capabilities
 from harness.run.planning import planned
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
@@ -144,5 +143,5 @@ def _refused(config: RunConfig) -> str:
         steps = planned(config).steps
     except ConfigError as error:
         return str(error)
-    lacking = execute.missing(steps, capabilities_of(SimulatedCluster))
+    lacking = execute.missing(steps, capabilities(config))
     return f"nemesis {config.nemesis}: needs {', '.join(lacking)}" if lacking else ""

@@ -5,7 +5,7 @@ controller applies its records at once, so that the next decision sees them; one
 thrown away with what was not committed, and its successor begins from the log.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from model.protocol.controller_messages import (
 )
 from model.protocol.messages import (
     AlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
@@ -257,17 +258,34 @@ class QuorumController:
             return KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
         return KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
 
-    def _reassign(self, request: AlterPartitionReassignments) -> ErrorResponse:
-        for tp, replicas in request.replicas.items():
-            state = self.image.partitions.get(tp)
-            if state is None:
-                return ErrorResponse(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-            adding = tuple(n for n in replicas if n not in state.replicas)
-            removing = tuple(n for n in state.replicas if n not in replicas)
-            whole = (*replicas, *removing)
-            after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
-            self._set(tp, state, after)
-        return ErrorResponse(NO_ERROR)
+    def _reassign(self, request: AlterPartitionReassignments) -> AlterPartitionReassignmentsResponse:
+        parts = {tp: self._reassign_one(tp, replicas) for tp, replicas in request.replicas.items()}
+        return AlterPartitionReassignmentsResponse(NO_ERROR, parts)
+
+    def _reassign_one(self, tp: Partition, replicas: Sequence[int] | None) -> KafkaError:
+        state = self.image.partitions.get(tp)
+        if state is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        if replicas is None:
+            return self._cancel(tp, state)
+        adding = tuple(n for n in replicas if n not in state.replicas)
+        removing = tuple(n for n in state.replicas if n not in replicas)
+        whole = (*replicas, *removing)
+        after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
+        self._set(tp, state, after)
+        return NO_ERROR
+
+    def _cancel(self, tp: Partition, state: PartitionState) -> KafkaError:
+        """What was added goes (PartitionReassignmentRevert); refused where only that is in sync."""
+        if not state.adding and not state.removing:
+            return KafkaError.NO_REASSIGNMENT_IN_PROGRESS
+        replicas = tuple(n for n in state.replicas if n not in state.adding)
+        isr = tuple(n for n in state.isr if n not in state.adding)
+        if not isr and not settings_of(self.settings, tp[0]).unclean:
+            return KafkaError.INVALID_REPLICA_ASSIGNMENT
+        isr = isr or replicas[:1]
+        self._set(tp, state, self._changed(tp, state, isr=isr, replicas=replicas, adding=(), removing=()))
+        return NO_ERROR
 
     def _allocate(self, broker: int) -> AllocateProducerIdsResponse:
         first = self.image.next_id

@@ -170,7 +170,13 @@ class ElectLeadersResponse(ErrorResponse, frozen=True):
     parts: Mapping[Partition, KafkaError] = {}
 
 
-class AlterPartitionReassignments(AdminRequest[ErrorResponse], frozen=True):
-    """Key 45, AlterPartitionReassignments."""
+class AlterPartitionReassignments(AdminRequest["AlterPartitionReassignmentsResponse"], frozen=True):
+    """Key 45, AlterPartitionReassignments. `replicas`: None cancels what has not ended."""
 
-    replicas: Mapping[Partition, Sequence[int]]
+    replicas: Mapping[Partition, Sequence[int] | None]
+
+
+class AlterPartitionReassignmentsResponse(ErrorResponse, frozen=True):
+    """`error`: of the whole request. `parts`: of each partition."""
+
+    parts: Mapping[Partition, KafkaError] = {}

@@ -69,7 +69,10 @@ class ZkAdminManager:
         return self._write(PREFERRED, tuple(request.partitions), KafkaError.ELECTION_NOT_NEEDED)
 
     def _reassign(self, request: AlterPartitionReassignments) -> Steps[Response]:
-        asked = {tp: tuple(replicas) for tp, replicas in request.replicas.items()}
+        """Before KIP-455 (2.4) none can be cancelled."""
+        asked = {tp: tuple(replicas) for tp, replicas in request.replicas.items() if replicas is not None}
+        if len(asked) < len(request.replicas):
+            raise Refused(KafkaError.UNSUPPORTED_VERSION)
         return self._write(REASSIGNED, asked, KafkaError.REASSIGNMENT_IN_PROGRESS)
 
     def _write(self, path: str, data: object, exists: KafkaError) -> Steps[Response]:

@@ -8,6 +8,7 @@ links      The nemesis `links`: what lies between clients and brokers is slow, n
 partition  The nemesis `partition`: links between brokers, or from clients to a broker, are cut.
 power      The nemesis `power`: nodes lose what was not flushed to disk.
 process    The nemeses `kill` and `pause`: broker processes end, or stand still.
+reassign   The nemesis `reassign`: replicas of partitions move to other brokers, and back.
 restart    The nemesis `restart`: brokers are shut down in order and started again.
 unclean    The nemesis `unclean`: a replica that misses records becomes leader.
 """

@@ -16,6 +16,7 @@ from model.protocol.controller_messages import (
 )
 from model.protocol.messages import (
     AlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
@@ -153,6 +154,26 @@ def test_a_reassignment_ends_once_the_new_replicas_are_in_sync() -> None:
     world.controller.decide(AlterPartition(1, epochs[0], wanted), 0)
     state = world.state()
     assert (state.replicas, state.adding, state.removing, state.isr) == (REPLICAS, (), (), REPLICAS)
+
+
+def test_a_cancelled_reassignment_takes_back_what_it_added() -> None:
+    """Refused where only what was added is in sync, and where nothing is left to cancel."""
+    world = World(((1, 2),))
+
+    def cancelled() -> KafkaError:
+        answer = world.controller.decide(AlterPartitionReassignments({LED: None}), 0).answer
+        assert isinstance(answer, AlterPartitionReassignmentsResponse)
+        return answer.parts[LED]
+
+    assert cancelled() is KafkaError.NO_REASSIGNMENT_IN_PROGRESS
+    world.controller.decide(AlterPartitionReassignments({LED: (3, 2)}), 0)
+    state = world.state()
+    assert (state.replicas, state.adding, state.removing) == ((3, 2, 1), (3,), (1,))
+    assert cancelled() is KafkaError.NONE
+    after = world.state()
+    assert (after.replicas, after.adding, after.removing) == ((2, 1), (), ())
+    assert (after.isr, after.leader) == (state.isr, state.leader)
+    assert after.leader_epoch == state.leader_epoch + 1, "the removed replica is fenced"
 
 
 def test_a_broker_sends_heartbeats_at_their_distance() -> None:

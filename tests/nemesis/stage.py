@@ -110,7 +110,12 @@ class Recording(Recorder):
             ]
             for tp in DATA
         }
+        self.usual = dict(self.order)
         self.led: dict[TopicPartition, int] = {}
+        self.middle: dict[TopicPartition, tuple[int, ...]] = {}
+        """The replicas that partitions had before a reassignment that lasts."""
+        self.quick = False
+        """A reassignment ends at once: none can be cancelled."""
         self.lag_s = LAG_S
 
     @property
@@ -128,7 +133,12 @@ class Recording(Recorder):
 
     @property
     def whole(self) -> bool:
-        return self.state == (set(), set(), set(), {}) and not self.rules
+        return self.state == (set(), set(), set(), {}) and not self.rules and not self.moved
+
+    @property
+    def moved(self) -> set[TopicPartition]:
+        """Partitions on other brokers than at the begin."""
+        return {tp for tp, nodes in self.order.items() if set(nodes) != set(self.usual.get(tp, nodes))}
 
     # -- capabilities
 
@@ -245,6 +255,25 @@ class Recording(Recorder):
 
     async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         return dict(self.order) if self.alive else {}
+
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], within_s: float) -> None:
+        done = self.works("reassign", [tp.partition for tp in replicas])
+        for tp, nodes in replicas.items():
+            if tp.partition in done:
+                before = self.order.get(tp, self.brokers[:3])
+                if not self.quick and set(nodes) != set(before):
+                    self.middle.setdefault(tp, before)
+                self.order[tp] = tuple(nodes)
+        self.told("reassign", [tp.partition for tp in replicas])
+
+    async def cancel_reassignments(
+        self, tps: Sequence[TopicPartition], within_s: float
+    ) -> tuple[TopicPartition, ...]:
+        done = self.works("cancel", [tp.partition for tp in tps])
+        had = {tp: self.middle.pop(tp) for tp in tps if tp.partition in done and tp in self.middle}
+        self.order |= had
+        self.told("cancel", [tp.partition for tp in tps])
+        return tuple(had)
 
     # -- what they see
 

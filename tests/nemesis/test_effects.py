@@ -17,6 +17,7 @@ from core.cluster import (
     Partitionable,
     Pausable,
     Powered,
+    Reassignable,
     Restartable,
     Toxic,
     Wired,
@@ -69,6 +70,7 @@ HELD: dict[type, str] = {
     HalfOpenable: "cuts",
     Linked: "toxics",
     Wired: "rules",
+    Reassignable: "moved",
 }
 """What a fault that needs a capability leaves in force on the cluster until it is healed."""
 
@@ -80,6 +82,7 @@ def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
         "cuts": cluster.cuts,
         "toxics": cluster.toxics,
         "rules": cluster.rules,
+        "moved": cluster.moved,
         "down": clients.down,
         "paused": clients.paused,
     }
@@ -94,6 +97,8 @@ def expected(step: PlannedFault) -> set[str]:
     if Clients in nemesis.needs:
         return {"down" if step.kind in POINTS else "paused"}
     held = {HELD[need] for need in nemesis.needs if need in HELD}
+    if step.kind == "cancel":  # there is nothing left to take back but the order of replicas
+        return set()
     return held - {"cuts"} if step.kind in ("successor", "recovering") else held
 
 

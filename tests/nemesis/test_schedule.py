@@ -49,6 +49,7 @@ FAMILIES = (
     "half-open",
     "unclean",
     "power",
+    "reassign",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""
@@ -60,7 +61,14 @@ WISHES = [
     if not (kind and target) or NEMESES[family].kinds[kind].targeted
     if not target or any(kind.targeted for kind in NEMESES[family].kinds.values())
 ]
-WIDE = ("kill:replicas", "restart:replicas", "failover:lagging")
+WIDE = (
+    "kill:replicas",
+    "restart:replicas",
+    "failover:lagging",
+    "reassign:move",
+    "reassign:grow",
+    "reassign:cancel",
+)
 """Names that need more than three brokers, or a lag time of their own."""
 SLOW = (
     "restart:rolling",

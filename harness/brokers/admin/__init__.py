@@ -6,4 +6,5 @@ elections          Leaders moved on request: preferred elections, and the order 
                    decides who is preferred.
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
 protocol           Questions to one chosen broker: what it says of the cluster, offsets.
+reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
 """

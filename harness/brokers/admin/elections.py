@@ -7,17 +7,14 @@ thread.
 import time
 from collections.abc import Sequence
 
-from kio.schema.alter_partition_reassignments.v0 import request as reassignments
-from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionReassignmentsResponse
 from kio.schema.elect_leaders.v1 import request as elect_leaders
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId
 from kio.static.primitive import i8
 
 from core import replica_order
 from core.op import TopicPartition
-from harness.brokers.admin import broker_views
+from harness.brokers.admin import broker_views, reassignments
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
 from harness.brokers.admin.protocol import by_topic, view
 from harness.processes.waiting import NotYet, until
@@ -58,7 +55,7 @@ def reorder(brokers: Brokers, wanted: replica_order.Order) -> None:
         if not replica_order.holds(wanted, replicas(brokers)):
             raise NotYet(str(replica_order.late()))
 
-    broker_views.anywhere(brokers, lambda c: _reassign(c, wanted), replica_order.DEADLINE_S)
+    reassignments.reassign(brokers, wanted, replica_order.DEADLINE_S)
     until(ends - time.monotonic(), broker_views.POLL_S, ordered)
 
 
@@ -78,26 +75,3 @@ def _elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
             if one.error_code not in SERVED:
                 what = f"{topic.topic}-{one.partition_id}"
                 check(what, one.error_code, one.error_message)
-
-
-def _reassign(connection: BrokerConnection, wanted: replica_order.Order) -> None:
-    topics = tuple(
-        reassignments.ReassignableTopic(
-            name=topic,
-            partitions=tuple(
-                reassignments.ReassignablePartition(
-                    partition_index=number,
-                    replicas=tuple(BrokerId(node) for node in wanted[TopicPartition(topic, number)]),
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(wanted).items()
-    )
-    request = reassignments.AlterPartitionReassignmentsRequest(timeout=broker_views.TIMEOUT, topics=topics)
-    answer = connection.call(request, AlterPartitionReassignmentsResponse)
-    check("AlterPartitionReassignments", answer.error_code, answer.error_message)
-    for topic in answer.responses:
-        for one in topic.partitions:
-            what = f"{topic.name}-{one.partition_index}"
-            check(what, one.error_code, one.error_message)

@@ -94,10 +94,7 @@ class Administered:
             return
         replica_order.check(wanted, self._replicas())
         deadline = self.scheduler.now + DEADLINE_US
-        request = AlterPartitionReassignments(
-            {(tp.topic, tp.partition): tuple(to) for tp, to in wanted.items()}
-        )
-        await self._anywhere("reassign", request, deadline)
+        await self._anywhere("reassign", _reassignments(wanted), deadline)
         done = lambda: replica_order.holds(wanted, self._replicas())  # noqa: E731
         if not await self._until(done, deadline):
             raise replica_order.late()
@@ -105,6 +102,20 @@ class Administered:
     async def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """See `Electable`: as most brokers that answer tell them."""
         return self._replicas()
+
+    async def reassign(self, replicas: replica_order.Order, within_s: float) -> None:
+        """See `Reassignable`. Raises: ClusterError."""
+        deadline = self.scheduler.now + round(within_s * 1e6)
+        await self._anywhere("reassign", _reassignments(replicas), deadline)
+
+    async def cancel_reassignments(
+        self, tps: Sequence[TopicPartition], within_s: float
+    ) -> tuple[TopicPartition, ...]:
+        """See `Reassignable`. Raises: ClusterError."""
+        deadline = self.scheduler.now + round(within_s * 1e6)
+        request = AlterPartitionReassignments(dict.fromkeys(tps))
+        answer = await self._anywhere("reassign", request, deadline)
+        return tuple(tp for tp in tps if answer.parts[tp] is KafkaError.NONE)
 
     # ---- looking
 
@@ -126,8 +137,8 @@ class Administered:
 
     # ---- asking
 
-    async def _anywhere(self, channel: str, request: Any, deadline: int) -> None:
-        """Ask one broker after another until one has served it. Raises: ClusterError."""
+    async def _anywhere(self, channel: str, request: Any, deadline: int) -> Any:
+        """Ask one broker after another until one has served it; its answer. Raises: ClusterError."""
         scheduler, last = self.scheduler, dict[int, str]()
         while scheduler.now < deadline:
             for node in self.brokers:
@@ -136,7 +147,7 @@ class Administered:
                 answer = await answered
                 error, last[node] = _refusal(answer)
                 if error is KafkaError.NONE:
-                    return
+                    return answer
                 if answer is not None and error not in RETRIABLE:
                     raise ClusterError(f"Kafka refused: {last[node]}")
                 if scheduler.now >= deadline:
@@ -160,6 +171,10 @@ def _refusal(answer: Any) -> tuple[KafkaError, str]:
     if answer.error not in SERVED:
         return answer.error, answer.error.name
     for tp, error in getattr(answer, "parts", {}).items():
-        if error not in SERVED:
+        if error not in (*SERVED, KafkaError.NO_REASSIGNMENT_IN_PROGRESS):  # there was none to cancel
             return error, f"{TopicPartition(*tp)}: {error.name}"
     return KafkaError.NONE, ""
+
+
+def _reassignments(wanted: replica_order.Order) -> AlterPartitionReassignments:
+    return AlterPartitionReassignments({(tp.topic, tp.partition): tuple(to) for tp, to in wanted.items()})

@@ -5,13 +5,13 @@ takes no virtual time.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from core.client_settings import SessionSpec
-from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Roles, Toxic
+from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Reassignable, Roles, Toxic, capabilities_of
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
@@ -47,9 +47,16 @@ JOIN_GRACE_MS = 3_000
 """The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
 
+def capabilities(config: RunConfig) -> Collection[type]:
+    """What its cluster offers: no reassignment could be cancelled before KIP-455 (2.4)."""
+    era = settings_of_run(config, config.section(SimulatedSection).era, "").era
+    without = {Reassignable} if era.zookeeper else set()
+    return capabilities_of(SimulatedCluster) - without
+
+
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Linked`, `Wired`, `WiredBetween`."""
+    `Reassignable`, `Linked`, `Wired`, `WiredBetween`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config

@@ -274,7 +274,12 @@ _TELLERS: dict[type, Callable[[Any, Any], Said]] = {
         "": _outcome(a.error),
         **{tp: _outcome(error) for tp, error in a.parts.items()},
     },
-    m.AlterPartitionReassignments: lambda r, _: {tp: f"to {_nodes(to)}" for tp, to in r.replicas.items()},
+    m.AlterPartitionReassignments: lambda r, _: {
+        tp: "cancelled" if to is None else f"to {_nodes(to)}" for tp, to in r.replicas.items()
+    },
+    m.AlterPartitionReassignmentsResponse: lambda a, _: {
+        tp: _outcome(error) for tp, error in a.parts.items()
+    },
     c.FindCoordinator: lambda r, _: {_key(r): "who coordinates it"},
     c.FindCoordinatorResponse: lambda a, r: {_key(r): f"node {a.node}{_error(a.error)}"},
     c.InitProducerId: lambda r, _: {_txn(r): _producer(r)},

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
-from core.cluster import capabilities_of
 from core.config import RunConfig
 from core.systems import SimulatedSection
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.shared.server_log import text
 from harness.modelled.shared.settings import refused_settings
-from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.cluster import capabilities
 from harness.modelled.virtual.evidence import tables_of_run
 from harness.modelled.virtual.frames import frames
 from harness.modelled.virtual.run import Simulated, simulate
@@ -92,6 +91,4 @@ def _record(plan: RunPlan, run: Run, display: Display) -> None:
         display.say(f"known weakness {weak.name}: {weak.text}")
 
 
-SIMULATED: Final = Backend(
-    record=_record, capabilities=lambda _: capabilities_of(SimulatedCluster), refusal=refusal
-)
+SIMULATED: Final = Backend(record=_record, capabilities=capabilities, refusal=refusal)

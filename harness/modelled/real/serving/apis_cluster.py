@@ -221,17 +221,16 @@ def _elect(call: Call) -> None:
 
 def _reassign(call: Call) -> None:
     wanted = {
-        (str(topic.name), int(one.partition_index)): [int(node) for node in one.replicas]
+        (str(topic.name), int(one.partition_index)): one.replicas and [int(node) for node in one.replicas]
         for topic in call.request.topics
         for one in topic.partitions
-        if one.replicas is not None
     }
 
     def done(answer: Response) -> None:
-        error = error_of(answer)
-        parts = ((tp, {"partition_index": tp[1], "error_code": error}) for tp in wanted)
+        errors: Mapping[Partition, KafkaError] = getattr(answer, "parts", {})
+        parts = ((tp, {"partition_index": tp[1], "error_code": error}) for tp, error in errors.items())
         found = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
-        call.respond(error_code=error, responses=found)
+        call.respond(error_code=error_of(answer), responses=found)
 
     call.ask(AlterPartitionReassignments(wanted), done)
 

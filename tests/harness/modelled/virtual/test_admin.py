@@ -16,12 +16,14 @@ from core.op import TopicPartition
 from harness.brokers.admin import elections
 from harness.explore.trial import checked, trial
 from harness.modelled.virtual.admin import RETRIABLE, SERVED
-from harness.modelled.virtual.cluster import SimulatedCluster
+from harness.modelled.virtual.cluster import SimulatedCluster, capabilities
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.scheduler import Scheduler
 from history import events as ev
 from history import trace as tr
 from model.errors import KafkaError
+from nemesis.execute import missing
+from nemesis.schedule import plan
 
 ERAS = ("4.2", "2.4")
 LONG: dict[str, object] = {"duration_s": 36, "rate": 5}
@@ -70,6 +72,54 @@ def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
     made = config(nemesis, era, **(LONG if nemesis == "restart:rolling" else {}))
     assert trial(made).failures == []
     assert started(simulate(made))
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "nemesis", ["reassign:move@leader", "reassign:cancel", "reassign,kill:one@random", "reassign:shrink"]
+)
+def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
+    made = config(nemesis, "4.3", brokers=4)
+    assert trial(made).failures == []
+    assert started(simulate(made))
+
+
+def test_the_new_replicas_have_the_log_and_the_old_ones_delete_it() -> None:
+    """And back, as healing has it."""
+    done = simulate(config("reassign:move@leader", "4.3", brokers=4, rate=5), trace=True)
+    assert started(done)
+    assert failed(done) == []
+    assert done.trace is not None
+    places: dict[str, set[int]] = {}
+    for state in done.trace.states:
+        if isinstance(state, tr.TracedReplica) and state.partition.startswith("queue-"):
+            places.setdefault(state.partition, set()).add(state.node)
+    assert any(len(nodes) == 4 for nodes in places.values()), places
+
+
+def test_what_is_cancelled_has_not_moved() -> None:
+    async def task(cluster: SimulatedCluster) -> None:
+        before = await cluster.replicas()
+        assert await cluster.cancel_reassignments(TPS, 5) == ()
+        await cluster.reassign({TPS[0]: before[TPS[0]][:2]}, 5)
+        while (await cluster.roles()).replicas[TPS[0]] != before[TPS[0]][:2]:
+            await cluster.scheduler.sleep(100_000)
+        await cluster.pause([before[TPS[0]][2]])
+        await cluster.reassign({TPS[0]: before[TPS[0]]}, 5)
+        assert await cluster.cancel_reassignments(TPS, 5) == TPS[:1]
+        assert (await cluster.roles()).replicas[TPS[0]] == before[TPS[0]][:2]
+        await cluster.resume([before[TPS[0]][2]])
+        with pytest.raises(ClusterError, match="nothing-0: UNKNOWN_TOPIC_OR_PARTITION"):
+            await cluster.reassign({TopicPartition("nothing", 0): (1, 2)}, 1)
+
+    play("4.2", task)
+
+
+def test_where_no_reassignment_could_be_cancelled_none_is_offered() -> None:
+    steps = plan("reassign", config("reassign", "4.2", brokers=4))
+    assert missing(steps, capabilities(config("reassign", "4.2"))) == []
+    assert missing(steps, capabilities(config("reassign", "2.4"))) == ["Reassignable"]
 
 
 @pytest.mark.parametrize("era", ERAS)
