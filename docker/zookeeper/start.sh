@@ -22,14 +22,27 @@ log="-Dorg.slf4j.simpleLogger.defaultLogLevel=info
      -Duser.timezone=UTC"
 server=org.apache.zookeeper.server.quorum.QuorumPeerMain
 
+# Commands of ZooKeeper's shell, one a line on stdin.
+ask() {
+    # shellcheck disable=SC2086  # the flags are words
+    java $flags -Xmx64m $log -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp "$classpath" \
+        org.apache.zookeeper.ZooKeeperMain -timeout 5000 -server "$ZOOKEEPER" 2>/dev/null
+}
+
 # A broker makes up an id where the cluster has none: the run's is written before its first start. The
 # first broker has written it for all; ZooKeeper may still be starting.
 name_cluster() {
     id="{\"version\":\"1\",\"id\":\"$CLUSTER_ID\"}"
-    # shellcheck disable=SC2086  # the flags are words
     until printf 'create /cluster kafka\ncreate /cluster/id %s\nget /cluster/id\nquit\n' "$id" |
-        java $flags -Xmx64m $log -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp "$classpath" \
-            org.apache.zookeeper.ZooKeeperMain -server "$ZOOKEEPER" 2>/dev/null | grep -F "$id" >/dev/null; do
+        ask | grep -F "$id" >/dev/null; do
+        sleep 0.2
+    done
+}
+
+# A broker ends at once where its id is registered yet, by the session that it had when it was killed.
+outlive_session() {
+    number=$(sed -n 's/^broker\.id=//p' "$properties")
+    while printf 'get /brokers/ids/%s\nquit\n' "$number" | ask | grep endpoints >/dev/null; do
         sleep 0.2
     done
 }
@@ -75,7 +88,11 @@ if [ "$ROLE" = zookeeper ]; then
     echo "$ZOOKEEPER_ID" >/data/myid
     main=$server
 else
-    [ -e /data/meta.properties ] || name_cluster
+    if [ -e /data/meta.properties ]; then
+        outlive_session
+    else
+        name_cluster
+    fi
     main=kafka.Kafka
 fi
 # shellcheck disable=SC2086
