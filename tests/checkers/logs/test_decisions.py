@@ -449,6 +449,20 @@ def test_a_marker_of_a_coordinator_that_cannot_have_sent_it(coordinator: int) ->
     assert places(cluster.judged()) == [("marker-coordinator", P0, 1)]
 
 
+def test_without_a_metadata_log_an_older_coordinator_epoch_is_a_doubt() -> None:
+    """On ZooKeeper a coordinator keeps its epoch while that of its log rises."""
+    cluster = clean()
+    cluster.made["metadata"] = []
+    assert doubted(cluster) == []
+    cluster.made["control"][0]["coordinator_epoch"] = 3
+    assert places(cluster.judged()) == []
+    assert doubted(cluster) == [("marker-coordinator", P0)]
+
+
+def doubted(cluster: Cluster) -> list[tuple[str, TopicPartition | None]]:
+    return [(doubt.check, doubt.log) for doubt in cluster.judged().doubts]
+
+
 def power(cluster: Cluster) -> None:
     cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": LOST_POWER})
 
