@@ -51,7 +51,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     moves = tuple(_moves(step.kind, found.node, view, rng))
     who = described(found.node, view, found.role)
     if not moves:
-        raise NoTarget(f"{step.target}: {who} has no replica to {step.kind} that no other fault has moved")
+        raise NoTarget(f"{step.target}: {who}: {step.kind} finds no partition that it could change now")
     nodes = {node for one in moves for node in {*one.before} ^ {*one.after}}
     text = f"{who}: {_done(step.kind)}: {_told(moves)}"
     tps = tuple(one.tp for one in moves)

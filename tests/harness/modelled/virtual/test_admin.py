@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from msgspec import structs
 
 from core.cluster import Electable
 from core.config import RunConfig, run_config
@@ -22,6 +23,9 @@ from harness.modelled.virtual.scheduler import Scheduler
 from history import events as ev
 from history import trace as tr
 from model.errors import KafkaError
+from model.metadata import election
+from model.protocol.messages import PartitionState
+from model.settings import Settings
 from nemesis.execute import missing
 from nemesis.schedule import plan
 
@@ -83,6 +87,22 @@ def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
     made = config(nemesis, "4.3", brokers=4)
     assert trial(made).failures == []
     assert started(simulate(made))
+
+
+@pytest.mark.slow
+def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: what a reassignment adds counts as in sync at once, and what it removes goes."""
+
+    def at_once(state: PartitionState, settings: Settings) -> PartitionState:
+        rest = tuple(n for n in state.replicas if n not in state.removing)
+        if not state.removing:
+            return state
+        return structs.replace(state, replicas=rest, isr=tuple(sorted(rest)), adding=(), removing=())
+
+    made = config("reassign:move@leader", "4.3", brokers=4, replication_factor=1, min_insync_replicas=1)
+    assert checked(simulate(made)).findings == []
+    monkeypatch.setattr(election, "_reassigned", at_once)
+    assert "lost-write" in {finding.name for finding in checked(simulate(made)).findings}
 
 
 def test_the_new_replicas_have_the_log_and_the_old_ones_delete_it() -> None:
