@@ -253,7 +253,7 @@ class _Audit:
             # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
             lineage = elections(self.evidence, self.tp)
             excuse = "" if lineage.unknown and not log.died else lineage.may_lose(-1)
-            excuse = excuse or lineage.cut(log)
+            excuse = excuse or lineage.cut(log) or lineage.returned(log)
             if excuse:
                 self.result.leave_open(ENDS, self.tp, f"{text}; {excuse}")
             else:

@@ -5,6 +5,7 @@ The states of the partition are those of `model.accepting`.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
 from typing import Final
 
@@ -82,6 +83,17 @@ class Elections:
         """Why one of these logs may have lost its end, whatever others have, "" = none did."""
         lost = sorted({log.node for log in logs} & self.powerless)
         return f"node {lost[0]} lost power" if lost else ""
+
+    def returned(self, log: ReplicaLog) -> str:
+        """Why the high watermark of a log that a death left may be that of another log, "" = it is not.
+
+        A node that gets a replica again begins a new log. Its checkpoint keeps what it says of the log before
+        until it is written again (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
+        """
+        times = sum(has for has, _ in groupby(self.states, lambda state: log.node in state[1].replicas))
+        if not log.died or times < 2:
+            return ""
+        return f"node {log.node} was a replica before, and its checkpoint may be of the log that it had then"
 
     def lacks(self, log: ReplicaLog) -> str:
         """Why the log that was judged may lack records that are committed and not lost, "" = it may not."""

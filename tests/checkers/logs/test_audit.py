@@ -261,6 +261,24 @@ def test_a_broker_that_lost_power_may_not_have_noted_its_watermark_again() -> No
     assert {doubt.check for doubt in found.doubts} == {"ends-within-log", "replicas-equal"}
 
 
+@pytest.mark.parametrize(
+    ("away", "doubted"), [((), False), ((1,), False), ((2,), True), ((2, 3), True), ((3, 4), False)]
+)
+def test_the_watermark_of_a_replica_that_came_back_may_be_that_of_its_log_before(
+    away: tuple[int, ...], doubted: bool
+) -> None:
+    """A reassignment took the replica of node 1 away in the states of these numbers, from 1 on. Where it
+    never had one before, or never came back, the watermark is that of the log that the death left."""
+    made = clean()
+    watermark_beyond_where_a_node_died(made)
+    made["metadata"] = elections((1, 1), (3, 2), (4, 2), (5, 2))
+    for number, row in enumerate(made["metadata"][1:], start=1):
+        row["replicas"] = row["isr"] = [2, 3] if number in away else [1, 2, 3]
+    found = judged(made)
+    assert ("ends-within-log" in {each.check for each in found.in_logs}) is not doubted
+    assert ("ends-within-log" in {doubt.check for doubt in found.doubts}) is doubted
+
+
 def test_records_that_were_deleted_are_not_in_the_epochs() -> None:
     """DeleteRecords up to offset 47; the segment is still there."""
     made = clean()
