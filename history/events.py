@@ -183,6 +183,13 @@ class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_
     moving: str = ""
 
 
+class JournalsListed(msgspec.Struct, frozen=True, kw_only=True, tag="journals", tag_field="event"):
+    """All clients have ended; these processes have a journal. Recordings of earlier versions have no list."""
+
+    ns: int
+    processes: tuple[int, ...]
+
+
 class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", tag_field="event"):
     """A worker process ended unasked, or the harness had to kill it. It is not started again.
 
@@ -245,6 +252,7 @@ Event = (
     | Recovered
     | BoundsListed
     | EvidenceMissing
+    | JournalsListed
     | WorkerLost
     | WrongClusterSeen
     | Interrupted

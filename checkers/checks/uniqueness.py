@@ -87,12 +87,12 @@ def _unsent(p: KernelView, values: Array) -> Array:
     """Codes of values without a send: of a phantom, or of a process whose line may be missing."""
     process = values >> 32  # `core.op.process_of`
     codes = np.full(len(values), _WITH)
-    if p.known.broke_off:
-        codes[~np.isin(process, p.known.processes)] = _RETRIES
-    cut = np.flatnonzero(np.isin(process, p.known.cut))
-    at = p.known.positions(process[cut])
+    on_record, cut = np.isin(process, p.known.processes), np.isin(process, p.known.cut)
+    codes[~on_record & (cut | p.known.broke_off)] = _RETRIES
+    begun = np.flatnonzero(on_record & cut)
+    at = p.known.positions(process[begun])
     plain = np.where(p.known.retries[at] != 0, _RETRIES, _ONCE)
-    codes[cut] = np.where(p.known.idempotent[at] == 1, _WITH, plain)
+    codes[begun] = np.where(p.known.idempotent[at] == 1, _WITH, plain)
     return codes
 
 

@@ -1,7 +1,7 @@
-"""Processes whose last lines may be missing (docs/checks.md, section 1, "Cut").
+"""Processes whose last lines may be missing, or all of them (docs/checks.md, section 1, "Cut").
 
 A journal ends with the line that its client was closed. Where it does not, a client was killed, which is on
-record, or lines are gone: with the machine, or from the folder.
+record, or lines are gone: with the machine, or from the folder. Which journals there were is on record, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,15 @@ import numpy as np
 from checkers.engine.findings import NEVER
 from core.op import End, Phase
 from history.columns import Array, Columns
-from history.events import Event, FaultFailed, FaultStarted, PhaseStarted, WorkerLost, incomplete
+from history.events import (
+    Event,
+    FaultFailed,
+    FaultStarted,
+    JournalsListed,
+    PhaseStarted,
+    WorkerLost,
+    incomplete,
+)
 
 KILLING: Final = ("client", "half-open")
 """Families of faults that kill clients."""
@@ -26,6 +34,12 @@ def broke_off(events: Sequence[Event]) -> bool:
     harness or its machine was stopped, and journals may lack their newest lines."""
     phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
     return bool(phases) and max(phases) < Phase.COLLECT
+
+
+def absent(process: Columns, events: Sequence[Event]) -> Array:
+    """The numbers of processes that had a journal and are not in the table, sorted."""
+    listed = [number for event in events if isinstance(event, JournalsListed) for number in event.processes]
+    return np.setdiff1d(np.array(listed, np.int64), process["process"])
 
 
 def cut(process: Columns, events: Sequence[Event]) -> Array:

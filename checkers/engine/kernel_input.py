@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine.cut_journals import NOBODY, broke_off, cut
+from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.windows import RunWindows, removes, run_windows
 from core.config import RunConfig
@@ -117,9 +117,9 @@ class KernelInput:
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
     ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.
-    cut, cut_groups, cut_ops: processes whose last lines may be missing, the groups that have such a
-    process, and the ops that one of them left open; numbers, all sorted. broke_off: so did the recording, and
-    a process may have no row at all.
+    cut, cut_groups, cut_ops: processes whose last lines may be missing, and those that have no row though
+    they had a journal; the groups that have, or may have, such a process, and the ops that one of them left
+    open; numbers, all sorted. broke_off: so did the recording, and a process may have no row at all.
     ops: what rows of sealed files have to repeat of their ops; None: they were asked before.
     cap: findings kept of one class and variant.
     """
@@ -254,6 +254,8 @@ def kernel_input(
     vertex, relay = vertices(ops)
     member = process["group"] >= 0
     lines_missing = cut(process, events) if record.recovery else NOBODY
+    without_rows = absent(process, events) if record.recovery else NOBODY
+    grouped = member if len(without_rows) else np.isin(process["process"], lines_missing) & member
     left = ops["op"][(ops["complete_ns"] == OPEN) & np.isin(ops["process"], lines_missing)]
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
     return KernelInput(
@@ -267,9 +269,9 @@ def kernel_input(
         started=process["start_ns"],
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
-        cut=lines_missing,
+        cut=np.union1d(lines_missing, without_rows),
         broke_off=record.recovery and broke_off(events),
-        cut_groups=frozenset(process["group"][np.isin(process["process"], lines_missing) & member].tolist()),
+        cut_groups=frozenset(process["group"][grouped].tolist()),
         cut_ops=left,
         vertex=vertex,
         relay=relay,

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.checks import CHECKS
-from checkers.engine.cut_journals import broke_off, cut
+from checkers.engine.cut_journals import absent, broke_off, cut
 from core.cluster import SENT
 from core.config import RunConfig
 from core.op import Phase
@@ -81,7 +81,9 @@ def incidents(
 ) -> list[Incident]:
     """All of a run, the earliest first. processes: the table of a recorded run."""
     found = [one for event in events if (one := _incident(event)) is not None]
-    found += [*_lost(events), *_deserted(events, config), *_cut(events, columns(processes))]
+    found += [*_lost(events), *_deserted(events, config)]
+    if processes is not NO_PROCESSES:
+        found += [*_cut(events, columns(processes)), *_absent(events, columns(processes))]
     return sorted(found, key=lambda one: one.ns)
 
 
@@ -135,6 +137,18 @@ def _cut(events: Sequence[Event], process: Columns) -> Iterable[Incident]:
     why = "the recording broke off" if broke_off(events) else "nothing on record ended its client there"
     text = f"the recording is not whole: the journal of {of} without a last line, and {why}"
     yield Incident(ns=int(process["end_ns"][rows].min()), text=text, checks=CLIENTS)
+
+
+def _absent(events: Sequence[Event], process: Columns) -> Iterable[Incident]:
+    """Journals that are gone, together."""
+    numbers = absent(process, events)
+    if len(numbers):
+        which = f"process {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} processes"
+        more = ", …" if len(numbers) > LISTED else ""
+        which += f" ({_listed(numbers[:LISTED].tolist())}{more})" if len(numbers) > 1 else ""
+        ns = next(event.ns for event in events if isinstance(event, ev.JournalsListed))
+        text = f"the recording is not whole: the journal of {which} is gone"
+        yield Incident(ns=ns, text=text, checks=CLIENTS)
 
 
 def _jump(event: ev.ClockJumped) -> str:

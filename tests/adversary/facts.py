@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from history.events import FaultFailed, FaultStarted, PhaseStarted, WorkerLost, incomplete
+from history.events import FaultFailed, FaultStarted, JournalsListed, PhaseStarted, WorkerLost, incomplete
 from history.tables import OPEN
 from tests.adversary.excuses import Span, retention
 from tests.adversary.rows import Key, Recorded, Row
@@ -76,8 +76,14 @@ class Facts:
         """Processes whose last lines may be missing."""
         ended = [row for row in self.processes.values() if row["end"] == End.CRASHED]
         if self.portable or not self._phases:
-            return set()
-        return {row["process"] for row in ended if self._broke_off or not self._accounted(row)}
+            return self.gone
+        return self.gone | {row["process"] for row in ended if self._broke_off or not self._accounted(row)}
+
+    @cached_property
+    def gone(self) -> set[int]:
+        """Processes that had a journal, of which nothing is left."""
+        lists = [event for event in self.recorded.events if isinstance(event, JournalsListed)]
+        return {number for event in lists for number in event.processes} - self.processes.keys()
 
     @cached_property
     def _broke_off(self) -> bool:
@@ -101,7 +107,7 @@ class Facts:
 
     def cut_group(self, group: int) -> bool:
         """What its members did is not all on record."""
-        return any(self.processes[number]["group"] == group for number in self.cut)
+        return bool(self.gone) or any(self.processes[number]["group"] == group for number in self.cut)
 
     def unexplained(self, value: int) -> bool:
         """A value that no process on record can have sent."""

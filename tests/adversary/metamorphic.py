@@ -3,7 +3,7 @@
 They need no judge: the checker is compared with itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
@@ -14,6 +14,7 @@ from history.events import (
     BoundsListed,
     Event,
     FaultStarted,
+    JournalsListed,
     Recovered,
     RolesSeen,
     TransactionsOpen,
@@ -65,7 +66,7 @@ def rename(recorded: Recorded, rng: Random) -> Recorded:
     for row in tables["tps"]:
         row["topic"] = f"other{row['topic']}"
     tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
-    return replace(recorded, tables=tables, events=[_renamed(event) for event in recorded.events])
+    return replace(recorded, tables=tables, events=[_renamed(event, others) for event in recorded.events])
 
 
 def _other(name: str) -> str:
@@ -73,7 +74,10 @@ def _other(name: str) -> str:
     return name if name.startswith("__") else f"other{name}"
 
 
-def _renamed(event: Event) -> Event:
+def _renamed(event: Event, processes: Mapping[int, int]) -> Event:
+    if isinstance(event, JournalsListed):
+        others = tuple(processes.get(number, number) for number in event.processes)
+        return msgspec.structs.replace(event, processes=others)
     if isinstance(event, FaultStarted | WorkerLost):
         return _of_slots(event, 7)
     if isinstance(event, RolesSeen):

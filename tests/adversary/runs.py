@@ -16,6 +16,7 @@ from history.events import (
     FaultStarted,
     HealFailed,
     Interrupted,
+    JournalsListed,
     NodeEnded,
     Note,
     PhaseStarted,
@@ -287,6 +288,10 @@ def _events(world: World, begin_final: int) -> list[Event]:
         found.append(Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why=""))
     if rng.random() < 0.95:
         found.append(PhaseStarted(ns=begin_final + 3 * MS, phase=Phase.COLLECT))
+        if rng.random() < 0.5:
+            gone = rng.choices(((), (9_998,), (9_999,)), (8, 1, 1))[0]  # noise has a record of the last one
+            named = tuple(row["process"] for row in world.processes)
+            found.append(JournalsListed(ns=begin_final + 4 * MS, processes=(*named, *gone)))
     if rng.random() < 0.15:
         found.append(_incident(rng, begin_final))
     found += _deaths(world)

@@ -130,6 +130,26 @@ def test_a_journal_that_ends_too_early_leaves_unknown_what_needs_it(
     assert any("the newest lines of journals may be gone" in why for why in phantom.unknown)
 
 
+@pytest.mark.parametrize("more", [(), (3,), (3, 5)])
+def test_a_journal_that_is_gone_leaves_unknown_what_needs_it(tmp_path: Path, more: tuple[int, ...]) -> None:
+    listed = ev.JournalsListed(ns=91 * S, processes=(1, 2, 8, 9, *more))
+    events = [fault("client:crash@random", 11, 12, 4), listed]
+    verdict = judged(tmp_path / "run", written(), *events)
+    phantom = judged(tmp_path / "phantom", written(phantom=3), *events)
+    lines = [line for line in incident_lines(verdict) if "is gone" in line]
+    if not more:
+        assert (verdict.valid, lines) == (True, [])
+        assert phantom.anomalies["phantom-read"].disallowed == 1
+        return
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert unknowns(verdict) == OF_CLIENTS
+    which = "process 3" if len(more) == 1 else "2 processes (3, 5)"
+    assert lines == [f"at 91.0 s the recording is not whole: the journal of {which} is gone"]
+    assert (phantom.valid, phantom.anomalies) == ("unknown", {})
+    other = judged(tmp_path / "other", written(phantom=7), *events)
+    assert other.anomalies["phantom-read"].disallowed == 1
+
+
 @pytest.mark.parametrize("writer", [2, 3, 8])
 def test_what_another_process_must_have_written_is_a_phantom(tmp_path: Path, writer: int) -> None:
     verdict = judged(tmp_path / "run", written(phantom=writer))
@@ -284,6 +304,18 @@ def test_a_truncated_journal_makes_a_run_unknown_and_never_invalid(tmp_path: Pat
         path.write_bytes(whole)
         assert verdict.exit_code == 2, (path, verdict.summary)
         assert any("without a last line" in line for line in incident_lines(verdict))
+
+
+@pytest.mark.parametrize("workload", ["queue", "groups", "transactions", "copier"])
+def test_a_journal_that_is_gone_makes_a_run_unknown_and_never_invalid(tmp_path: Path, workload: str) -> None:
+    run = simulated(tmp_path, workload=workload)
+    for path in sorted(run.journal.iterdir())[::2]:
+        aside = path.rename(tmp_path / path.name)
+        shutil.rmtree(run.history, ignore_errors=True)
+        verdict = check(run, engine="process").verdict
+        aside.rename(path)
+        assert verdict.exit_code == 2, (path, verdict.summary)
+        assert any(f"the journal of process {path.stem} is gone" in each.text for each in verdict.incidents)
 
 
 def test_a_run_in_which_clients_are_killed_stays_valid(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from history.events import (
     FaultStarted,
     HealFailed,
     Interrupted,
+    JournalsListed,
     Note,
     PhaseStarted,
     Recovered,
@@ -214,14 +215,19 @@ class History:
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
 
+    @property
+    def journals(self) -> set[int]:
+        """Processes that had one when the run ended."""
+        return {n for event in self.events if isinstance(event, JournalsListed) for n in event.processes}
+
     def cut(self, process: int) -> bool:
         """The last lines of the process may be missing."""
         phases = [event.phase for event in self.events if isinstance(event, PhaseStarted)]
         row = self.processes.get(process)
-        if not self.recorded or not phases:
+        if not self.recorded or (row and not phases):
             return False
         if row is None:
-            return max(phases) < Phase.COLLECT
+            return process in self.journals or bool(phases and max(phases) < Phase.COLLECT)
         return row["end"] == End.CRASHED and (max(phases) < Phase.COLLECT or not self._accounted(row))
 
     def _accounted(self, row: Row) -> bool:
@@ -250,7 +256,9 @@ class History:
         return False
 
     def cut_group(self, group: int) -> bool:
-        """One of the group's processes is cut."""
+        """One of the group's processes is cut, or may be one that has no row though it had a journal."""
+        if self.recorded and self.journals - self.processes.keys():
+            return True
         return any(row["group"] == group and self.cut(row["process"]) for row in self.processes.values())
 
     def settled(self) -> bool:

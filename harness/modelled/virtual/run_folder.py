@@ -24,6 +24,7 @@ from history import evidence, jsonl
 from history import journal as j
 from history import trace as tr
 from history.broker_logs import write_virtual
+from history.events import JournalsListed
 from history.run_folder import Run, write_atomically
 from history.seal import seal
 from nemesis.types import PlannedFault
@@ -48,7 +49,10 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
         for line in lines:
             journal.write(line)
         journal.close()
-    write_atomically(run.events, jsonl.encode(done.events))
+    listed = JournalsListed(
+        ns=done.events[-1].ns, processes=tuple(sorted(int(name) for name, _ in done.journals))
+    )
+    write_atomically(run.events, jsonl.encode([*done.events, listed]))
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
         write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
