@@ -89,7 +89,7 @@ def test_admin_calls_and_clients_authenticate_over_tls(
     listener = Address(host, int(port))
     brokers = Brokers({1: listener}, security(PASSWORD), cluster=cluster.admin.cluster)
     broker_views.create_topic(brokers, "secret", 1, 1, {}, 30)
-    roles = broker_views.roles(brokers)
+    roles = broker_views.roles(brokers, protocol.quorum_leader)
     assert (roles.agreed, roles.controller) == (True, 1)
 
     wrong = Brokers({1: listener}, security("guess"))
