@@ -30,9 +30,9 @@ from harness.run.planning import RunPlan
 from harness.run.program import RunProgram
 from harness.run.progress import Display
 from history import jsonl
-from history.events import JournalsListed, Recorder, RunStarted
+from history.events import Recorder, RunStarted
 from history.run_folder import Run, write_atomically
-from history.seal import journals
+from history.seal import journals_listed
 
 Early = AbstractContextManager[Callable[[], str]]
 """Gives a function that says why the phase of faults is to end before its time, "" = it is not."""
@@ -95,7 +95,7 @@ def _record(plan: RunPlan, run: Run, display: Display, ended_early: Early) -> bo
             program = _program(plan, run, display, interrupts, recorder)
             with interrupts, ended_early as program.ended_early:
                 run_blocking(program.run())
-            recorder.write(JournalsListed(ns=program.runtime.now_ns(), processes=processes(run)))
+            recorder.write(journals_listed(run, program.runtime.now_ns()))
     except BaseException as error:
         # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
         if program is None or program.phase is Phase.SETUP or isinstance(error, ConfigError):
@@ -122,11 +122,6 @@ def _program(
     return RunProgram(
         plan, cluster, clients, runtime, recorder, display, started, logs=run.cluster, evidence=run.evidence
     )
-
-
-def processes(run: Run) -> tuple[int, ...]:
-    """Those that have a journal. Raises: HistoryError, OSError."""
-    return tuple(int(path.stem) for path in journals(run))
 
 
 def versions(config: RunConfig) -> dict[str, str]:

@@ -130,6 +130,11 @@ def journals(run: Run) -> list[Path]:
         return by_process(run.journal.glob("*.jsonl"))
 
 
+def journals_listed(run: Run, ns: int) -> ev.JournalsListed:
+    """The event that says which journals there are at the end of a run. Raises: see `journals`."""
+    return ev.JournalsListed(ns=ns, processes=tuple(int(path.stem) for path in journals(run)))
+
+
 def is_sealed(run: Run) -> bool:
     """Whether a run has its history; if not, its journals can be sealed. Tables of an older format are none
     where the journals are there.

@@ -24,9 +24,8 @@ from history import evidence, jsonl
 from history import journal as j
 from history import trace as tr
 from history.broker_logs import write_virtual
-from history.events import JournalsListed
 from history.run_folder import Run, write_atomically
-from history.seal import seal
+from history.seal import journals_listed, seal
 from nemesis.types import PlannedFault
 
 
@@ -49,9 +48,7 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
         for line in lines:
             journal.write(line)
         journal.close()
-    listed = JournalsListed(
-        ns=done.events[-1].ns, processes=tuple(sorted(int(name) for name, _ in done.journals))
-    )
+    listed = journals_listed(run, done.events[-1].ns)
     write_atomically(run.events, jsonl.encode([*done.events, listed]))
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
