@@ -12,7 +12,7 @@ classpath=$(printf '%s:' /opt/kafka/libs/*.jar)
 classpath=${classpath%:}
 flags="-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 # All of the program's log goes to stderr, stamped in UTC: `docker logs` is the log. Versions differ in what
-# stands behind slf4j. ZooKeeper before 3.5 looks for Log4j by itself.
+# stands behind slf4j. ZooKeeper before 3.5 needs Log4j.
 log="-Dorg.slf4j.simpleLogger.defaultLogLevel=info
      -Dorg.slf4j.simpleLogger.showDateTime=true
      -Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS'Z'
