@@ -255,7 +255,6 @@ def kernel_input(
     member = process["group"] >= 0
     lines_missing = cut(process, events) if record.recovery else NOBODY
     without_rows = absent(process, events) if record.recovery else NOBODY
-    grouped = member if len(without_rows) else np.isin(process["process"], lines_missing) & member
     left = ops["op"][(ops["complete_ns"] == OPEN) & np.isin(ops["process"], lines_missing)]
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
     return KernelInput(
@@ -271,7 +270,7 @@ def kernel_input(
         joined=_joined(process["process"], tables["assignments"]),
         cut=np.union1d(lines_missing, without_rows),
         broke_off=record.recovery and broke_off(events),
-        cut_groups=frozenset(process["group"][grouped].tolist()),
+        cut_groups=_cut_groups(process, tables["commits"], lines_missing, without_rows),
         cut_ops=left,
         vertex=vertex,
         relay=relay,
@@ -288,6 +287,17 @@ def kernel_input(
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
         cap=cap,
     )
+
+
+def _cut_groups(
+    process: Columns, commits: pa.Table, lines_missing: Array, without_rows: Array
+) -> frozenset[int]:
+    """Groups whose rows are not all on record. A process without rows may be of each group on record, also of
+    one that only a producer outside of it names, with the offsets that it commits for it."""
+    groups = process["group"][np.isin(process["process"], lines_missing)]
+    if len(without_rows):
+        groups = np.union1d(process["group"], numbers(commits, "group"))
+    return frozenset(groups[groups >= 0].tolist())
 
 
 def _joined(processes: Array, assignments: pa.Table) -> Array:

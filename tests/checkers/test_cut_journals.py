@@ -4,6 +4,7 @@ lines of it are gone."""
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from checkers.api import check
@@ -238,6 +239,26 @@ def test_a_group_whose_member_lost_lines_is_not_said_to_have_skipped(tmp_path: P
     assert killed.anomalies["group-skip"].disallowed == 1
     cut = judged(tmp_path / "cut", grouped(killed=True))
     assert (cut.valid, cut.anomalies) == ("unknown", {})
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_group_that_only_a_producer_names_is_cut_by_a_journal_that_is_gone(
+    tmp_path: Path, gone: bool
+) -> None:
+    """Process 5, in no group, committed offsets for group 0; the members have no rows."""
+    built = grouped(killed=False)
+    for number in (1, 2):
+        del built.processes[number]
+    built.ops = [op for op in built.ops if op.process not in (1, 2)]
+    built.ops[0].mops.append(Commit(tp=0, offset=2, kind=CommitKind.TXN, generation=1))
+    tables = built.tables()
+    group = tables["commits"].schema.get_field_index("group")
+    tables["commits"] = tables["commits"].set_column(group, "group", pa.array([0], pa.int32()))
+    listed = ev.JournalsListed(ns=91 * S, processes=(5, 8, 9, *((1,) if gone else ())))
+    events = (STARTED, FAULTS, listed, RECOVERED, COLLECT)
+    verdict = check_run(write_run(tmp_path / "run", tables, events=events))
+    assert ("group-skip" in verdict.anomalies) is not gone
+    assert (verdict.valid == "unknown") is gone
 
 
 def test_a_commit_that_no_line_shows_may_account_for_one_that_went_back(tmp_path: Path) -> None:
