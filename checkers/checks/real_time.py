@@ -49,8 +49,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         return Inversion(key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns)
 
     until = sends["ack_ns"][later]
-    excuses = p.excuses(earlier, sends["invoke_ns"][earlier], np.where(until < 0, NEVER, until))
-    codes = p.known.acks[p.owner[earlier]]  # read or not: the later one may be what its leader alone had
+    alone = p.known.weak[p.owner[later]] & ~p.flagged(slice(None))[later]  # its leader alone may have had it
+    mixed = alone & p.known.weak[p.owner[earlier]]
+    weaker = np.where(alone, later, earlier)
+    codes = p.known.acks[p.owner[weaker]]
+    codes = np.where(mixed, np.minimum(codes, p.known.acks[p.owner[earlier]]), codes)
+    excuses = p.excuses(weaker, sends["invoke_ns"][earlier], np.where(until < 0, NEVER, until))
     result.report(INVERSION, np.arange(len(hits)), inversion, codes, ACKS, excuses=excuses)
 
 

@@ -266,7 +266,7 @@ class KernelView:
         """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
         ones."""
         ru, rc = self.bounds
-        offset = self.sends["offset"][rows]
+        place = self.sends["place"][rows]
         missing = self.withheld[rows]
         removed = np.zeros(len(rows), bool)
         ends = -1 if ru is None else ru.end, -1 if rc is None else rc.end
@@ -274,8 +274,8 @@ class KernelView:
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:
                 start = bound.start if self.known.removed else 0
-                missing |= _covers(bound, offset, start=start, hides=hides) & ~shown[rows]
-                removed |= (offset >= 0) & (offset < start)
+                missing |= _covers(bound, place, start=start, hides=hides) & ~shown[rows]
+                removed |= (place >= 0) & (place < start)
         missing &= ~removed
         return rows[missing], rows[~missing & ~removed]
 
@@ -384,8 +384,8 @@ class KernelView:
         return int(self.sends["process"][row]) if row >= 0 else -1
 
 
-def _covers(bound: Bound, offset: Array, *, start: int, hides: bool) -> Array:
+def _covers(bound: Bound, place: Array, *, start: int, hides: bool) -> Array:
     """start: below, retention may have removed records."""
     whole = bound.complete and not hides
-    placed = (offset >= start) & ((offset < bound.read_to) | whole)
-    return np.asarray(np.where(offset >= 0, placed, whole and start == 0))
+    placed = (place >= start) & ((place < bound.read_to) | whole)
+    return np.asarray(np.where(place >= 0, placed, whole and start == 0))

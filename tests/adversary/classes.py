@@ -211,9 +211,10 @@ def offset_realtime_inversion(f: Facts) -> Found:
             key: Key = ("offset-realtime-inversion", later["tp"], later["value"])
             first = [s for s in earlier if s["place"] == highest]
             for s in first:
-                span = Span(s["invoke_ns"], _acked(later), (later["tp"],), weak=f.weak(s))
-                f.spans[key].append(span)
-            yield key, {ACKS[f.acks(s)] for s in first}
+                weak = f.weak(s) or f.alone(later)
+                f.spans[key].append(Span(s["invoke_ns"], _acked(later), (later["tp"],), weak=weak))
+            last = [later] if f.alone(later) else []
+            yield key, {min(ACKS[f.acks(each)] for each in (s, *last)) for s in first}
 
 
 def send_order(f: Facts) -> Found:

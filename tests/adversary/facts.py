@@ -170,6 +170,10 @@ class Facts:
         """The record may have been on one replica alone."""
         return self.acks(send) in (0, 1)
 
+    def alone(self, send: Row) -> bool:
+        """Only the leader that acknowledged the record need ever have had it."""
+        return self.weak(send) and not self.reads_of[send["tp"], send["value"]]
+
     def promised(self, send: Row) -> str:
         """What was promised to a send that is lost."""
         if self.hole(send):
@@ -256,9 +260,9 @@ class Facts:
         if row is None:
             return False
         to_end = row["complete"] and not (level == RC and self.may_hide(send["tp"]))
-        if send["offset"] < 0:
+        if send["place"] < 0:
             return bool(row["start"] == 0 and to_end)
-        return bool(row["start"] <= send["offset"] and (send["offset"] < row["read_to"] or to_end))
+        return bool(row["start"] <= send["place"] and (send["place"] < row["read_to"] or to_end))
 
     def shown(self, level: int, send: Row) -> bool:
         final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]
@@ -273,7 +277,7 @@ class Facts:
 
     def removed(self, send: Row) -> bool:
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
-        return any(0 <= send["offset"] < row["start"] for row in rows)
+        return any(0 <= send["place"] < row["start"] for row in rows)
 
     def missing(self, send: Row) -> bool:
         if self.removed(send):

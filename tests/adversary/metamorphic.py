@@ -322,6 +322,10 @@ def _leave_open(tables: dict[str, list[Row]], op: Row, rng: Random) -> None:
     op["n_reads"] = sum(read["op"] == op["op"] for read in tables["reads"])
 
 
+LOSS_SHOWS = frozenset({"torn-txn", "int-poll-skip", "poll-skip"})
+"""As what a lost record may show once the journal of the final reader, which proved the loss, is cut: without
+the proof the record is in the log, and a reader passed it, or saw the rest of its transaction."""
+
 CHANGES: dict[str, Callable[[Recorded, Random], Recorded]] = {
     "shift": shift, "rename": rename, "add-partition": add_partition, "split": split, "twice": twice,
     "forget": forget, "cut": cut,
@@ -344,9 +348,8 @@ def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
         return found
     if name == "cut":
         appeared = sorted(set(other.forbidden) - set(said.forbidden))
-        if "lost-write" in said.forbidden and "torn-txn" in appeared:
-            appeared.remove("torn-txn")  # of what is lost the one read that showed it is gone
-        found += [f"cut: {name} appeared" for name in appeared]
+        lost = LOSS_SHOWS if "lost-write" in said.forbidden else frozenset[str]()
+        found += [f"cut: {name} appeared" for name in appeared if name not in lost]
         return found + ["cut: the verdict is valid"] * (other.valid is True)
     found += _changed(name, set(said.findings), set(other.findings))
     if not found and name not in ("split", "twice", "add-partition") and _verdict(said) != _verdict(other):

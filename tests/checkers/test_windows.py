@@ -24,7 +24,7 @@ from checkers.windows import (
 )
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
-from core.op import AssignmentKind, CommitKind, Isolation, Phase, value_of
+from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, TransactionsOpen
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
@@ -392,6 +392,49 @@ def test_one_acknowledgement_is_lost_with_a_leader_alone(
     tmp_path: Path, built: Built, events: list[Event], may: bool
 ) -> None:
     assert allowed(tmp_path, built, *events) is may
+
+
+@pytest.mark.parametrize(
+    ("acks", "read", "cut_off", "may"),
+    [
+        (1, False, True, True),
+        (0, False, False, True),
+        (1, True, True, False),  # what consumers get, each in-sync replica has
+        (1, False, False, False),
+        (-1, False, True, False),
+    ],
+)
+def test_a_replaced_leader_answers_below_what_its_successor_acknowledged_those_that_wait_for_it_alone(
+    tmp_path: Path, acks: int, read: bool, cut_off: bool, may: bool
+) -> None:
+    """Broker 1 had record 0 when broker 2 took over, which acknowledged records 1 and 2 to another client."""
+    built = lost()
+    built.processes[2] = Process(acks=acks, idempotent=acks == -1, slot=2)
+    op = Op(process=2, f="send", invoke=52 * S, complete=53 * S)
+    op.mops = [Send(tp=0, value=value_of(2, 0), offset=1)]
+    built.ops.append(op)
+    if read:
+        got = Read(tp=0, offset=1, value=value_of(2, 0))
+        built.ops.append(Op(process=3, f="poll", invoke=54 * S, complete=55 * S, mops=[got]))
+    events = fault("partition:isolate", 45, 1, until=60) if cut_off else []
+    run = write_run(tmp_path / "run", built.tables(), events=[STARTED, START, *events, RECOVERED])
+    found = check_run(run).anomalies["offset-realtime-inversion"]
+    assert (found.count, found.allowed) == (1, may)
+
+
+@pytest.mark.parametrize(("read_to", "found"), [(5, True), (4, True), (3, False)])
+def test_a_record_acknowledged_without_offset_is_lost_where_a_final_read_passed_its_place(
+    tmp_path: Path, read_to: int, found: bool
+) -> None:
+    """A consumer had read it, at offset 3; what stands above `read_to` is not known."""
+    built = lost(3, read=True)
+    built.ops[3].mops = [Send(tp=0, value=value_of(1, 3), outcome=Outcome.OK)]
+    for bound in built.bounds:
+        bound.end, bound.read_to = -1, read_to
+    verdict = check_run(write_run(tmp_path / "run", built.tables(), events=[STARTED, START, RECOVERED]))
+    assert ("lost-write" in verdict.anomalies, verdict.checks["durability"].status) == (
+        (True, "invalid") if found else (False, "unknown")
+    )
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,11 @@ def _weak(p: Partition, send: Row) -> bool:
     return p.history.processes[send["process"]]["acks"] in (0, 1)
 
 
+def alone(p: Partition, send: Row) -> bool:
+    """The leader that acknowledged it may be the only one that ever had it."""
+    return _weak(p, send) and all(read["value"] != send["value"] for read in p.reads)
+
+
 def hole(p: Partition, send: Row) -> bool:
     """The log is empty at its offset."""
     ends = [b.end for b in p.bounds.values() if b.complete]
@@ -253,7 +258,8 @@ def lost_write(p: Partition, key: Key) -> str:
 
 def inversion(p: Partition, earlier: Row, later: Row) -> str:
     """offset-realtime-inversion, with the earlier send as its witness."""
-    return _named(p.history, p.tp).excuse(earlier["invoke_ns"], _until(later), weak=_weak(p, earlier))
+    weak = _weak(p, earlier) or alone(p, later)
+    return _named(p.history, p.tp).excuse(earlier["invoke_ns"], _until(later), weak=weak)
 
 
 def _reordered(p: Partition, key: Key) -> str:

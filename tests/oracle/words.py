@@ -135,9 +135,9 @@ class Partition:
             return False
         bounds = self.bounds[level]
         to_the_end = bounds.complete and not (level == RC and self.may_hide())
-        if send["offset"] < 0:
+        if send["place"] < 0:
             return bounds.start == 0 and to_the_end
-        return bounds.start <= send["offset"] and (send["offset"] < bounds.read_to or to_the_end)
+        return bounds.start <= send["place"] and (send["place"] < bounds.read_to or to_the_end)
 
     def shown(self, level: int, send: Row) -> bool:
         """A final read that counts at this level returned the send's value."""
@@ -150,7 +150,7 @@ class Partition:
 
     def removed(self, send: Row) -> bool:
         """It lay below the start of the log when that was read at the end."""
-        return any(0 <= send["offset"] < bounds.start for bounds in self.bounds.values())
+        return any(0 <= send["place"] < bounds.start for bounds in self.bounds.values())
 
     def missing(self, send: Row) -> bool:
         """Some final read had to show the send, and did not."""
