@@ -208,7 +208,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "run": run.name,
         "started": started.get("wall"),
         "system": config.sut,
-        "version": config.section(KafkaSection).version if config.has(KafkaSection) else None,
+        "version": config.section(KafkaSection).versions if config.has(KafkaSection) else None,
         "workload": config.workload,
         "nemesis": config.nemesis,
         "preset": config.preset,

@@ -352,6 +352,28 @@ class Restartable(Revivable, Protocol):
 
 
 @runtime_checkable
+class Upgradable(Restartable, Protocol):
+    """Nodes can change to a later version of their program, with their data, and back."""
+
+    def upgraded(self) -> tuple[int, ...]:
+        """Nodes that have the later version, from their last start or from the next one on."""
+
+    async def install(self, nodes: Sequence[int], *, later: bool) -> None:
+        """Nodes that are down have this version from their next start on: the later, or the first one.
+
+        Raises: ClusterError, also for the first one once features were raised.
+        """
+
+    async def lagging_voters(self) -> tuple[int, ...]:
+        """Members of the metadata quorum that have not caught up with its leader; every node, where no leader
+        tells. Bounded, never raises."""
+
+    async def raise_features(self) -> Mapping[str, tuple[int, int]]:
+        """Raise the versions of the cluster's metadata and transactions to what all its brokers support
+        (UpdateFeatures): level before and now, by feature. Raises ClusterError."""
+
+
+@runtime_checkable
 class Electable(Protocol):
     """Leaders can be moved on a healthy cluster."""
 
@@ -439,6 +461,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Partitionable,
     HalfOpenable,
     Restartable,
+    Upgradable,
     Electable,
     Reassignable,
     Linked,

@@ -36,6 +36,8 @@ class KafkaDeployment:
     """Controllers can be nodes of their own."""
     ensemble: bool
     """Metadata are kept by nodes of another program."""
+    upgrades: bool
+    """Its nodes can change to a later version, one after the other."""
     nodes: str
     """`module:name` of what makes its `harness.containers.deployment.Deployment`, called with config and run
     folder; `.module` begins in the harness."""
@@ -65,8 +67,17 @@ def line_of(version: str) -> str:
     return ".".join(version.split(".")[: 3 if version.startswith("0.") else 2])
 
 
+def versions(first: str, later: str) -> str:
+    """The versions of a run in words. later: "" = there is one only."""
+    return f"{first} → {later}" if later else first
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in line_of(version).split("."))
+    return _order(line_of(version))
 
 
 DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
@@ -78,6 +89,7 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
         recipe="kafka",
         controllers=True,
         ensemble=False,
+        upgrades=True,
         nodes=".kafka.kraft:KRaft",
     ),
     "zookeeper": KafkaDeployment(
@@ -88,6 +100,7 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
         recipe="zookeeper",
         controllers=False,
         ensemble=True,
+        upgrades=False,  # each broker would be restarted twice, for inter.broker.protocol.version
         nodes=".kafka.zookeeper:ZooKeeper",
     ),
 }
@@ -118,6 +131,8 @@ class KafkaSection(Section):
     metadata: str = Field(default="", exclude_if=lambda name: not name)
     """Who keeps its metadata: an entry of `DEPLOYMENTS`, "" = as usual for the version."""
     version: str = KAFKA_VERSION
+    upgrade: str = Field(default="", exclude_if=lambda version: not version)
+    """The later version that the nemesis `upgrade` gives to nodes, "" = none."""
     ensemble: Literal[1, 3] = Field(default=1, exclude_if=lambda size: size == 1)
     """Nodes of ZooKeeper, after the brokers."""
 
@@ -136,6 +151,26 @@ class KafkaSection(Section):
             raise ValueError(why)
         return version
 
+    @field_validator("upgrade")
+    @classmethod
+    def _later(cls, later: str, info: ValidationInfo) -> str:
+        version = info.data.get("version")
+        if not later or version is None:
+            return later
+        deployment = DEPLOYMENTS[info.data.get("metadata") or deployment_of(version)]
+        if not deployment.upgrades:
+            raise ValueError(f"no upgrades here of {deployment.doc}")
+        if why := deployment.refused(later):
+            raise ValueError(why)
+        if _order(later) <= _order(version):
+            raise ValueError(f"a version after {version}, which nodes have first")
+        return later
+
+    @property
+    def versions(self) -> str:
+        """Its version, and the one that nodes may change to: `4.1.2 → 4.4.0`."""
+        return versions(self.version, self.upgrade)
+
     @property
     def deployment(self) -> str:
         """The entry of `DEPLOYMENTS` that is meant."""
@@ -143,8 +178,8 @@ class KafkaSection(Section):
 
 
 def _kafka(its: KafkaSection) -> str:
-    """Its version, and how it is deployed where that is not the usual way of today."""
-    return f"Kafka {its.version}" + (", ZooKeeper" if its.deployment == "zookeeper" else "")
+    """Its versions, and how it is deployed where that is not the usual way of today."""
+    return f"Kafka {its.versions}" + (", ZooKeeper" if its.deployment == "zookeeper" else "")
 
 
 class SimulatedSection(Section):
@@ -210,7 +245,7 @@ SYSTEMS: Final[dict[str, System]] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
         section=KafkaSection,
-        short={"kafka": "version", "metadata": "metadata", "ensemble": "ensemble"},
+        short={"kafka": "version", "upgrade": "upgrade", "metadata": "metadata", "ensemble": "ensemble"},
         title=_kafka,
         report_title=lambda its: f"Apache {_kafka(its)}",
         backend=".kafka.system:KAFKA",

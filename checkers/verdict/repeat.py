@@ -19,6 +19,7 @@ OPTIONS: Final = {
     "preset": "preset",
     "sut": "sut",
     "kafka": "kafka",
+    "upgrade": "upgrade",
     "seed": "seed",
     "duration_s": "duration",
     "brokers": "brokers",

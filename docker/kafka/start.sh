@@ -5,9 +5,10 @@
 set -eu
 
 properties=/etc/kafka/node.properties
-archive=/opt/kafka/classes.jsa
+home=${0%/*} # an image of two versions has two
+archive=$home/classes.jsa
 # Spelled out and so in a fixed order: the archive is only valid for this very class path.
-classpath=$(printf '%s:' /opt/kafka/libs/*.jar)
+classpath=$(printf '%s:' "$home"/libs/*.jar)
 classpath=${classpath%:}
 flags="-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 # All of the server's log goes to stderr, stamped in UTC: `docker logs` is the server log.

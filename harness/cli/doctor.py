@@ -71,16 +71,17 @@ def doctor() -> int:
     return ExitCode.HARNESS if missing else ExitCode.VALID
 
 
-def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
+def setup(kafka_version: str = KAFKA_VERSION, upgrade: str = "", *, browser: bool = False) -> None:
     """Prepare engine, images and Spark's class archive, unless they are ready; remove what killed runs left.
 
-    browser: Chromium too, for the tests of the report.
+    upgrade: the version that nodes are to change to, "" = none. browser: Chromium too, for the tests of the
+    report.
 
     Raises: ClusterError, SparkError: what is missing and what to do.
     """
     from checkers.engine.spark import prepare
     from harness.containers.claims import remove_left
-    from harness.kafka.images import ensure_image
+    from harness.kafka.images import ensure_image, ensure_pair
     from harness.kafka.jars import java
 
     can_install = os.geteuid() == 0 and Path("/etc/debian_version").exists()
@@ -97,7 +98,7 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
     client = engine.ensure()
     try:
         remove_left(client)
-        tag = ensure_image(client, kafka_version)
+        tag = ensure_pair(client, kafka_version, upgrade) if upgrade else ensure_image(client, kafka_version)
         version = client.version()["Version"]
     finally:
         client.close()

@@ -135,6 +135,9 @@ def run(
         str | None, Option(help="System under test (inquest list systems; default kafka).")
     ] = None,
     kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None,
+    upgrade: Annotated[
+        str | None, Option(help="The later version that the nemesis upgrade gives to its nodes.")
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
@@ -162,6 +165,7 @@ def run(
         "preset": preset,
         "sut": sut,
         "kafka": kafka,
+        "upgrade": upgrade,
         "seed": seed,
         "duration_s": duration,
         "brokers": brokers,
@@ -360,14 +364,22 @@ def list_(
 
 
 @app.command()
-def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None) -> None:
+def setup(
+    kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None,
+    upgrade: Annotated[str | None, Option(help="A later version that its nodes are to change to.")] = None,
+) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""
+    from core.config import run_config
     from core.systems import KAFKA_VERSION, refused_version
     from harness.cli.doctor import setup as prepare
 
     if kafka and (why := refused_version(kafka)):
         raise UsageError(f"--kafka {kafka!r}: {why}")
-    prepare(kafka or KAFKA_VERSION)
+    if upgrade:
+        run_config(
+            {"seed": 0, "kafka": kafka or KAFKA_VERSION, "upgrade": upgrade}
+        )  # refuses what no run has
+    prepare(kafka or KAFKA_VERSION, upgrade or "")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Folders of containers, copied out of them; the data directory of a node that has ended, changed there."""
+"""Folders of containers, copied out of them; files of a node that has ended, changed there."""
 
 import io
 import shutil
@@ -89,16 +89,16 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path, path
         shutil.copyfileobj(source, file, CHUNK)
 
 
-def put_files(container: "Container", files: Mapping[str, bytes]) -> None:
-    """Replace files of a node's data directory. files: content by path below it. Raises: ClusterError."""
+def put_files(container: "Container", files: Mapping[str, bytes], folder: str = DATA) -> None:
+    """Replace files of a node's folder. files: content by path below it. Raises: ClusterError."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, content in files.items():
             member = tarfile.TarInfo(path)
             member.size, member.mode, member.mtime = len(content), 0o644, time.time()
             archive.addfile(member, io.BytesIO(content))
-    with explained(f"the data of {container.name} could not be changed"):
-        if not container.put_archive(DATA, packed.getvalue()):
+    with explained(f"files of {container.name} could not be changed"):
+        if not container.put_archive(folder, packed.getvalue()):
             raise ClusterError(f"the engine did not take files for {container.name}")
 
 

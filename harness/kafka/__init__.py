@@ -6,13 +6,16 @@ broker_settings  Which settings of real brokers a run may have: sizes, times and
                counts.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
-images         Images of Kafka's nodes, one per version and deployment.
+images         Images of Kafka's nodes, one per version and deployment, and one for two
+               versions of an upgrade.
 jars           Kafka's jars of one version, from Maven Central by the Ivy that PySpark ships.
 kraft          Kafka's nodes in KRaft mode as a deployment: any released version from 3.3 on.
 nodes          What all deployments of Kafka's nodes share: image, evidence, power losses.
 system         Kafka as a system under test.
 power          Power losses of nodes: what they had not flushed to disk is cut off
                their logs.
+two_versions   A cluster whose nodes change from one version to a later one, and
+               back.
 zookeeper      Brokers that keep their metadata in ZooKeeper as a deployment: versions to 3.9.
 
 A run has N brokers (3) with tight timings. From 3.3 on they are in KRaft mode, combined or with isolated

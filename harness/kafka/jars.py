@@ -68,15 +68,17 @@ def jars(version: str) -> Path:
 
 
 def refusal(config: RunConfig) -> str:
-    """Why a run cannot have its version of Kafka, "" = it can: its line is released, or it was fetched."""
+    """Why a run cannot have its versions of Kafka, "" = it can: their line is released, or they were
+    fetched."""
     its = config.section(KafkaSection)
-    version, deployment = its.version, DEPLOYMENTS[its.deployment]
-    if line_of(version) in deployment.lines or version in cached_versions():
-        return ""
-    return (
-        f"kafka {version}: {deployment.text()}; if a newer one is released, "
-        f"`inquest setup --kafka {version}` fetches it, and runs can use it then"
-    )
+    deployment = DEPLOYMENTS[its.deployment]
+    for version in filter(None, (its.version, its.upgrade)):
+        if line_of(version) not in deployment.lines and version not in cached_versions():
+            return (
+                f"kafka {version}: {deployment.text()}; if a newer one is released, "
+                f"`inquest setup --kafka {version}` fetches it, and runs can use it then"
+            )
+    return ""
 
 
 def cached_versions() -> list[str]:

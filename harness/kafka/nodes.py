@@ -11,7 +11,7 @@ from core.systems import KafkaSection
 from harness.brokers.addresses import cluster_id, host_names
 from harness.containers.nodes import NodeContainer
 from harness.kafka.evidence import NodeEvidence
-from harness.kafka.images import ensure_image
+from harness.kafka.images import ensure_image, ensure_pair
 from harness.kafka.power import lose_unflushed
 from history.run_folder import Run
 
@@ -38,7 +38,10 @@ class KafkaNodes(NodeEvidence):
 
     def image(self, client: "DockerClient") -> str:
         """See `Deployment`."""
-        return ensure_image(client, self._section.version, self._section.deployment)
+        its = self._section
+        if its.upgrade:
+            return ensure_pair(client, its.version, its.upgrade, its.deployment)
+        return ensure_image(client, its.version, its.deployment)
 
     def trouble(self, nodes: Sequence[NodeContainer]) -> str:
         """See `Deployment`."""

@@ -12,6 +12,7 @@ from harness.containers.cluster import READY_DEADLINE_S, ContainerCluster
 from harness.containers.deployment import Deployment
 from harness.containers.reaper import reap
 from harness.kafka.broker_settings import refusal
+from harness.kafka.two_versions import TwoVersionCluster
 from harness.run.backend import Backend
 
 
@@ -22,7 +23,11 @@ def kafka_cluster(
     path = DEPLOYMENTS[config.section(KafkaSection).deployment].nodes
     root = __package__.rpartition(".")[0]
     nodes: Deployment = pkgutil.resolve_name(resolve_name(path, root))(config, run_dir)
-    return ContainerCluster(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
+    return _kind(config)(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
+
+
+def _kind(config: RunConfig) -> type[ContainerCluster]:
+    return TwoVersionCluster if config.section(KafkaSection).upgrade else ContainerCluster
 
 
 def _refusal(config: RunConfig) -> str:
@@ -38,7 +43,7 @@ def _refusal(config: RunConfig) -> str:
 
 KAFKA: Final = Backend(
     cluster=kafka_cluster,
-    capabilities=lambda _: capabilities_of(ContainerCluster),
+    capabilities=lambda config: capabilities_of(_kind(config)),
     refusal=_refusal,
     release=lambda run, _: reap(run),
 )

@@ -17,6 +17,7 @@ import msgspec
 import pandas as pd
 
 from core.errors import HistoryError
+from core.systems import versions
 from harness.nights import session_log as sessions
 from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested
 from history.recorded_files import regular
@@ -124,10 +125,10 @@ def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> Row:
 
 def _asked(task: PlannedRun) -> Tested:
     """What a run was to be made on, where its result does not say it."""
-    words = {name: str(task.settings.get(name, "")) for name in ("kafka", "era", "mutant")}
+    words = {name: str(task.settings.get(name, "")) for name in ("kafka", "upgrade", "era", "mutant")}
     return Tested(
         system=str(task.settings.get("sut", "kafka")),
-        version=words["kafka"] or words["era"],
+        version=versions(words["kafka"] or words["era"], words["upgrade"]),
         planted=words["mutant"],
     )
 

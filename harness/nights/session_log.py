@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
-from core.systems import SYSTEMS, planted_bug, runnable
+from core.systems import SYSTEMS, planted_bug, runnable, versions
 from harness.clients.registry import CLIENTS
 from history.verdict import NOT_RECOVERED, Result, Verdict
 
@@ -77,8 +77,8 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was made on.
 
-    system: its name. version: of Kafka, or the era of the model. client: the library. planted: the bug in the
-    system, "" = none. Of the others "" = not on record.
+    system: its name. version: of Kafka (`4.1.2 → 4.4.0` where nodes changed), or the era of the model.
+    client: the library. planted: the bug in the system, "" = none. Of the others "" = not on record.
     """
 
     system: str = ""
@@ -96,7 +96,8 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         usual = SYSTEMS[system].clients if system in runnable() else ""
         kind = CLIENTS.get(str(config.get("clients") or usual))
         library = kind.client_library().name if kind is not None else ""
-        return cls(system=system, version=str(version), client=library, planted=planted_bug(config))
+        shown = versions(str(version), str(settings.get("upgrade") or ""))
+        return cls(system=system, version=shown, client=library, planted=planted_bug(config))
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):

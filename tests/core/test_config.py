@@ -45,6 +45,15 @@ def test_isolation_by_name() -> None:
         ({"kafka": "4.0.0", "metadata": "zookeeper"}, "no ZooKeeper from 4.0 on; .* 2.4 to 3.9 can run"),
         ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
         ({"kafka": {"colour": "red"}}, "kafka.colour"),
+        ({"kafka": "4.1.2", "upgrade": "3.9.1"}, "kafka.upgrade: a version after 4.1.2, which nodes have"),
+        ({"kafka": "4.1.2", "upgrade": "4.1.2"}, "kafka.upgrade: a version after 4.1.2"),
+        ({"kafka": "4.1.2", "upgrade": "4.10"}, "kafka.upgrade: a Kafka version has three numbers"),
+        ({"kafka": "4.1.2", "upgrade": "../x"}, "kafka.upgrade: a Kafka version has three numbers"),
+        (
+            {"kafka": "2.8.2", "upgrade": "3.9.1"},
+            "kafka.upgrade: no upgrades here of brokers whose metadata Z",
+        ),
+        ({"sut": "simulated", "upgrade": "4.4.0"}, "upgrade=4.4.0 is a setting of sut=kafka"),
         ({"era": "2.4"}, "era=2.4 is a setting of sut=simulated or model, and this run has sut=kafka"),
         ({"mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated"),
         ({"simulated": {"era": "2.4"}}, "simulated is a section of sut=simulated"),
@@ -63,6 +72,8 @@ def test_each_system_has_its_section_and_no_other() -> None:
     model = run_config({"seed": 1, "sut": "simulated", "era": "2.4"})
     assert model.section(SimulatedSection) == SimulatedSection(era="2.4")
     assert not model.has(KafkaSection)
+    both = run_config({"seed": 1, "kafka": "4.2.0", "upgrade": "4.10.0"})
+    assert (both.title, both.short()["upgrade"]) == ("Kafka 4.2.0 → 4.10.0", "4.10.0")
     titles = [config.title for config in (real, model)]
     assert titles == ["Kafka 4.0.0", "model, era 2.4"]
     other = run_config({"seed": 1, "sut": "other"})

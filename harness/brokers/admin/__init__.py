@@ -4,6 +4,8 @@ broker_views       Ask all brokers of a cluster at once, and agree on roles from
 connection         Connections to one chosen broker: addresses, security, deadlines.
 elections          Leaders moved on request: preferred elections, and the order of replicas that
                    decides who is preferred.
+features           A cluster that is upgraded: whether its quorum is whole, and the levels of its
+                   features (KIP-584).
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
 protocol           Questions to one chosen broker: what it says of the cluster, offsets.
 reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
