@@ -13,6 +13,7 @@ from pathlib import Path
 
 from checkers.catalogue import ANOMALIES
 from core.client_settings import check
+from core.cluster import Upgradable
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
@@ -61,6 +62,10 @@ def plan(
     if why := backend.refusal(config):
         raise ConfigError(why)
     check(made.workload.plans(config), client_kind(config).client_library())
+    if Upgradable in backend.capabilities(config) and Upgradable not in execute.needs(made.steps):
+        raise ConfigError(
+            f"upgrade: no fault of nemesis {config.nemesis!r} changes a node's version; add upgrade"
+        )
     if lacking := execute.missing(made.steps, backend.capabilities(config)):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
     return made

@@ -12,6 +12,7 @@ from nemesis.families.process import KILL, PAUSE
 from nemesis.families.reassign import REASSIGN
 from nemesis.families.restart import RESTART
 from nemesis.families.unclean import UNCLEAN
+from nemesis.families.upgrade import UPGRADE
 from nemesis.families.wire import WIRE
 from nemesis.types import Nemesis
 
@@ -39,6 +40,7 @@ FAMILIES = (
     UNCLEAN,
     POWER,
     REASSIGN,
+    UPGRADE,
 )
 
 RANDOM = Nemesis(
@@ -50,7 +52,7 @@ All of it follows from the seed. The two faults of a phase are of different fami
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
 the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, and rolling
-restarts, beside which no other fault could begin or end.
+restarts and `upgrade`, beside which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

@@ -234,12 +234,13 @@ def _sequence(
 ) -> Iterator[Draft]:
     """Fault, pause, fault, … until no whole one fits; the first is cut short where it has to be."""
     first, misfits = True, 0
-    for turn in cycle(turns):
+    over: set[int] = set()
+    for number, turn in cycle(enumerate(turns)):
         asked = turn()
         kind = NEMESES[asked.family].kinds[asked.kind]
         low, high = times.hold(kind)
         room = times.end - at - times.applying(kind)
-        if room < low and not first:
+        if (room < low and not first) or number in over:
             misfits += 1
             if misfits == MISFITS * len(turns):
                 return
@@ -248,6 +249,8 @@ def _sequence(
         yield Draft(at, hold, asked, rng.getrandbits(32))
         at += times.applying(kind) + hold + times.pause(rng)
         first, misfits = False, 0
+        if kind.once:
+            over.add(number)
 
 
 def _rotation(terms: Constraints) -> Iterator[Draft]:
@@ -321,7 +324,8 @@ def drawer(asked: FaultName, terms: Constraints, rng: random.Random) -> Callable
     possible = [name for name, why in reasons.items() if not why]
     kinds = possible if asked.kind else _weighed(asked, possible, terms)
     if not kinds:
-        told = [why for why in reasons.values() if why] or ["none of its kinds can be drawn here"]
+        drawn = [name for name in names if asked.kind or nemesis.kinds[name].weight]
+        told = [why for name in drawn if (why := reasons[name])] or ["none of its kinds can be drawn here"]
         raise ConfigError(f"nemesis {asked}: {told[0]}")
     ways = [way for name in kinds for way in (name, *nemesis.kinds[name].stands_for)]
     targets = {

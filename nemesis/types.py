@@ -214,6 +214,7 @@ class FaultKind:
     apply_s: float = 0.0
     apply_each_s: float = 0.0
     needs: tuple[type, ...] = ()
+    once: bool = False
 
 
 class Effect(NamedTuple):

@@ -11,4 +11,5 @@ process    The nemeses `kill` and `pause`: broker processes end, or stand still.
 reassign   The nemesis `reassign`: replicas of partitions move to other brokers, and back.
 restart    The nemesis `restart`: brokers are shut down in order and started again.
 unclean    The nemesis `unclean`: a replica that misses records becomes leader.
+upgrade    The nemesis `upgrade`: nodes change to a later version, one after the other, and back.
 """

@@ -72,12 +72,12 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
             raise NoEffect(ended)
         await cluster.shut_down([node])
         await cluster.revive([node])
-        if why := await env.until(lambda: _not_whole(env, replicas), WHOLE_S):
+        if why := await env.until(lambda: not_whole(env, replicas), WHOLE_S):
             late = f"{WHOLE_S:.0f} s after the restart of node {node}: {why}"
             raise NoEffect(ended if env.stopping() else late)
 
 
-async def _not_whole(env: Environment, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+async def not_whole(env: Environment, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """What is missing after a restart; "" = all brokers answer, all replicas are in sync."""
     roles = await env.cluster.roles()
     if silent := sorted(set(env.cluster.brokers) - set(roles.answering)):

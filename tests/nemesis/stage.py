@@ -117,6 +117,11 @@ class Recording(Recorder):
         self.quick = False
         """A reassignment ends at once: none can be cancelled."""
         self.lag_s = LAG_S
+        self.later: set[int] = set()
+        """Nodes that have the later version."""
+        self.lagging: tuple[int, ...] = ()
+        self.features = {"metadata.version": (25, 31), "transaction.version": (1, 2)}
+        self.raised = False
 
     @property
     def alive(self) -> tuple[int, ...]:
@@ -163,6 +168,26 @@ class Recording(Recorder):
     async def shut_down(self, nodes: Sequence[int]) -> None:
         self.dead.update(self.works("shut_down", nodes))
         self.told("shut_down", nodes)
+
+    def upgraded(self) -> tuple[int, ...]:
+        return tuple(sorted(self.later))
+
+    async def install(self, nodes: Sequence[int], *, later: bool) -> None:
+        if set(nodes) - self.dead:
+            raise ClusterError("a node that runs cannot change its version")
+        if self.raised and not later:
+            raise ClusterError("the features were raised")
+        done = self.works("install", nodes)
+        (self.later.update if later else self.later.difference_update)(done)
+        self.told("install", nodes)
+
+    async def lagging_voters(self) -> tuple[int, ...]:
+        return self.lagging
+
+    async def raise_features(self) -> Mapping[str, tuple[int, int]]:
+        self.raised = True
+        self.works("raise_features", [])
+        return self.features
 
     async def revive(self, nodes: Sequence[int]) -> None:
         done = self.works("revive", nodes)

@@ -50,6 +50,8 @@ def step_of(name: str, seed: int = 0) -> PlannedFault:
 
 def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> AimedFault:
     stage = stage or stage_of(cluster)
+    if name in ("upgrade:back", "upgrade:finalize"):  # what comes after an upgrade
+        cluster.later.update(cluster.nodes)
     return run_blocking(inject(stage, step_of(name, seed), run_blocking(cluster.roles()), NAMES))
 
 

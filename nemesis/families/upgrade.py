@@ -1,0 +1,235 @@
+"""The nemesis `upgrade`: nodes change to a later version of Kafka, one after the other, and back."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from core.cluster import Electable, Upgradable
+from core.config import RunConfig
+from core.generator import source
+from core.systems import KafkaSection
+from nemesis.families.process import REVIVED
+from nemesis.families.restart import ROLL_S, WHOLE_S, not_whole
+from nemesis.targets import TARGETS, described, find, listed
+from nemesis.types import (
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Hold,
+    Nemesis,
+    NoEffect,
+    NoTarget,
+    PlannedFault,
+)
+
+RAISE_S = 3.0
+"""About what raising the features takes."""
+
+
+def _refuses(config: RunConfig) -> str:
+    """Why no node could change its version, and what to set."""
+    if config.has(KafkaSection) and not config.section(KafkaSection).upgrade:
+        return "there is no other version: set upgrade to a later one (--upgrade VERSION)"
+    return ""
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    rng = source(step.seed, "aim")
+    if view.down:
+        raise NoTarget(f"another fault holds {listed(view.down)} down")
+    if step.kind == "finalize":
+        return AimedFault(step=step, nodes=view.nodes, text="the features of the cluster were raised")
+    if step.kind in ("one", "mixed"):
+        aim = find(step.target, rng, view, answering=True)
+        text = (
+            f"{described(aim.node, view, aim.role)} was shut down (SIGTERM) and started on the later version"
+        )
+        return AimedFault(step=step, nodes=(aim.node,), text=text)
+    order = _order(step.kind, rng, view)
+    done = "started on the first version again" if step.kind == "back" else "started on the later version"
+    text = (
+        f"in the order {', '.join(map(str, order))}, each node was shut down (SIGTERM) and {done}, "
+        "the next one when all replicas were in sync"
+    )
+    return AimedFault(step=step, nodes=order, text=text)
+
+
+def _order(kind: str, rng: random.Random, view: ClusterView) -> tuple[int, ...]:
+    """Isolated controllers first, or last; the way back is the other way round."""
+    brokers, controllers = (
+        rng.sample(sorted(nodes), len(nodes)) for nodes in (view.brokers, view.controllers)
+    )
+    last = kind in ("controllers-last", "back")
+    return (*brokers, *controllers) if last else (*controllers, *brokers)
+
+
+async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
+    """Raises: NoTarget, NoEffect, ClusterError."""
+    assert isinstance(env.cluster, Upgradable)
+    kind, told = hit.step.kind, hit.text
+    if kind == "finalize":
+        if not (risen := await _raised(env)):
+            raise NoEffect("the features of the cluster are what its brokers support already")
+        return replace(hit, text=f"{told}: {risen}")
+    nodes = [node for node in hit.nodes if (node in env.cluster.upgraded()) == (kind == "back")]
+    if not nodes:
+        version = "first" if kind == "back" else "later"
+        raise NoTarget(f"{listed(hit.nodes)}: the {version} version is there already")
+    await _roll(env, nodes, later=kind != "back")
+    if kind == "whole":
+        told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
+    return replace(hit, nodes=tuple(nodes), text=told)
+
+
+async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
+    """Raises: NoEffect, where a node is not back in time, or the run ends before all are."""
+    cluster = env.cluster
+    assert isinstance(cluster, Electable)
+    if not (replicas := await cluster.replicas()):
+        raise NoEffect("no broker tells which replicas there are")
+
+    async def missing() -> str:
+        return await not_whole(env, replicas) or await _lagging(env)
+
+    for done, node in enumerate(nodes):
+        ended = (
+            f"the phase of faults ended after {done} of {len(nodes)} nodes had changed their version and "
+            "were in sync: a longer phase (duration_s) has room for all"
+        )
+        if env.stopping():
+            raise NoEffect(ended)
+        await _change(env, node, later=later)
+        if why := await env.until(missing, WHOLE_S):
+            late = f"{WHOLE_S:.0f} s after node {node} changed its version: {why}"
+            raise NoEffect(ended if env.stopping() else late)
+
+
+async def _change(env: Environment, node: int, *, later: bool) -> None:
+    cluster = env.cluster
+    assert isinstance(cluster, Upgradable)
+    await cluster.shut_down([node])
+    await cluster.install([node], later=later)
+    if not any(node in other.nodes for other in env.down):
+        await cluster.revive([node])
+
+
+async def _lagging(env: Environment) -> str:
+    assert isinstance(env.cluster, Upgradable)
+    lagging = await env.cluster.lagging_voters()
+    return f"{listed(lagging)} of the metadata quorum did not catch up" if lagging else ""
+
+
+async def _raised(env: Environment) -> str:
+    """What rose, "" = nothing. Raises: NoTarget, where a node has the first version; ClusterError."""
+    assert isinstance(env.cluster, Upgradable)
+    if first := sorted(set(env.cluster.nodes) - set(env.cluster.upgraded())):
+        raise NoTarget(f"{listed(first)} still has the first version: features are raised when none has")
+    risen = await env.cluster.raise_features()
+    return ", ".join(f"{feature} {before} to {level}" for feature, (before, level) in risen.items())
+
+
+async def _undo(env: Environment, hit: AimedFault) -> None:
+    """A node that has the later version for a while has the first one again; nothing else is taken back."""
+    assert isinstance(env.cluster, Upgradable)
+    if hit.step.kind == "mixed":
+        for node in hit.nodes:
+            if node in env.cluster.upgraded():
+                await _change(env, node, later=False)
+
+
+def _unisolated(config: RunConfig) -> str:
+    return "" if config.controllers else "there are no isolated controllers: set controllers to 1 or 3"
+
+
+UPGRADE = Nemesis(
+    name="upgrade",
+    healings=(REVIVED,),
+    doc="""\
+Nodes change to a later version of Kafka (`--upgrade VERSION`), one after the other, under load.
+
+So does every cluster in production, some time. Each node is shut down in order (SIGTERM) and started on the
+other version, with its data; the next one when all brokers answer, all replicas are in sync, and the metadata
+quorum is whole. Meanwhile brokers of two versions replicate, coordinate and forward to each other. At the end
+`metadata.version` and `transaction.version` are raised to what the later version supports
+(UpdateFeatures): from then on brokers write other formats, and no node can go back. An upgrade is not healed:
+nodes stay as they are.
+
+    inquest run --kafka 4.1.2 --upgrade 4.4.0 --workload transactions --nemesis upgrade
+
+Kinds that are named happen in the order of their names, each once, `mixed` as often as it fits:
+`--nemesis upgrade:rolling,upgrade:back,upgrade:rolling,upgrade:finalize`. Beside other families a kind has
+to be named (`upgrade:whole,kill`); while a node changes its version no other fault begins or ends.
+
+What Kafka does: what `restart:rolling` tells. Requests between brokers have the newest version that both
+speak; logs keep the format of the features that are in force, so that the way back is open until these are
+raised.
+
+What it tends to show: requests between brokers that one side does not understand (KAFKA-20322: transactions
+hang between 4.1 and 4.2.0 until all brokers have one version, so that `upgrade:one` shows it best); state
+that the older version cannot load; what changes when features rise under load. None of that is allowed.""",
+    colour="#1B7837",
+    needs=(Upgradable, Electable),
+    kinds={
+        "whole": FaultKind(
+            doc="every node in turn, isolated controllers first, gets the later version; then the features "
+            "are raised",
+            targeted=False,
+            hold=Hold.BRIEF,
+            apply_s=RAISE_S,
+            apply_each_s=ROLL_S,
+            once=True,
+        ),
+        "rolling": FaultKind(
+            doc="every node in turn, isolated controllers first, gets the later version",
+            targeted=False,
+            hold=Hold.BRIEF,
+            weight=0,
+            apply_each_s=ROLL_S,
+            once=True,
+        ),
+        "controllers-last": FaultKind(
+            doc="as rolling, isolated controllers after the brokers",
+            targeted=False,
+            hold=Hold.BRIEF,
+            weight=0,
+            apply_each_s=ROLL_S,
+            once=True,
+            refuses=_unisolated,
+        ),
+        "back": FaultKind(
+            doc="every node with the later version gets the first one again, in turn, isolated controllers "
+            "last; only before the features are raised",
+            targeted=False,
+            hold=Hold.BRIEF,
+            weight=0,
+            apply_each_s=ROLL_S,
+            once=True,
+        ),
+        "one": FaultKind(
+            doc="the target gets the later version and keeps it: the run ends on a mixed cluster",
+            hold=Hold.BRIEF,
+            weight=0,
+            apply_s=ROLL_S,
+            once=True,
+        ),
+        "finalize": FaultKind(
+            doc="the features are raised; only when every node has the later version",
+            targeted=False,
+            hold=Hold.BRIEF,
+            weight=0,
+            apply_s=RAISE_S,
+            once=True,
+        ),
+        "mixed": FaultKind(
+            doc="the target has the later version for a while, and then the first one again",
+            weight=0,
+            apply_s=ROLL_S,
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim, _apply, _undo),
+    refuses=_refuses,
+    in_random=False,
+)

@@ -1,0 +1,215 @@
+"""Nodes that change their version: in which order, when the next one may, and what is taken back."""
+
+import pytest
+
+from core.config import RunConfig, run_config
+from core.errors import ClusterError, ConfigError
+from core.runtime import run_blocking
+from nemesis.execute import heal, heal_all
+from nemesis.families.restart import WHOLE_S
+from nemesis.schedule import plan
+from nemesis.types import NoEffect, NoTarget
+from tests.nemesis.stage import NAMES, START_S, Recording, stage_of
+from tests.nemesis.test_restart import hit, verbs, whole
+
+
+def changes(cluster: Recording) -> list[int]:
+    return [nodes[0] for verb, nodes in verbs(cluster) if verb == "install"]
+
+
+def configured(**settings: object) -> RunConfig:
+    return run_config({"seed": 1, "kafka": "4.1.2", "upgrade": "4.4.0", "duration_s": 100, **settings})
+
+
+@pytest.mark.parametrize(
+    ("kind", "controllers"), [("rolling", 0), ("rolling", 3), ("whole", 3), ("controllers-last", 3)]
+)
+def test_every_node_changes_once_and_the_next_waits_for_it(kind: str, controllers: int) -> None:
+    cluster = Recording(3, controllers=controllers, replication=3)
+    down: list[set[int]] = []
+    cluster.clock.then = lambda: down.append({n for n in (1, 2, 3) if not whole(cluster, n)})
+    begin = cluster.clock.now_s
+    injected = hit(cluster, f"upgrade:{kind}")
+    order = changes(cluster)
+    assert sorted(order) == list(cluster.nodes)
+    verbs_of_one = ("shut_down", "install", "revive")
+    changed = [call for call in verbs(cluster) if call[0] != "raise_features"]
+    assert changed == [(verb, (node,)) for node in order for verb in verbs_of_one]
+    assert max(len(nodes) for nodes in down) == 1, "two brokers were out of sync at once"
+    assert cluster.clock.now_s - begin >= 3 * START_S
+    isolated = set(order[:controllers]) if kind != "controllers-last" else set(order[3:])
+    assert isolated == set(cluster.nodes) - set(cluster.brokers)
+    assert injected.nodes == tuple(order)
+    raised = "metadata.version 25 to 31, transaction.version 1 to 2"
+    assert (verbs(cluster)[-1][0] == "raise_features") == (kind == "whole") == (raised in injected.text)
+    for _ in range(2):
+        run_blocking(heal(stage_of(cluster), injected))
+    assert set(cluster.upgraded()) == set(cluster.nodes), "an upgrade stays"
+
+
+def test_the_way_back_begins_with_the_brokers_and_takes_who_went_ahead() -> None:
+    cluster = Recording(3, controllers=1, replication=3)
+    cluster.later = {2, 4}
+    injected = hit(cluster, "upgrade:back")
+    assert changes(cluster) == [2, 4]
+    assert injected.nodes == (2, 4)
+    assert cluster.upgraded() == ()
+    with pytest.raises(NoTarget, match="the first version is there already"):
+        hit(cluster, "upgrade:back")
+
+
+def test_who_has_the_later_version_is_not_stopped_again() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.later = {1, 3}
+    hit(cluster, "upgrade:rolling")
+    assert changes(cluster) == [2]
+    with pytest.raises(NoTarget, match="the later version is there already"):
+        hit(cluster, "upgrade:rolling")
+    assert changes(cluster) == [2]
+
+
+def test_features_are_raised_only_when_every_node_has_the_later_version() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.later = {1, 3}
+    with pytest.raises(NoTarget, match="node 2 still has the first version"):
+        hit(cluster, "upgrade:finalize")
+    assert verbs(cluster) == []
+    cluster.later = {1, 2, 3}
+    assert "metadata.version 25 to 31" in hit(cluster, "upgrade:finalize").text
+    cluster.features = {}
+    with pytest.raises(NoEffect, match="what its brokers support already"):
+        hit(cluster, "upgrade:finalize")
+    with pytest.raises(ClusterError, match="features were raised"):
+        hit(cluster, "upgrade:back")
+
+
+def test_a_patch_release_raises_nothing_and_is_a_whole_upgrade() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.features = {}
+    assert hit(cluster, "upgrade:whole").text.endswith("were raised: none rises")
+
+
+def test_a_node_that_does_not_come_back_ends_the_upgrade() -> None:
+    class Lost(Recording):
+        async def revive(self, nodes: tuple[int, ...]) -> None:  # type: ignore[override]
+            self.calls.append(("revive", tuple(nodes)))
+
+    cluster = Lost(3, replication=3)
+    begin = cluster.clock.now_s
+    with pytest.raises(
+        NoEffect, match=r"60 s after node \d changed its version: brokers \[\d\] do not answer"
+    ):
+        hit(cluster, "upgrade:whole")
+    assert len(changes(cluster)) == 1
+    assert "raise_features" not in [verb for verb, _ in verbs(cluster)]
+    assert WHOLE_S <= cluster.clock.now_s - begin < WHOLE_S + 5
+
+
+def test_a_member_of_the_quorum_that_lags_holds_the_next_one_up() -> None:
+    cluster = Recording(3, controllers=3, replication=3)
+    cluster.lagging = (5,)
+    with pytest.raises(NoEffect, match="node 5 of the metadata quorum did not catch up"):
+        hit(cluster, "upgrade:rolling")
+    assert len(changes(cluster)) == 1
+
+
+def test_it_ends_early_and_says_so_when_the_run_stops() -> None:
+    cluster = Recording(3, replication=3)
+
+    def stopping() -> bool:
+        return len(changes(cluster)) == 1
+
+    with pytest.raises(NoEffect, match=r"after [01] of 3 nodes .* a longer phase \(duration_s\)"):
+        hit(cluster, "upgrade:whole", stage=stage_of(cluster, stopping=stopping))
+    assert len(changes(cluster)) == 1
+
+
+def test_no_node_changes_while_another_fault_holds_one_down() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    hit(cluster, "kill:one@controller", stage=stage)
+    for kind in ("whole", "mixed@leader", "back"):
+        with pytest.raises(NoTarget, match="another fault holds node 3 down"):
+            hit(cluster, f"upgrade:{kind}", stage=stage)
+    assert changes(cluster) == []
+
+
+def test_a_node_of_another_version_for_a_while_goes_back() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, "upgrade:mixed@controller", stage=stage)
+    assert (injected.nodes, cluster.upgraded()) == ((3,), (3,))
+    for _ in range(2):
+        run_blocking(heal(stage, injected))
+        assert cluster.upgraded() == ()
+    assert changes(cluster) == [3, 3]
+    assert cluster.dead == set()
+
+
+def test_one_node_keeps_the_later_version() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, "upgrade:one@controller", stage=stage)
+    assert (injected.nodes, cluster.upgraded()) == ((3,), (3,))
+    run_blocking(heal(stage, injected))
+    run_blocking(heal_all(stage))
+    assert cluster.upgraded() == (3,)
+    with pytest.raises(NoTarget, match="node 3: the later version is there already"):
+        hit(cluster, "upgrade:one@controller", stage=stage)
+
+
+def test_a_node_that_goes_back_stays_down_where_another_fault_holds_it() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, "upgrade:mixed@controller", stage=stage)
+    hit(cluster, "kill:one@controller", stage=stage)
+    assert cluster.dead == {3}
+    run_blocking(heal(stage, injected))
+    assert (cluster.dead, cluster.upgraded()) == ({3}, ())
+    run_blocking(heal_all(stage))
+    assert cluster.dead == set()
+
+
+def test_what_failed_half_way_is_up_again_after_healing() -> None:
+    cluster = Recording(3, replication=3, broken=[("install", 3)])
+    stage = stage_of(cluster)
+    with pytest.raises(ClusterError, match="install of 3 failed"):
+        hit(cluster, "upgrade:whole", stage=stage)
+    assert cluster.dead == {3}
+    run_blocking(heal_all(stage))
+    assert cluster.dead == set()
+
+
+# ---- plans
+
+
+def test_an_upgrade_is_planned_whole_and_once() -> None:
+    (step,) = plan("upgrade", configured(duration_s=300), NAMES)
+    assert step.name == "upgrade:whole"
+
+
+def test_kinds_happen_in_the_order_of_their_names() -> None:
+    text = "upgrade:rolling,upgrade:back,upgrade:rolling,upgrade:finalize"
+    steps = plan(text, configured(duration_s=300), NAMES)
+    assert [step.name for step in steps] == text.split(",")
+
+
+def test_nodes_of_the_later_version_come_and_go_beside_other_faults() -> None:
+    steps = plan("upgrade:mixed,kill", configured(), NAMES)
+    assert {step.family for step in steps} == {"upgrade", "kill"}
+    assert sum(step.kind == "mixed" for step in steps) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "why"),
+    [
+        ("upgrade", {"upgrade": ""}, "there is no other version: set upgrade to a later one"),
+        ("upgrade:controllers-last", {}, "no isolated controllers: set controllers to 1 or 3"),
+        ("upgrade", {"duration_s": 20}, r"lasts at least 34 s \(33 s until it is in force"),
+        ("upgrade@leader", {}, "none of its kinds can be drawn here"),
+        ("upgrade:whole@leader", {}, "hits the whole cluster and takes no target"),
+    ],
+)
+def test_what_cannot_be_is_refused(text: str, settings: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        plan(text, configured(**settings), NAMES)
