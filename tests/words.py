@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("core", "history", "model", "scenarios", "workloads", "nemesis", "checkers", "harness", "benchmarks")
-GENERATED = ("catalogue.md", "known-bugs.md")
+GENERATED = ("catalogue.md", "known-bugs.md", "mechanisms.md")
 TEXTS = ("html", "j2", "js", "toml")
 FORMS = [
     (re.compile(rf"\b(?:{form})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), instead)

@@ -3,13 +3,15 @@
 again      Recorded runs once more: replay, shrink.
 catalogue  The registries in words: the lists of `inquest list`, one line for each entry,
            and the generated parts of docs/ (the catalogue, JSON Schemas from the types, the
-           model's mechanisms from its scenarios).
+           model's tables from its scenarios).
 contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
 explore    `inquest model explore`: many seeds of simulated runs.
 last_lines  What a command that judged a run prints last: result, first witness, commands to paste.
 main       Run, soak, check, report, serve, list, spark-package, doctor, setup; the one handler of
            errors.
+mechanisms  docs/mechanisms.md: each mechanism of Kafka, its tables in the model, and what shows it
+           on real brokers.
 recordings  `inquest recording import` and `export`: recordings of other programs in, portable
            histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.

@@ -19,6 +19,7 @@ from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig
 from core.systems import DEPLOYMENTS, SYSTEMS, runnable
+from harness.cli import mechanisms
 from harness.clients.registry import CLIENTS
 from harness.reproduce import rates
 from history.run_folder import write_atomically
@@ -159,6 +160,7 @@ FILES: dict[str, Callable[[], str]] = {
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "portable-history.schema.json": json_schema,
     "known-bugs.md": rates.page,
+    "mechanisms.md": mechanisms.page,
     "log-rules.md": log_rules,
 }
 """File of docs/ -> what makes its content."""

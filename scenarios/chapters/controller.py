@@ -129,7 +129,7 @@ def broker_failure(s: ZookeeperStage) -> Steps:
     columns="""ms | leader in ZooKeeper | ISR | version | write of leader 2
         | write of the controller = write of 1 | as replica 2 has it""",
 )
-def state_decided_anew(s: ZookeeperStage) -> Steps:
+def state_decided_again(s: ZookeeperStage) -> Steps:
     """Controller and leader write the same znode. Neither holds a lock; who finds another
     version than the one that it read has to decide again."""
     s.wait(500).hold(Fetch, of=3).produce("m0", to=2).crash(4)

@@ -58,7 +58,7 @@ BROKEN_PROMISES: tuple[tuple[str, Callable[[pytest.MonkeyPatch], None]], ...] = 
     ("controller-election", keeps_ephemeral_znodes),
     ("controller-election", tells_one_watcher),
     ("controller-session", keeps_ephemeral_znodes),
-    ("state-decided-anew", writes_whatever_the_version),
+    ("state-decided-again", writes_whatever_the_version),
     ("controller-session-over", hears_sessions_that_are_over),
     ("deleted-controller", writes_whatever_the_version),
     ("deposed-leader-writes", writes_whatever_the_version),

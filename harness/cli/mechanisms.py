@@ -1,0 +1,131 @@
+"""docs/mechanisms.md: each mechanism of Kafka, its tables in the model, and what shows and judges it on real
+brokers. What belongs together stands in mechanisms.toml; what was measured, in the reproductions' record.
+"""
+
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from checkers.checks import CHECKS
+from harness.reproduce.rates import measured
+from scenarios.framework import Scenario
+from scenarios.registry import CHAPTERS
+
+SOURCE: Final = Path(__file__).with_name("mechanisms.toml")
+HEAD: Final = """\
+# Mechanisms of Kafka, and where to see them
+
+Generated from `harness/cli/mechanisms.toml` by `make catalogue`: do not edit.
+
+*Model*: tables that are played step by step ([all of them](model/index.md)); in bold those that
+`inquest model contract` compares with a real broker. *Real brokers*: commands that make it happen; `inquest
+run` is on Kafka 2.4 to 4.4 where it says no other version (`inquest list versions`). *Simulated*: the same in
+virtual time, by the model alone. *Judged by*: [checks](checks.md) of what clients saw, and [rules about
+logs](log-rules.md). *Measured*: by scripted schedules, [how often](known-bugs.md) each showed the bug, and
+its good side did. *Not shown*: what real brokers do unseen, or not at all here."""
+
+
+class Mechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One heading. tables: names of scenarios. commands: without the leading `inquest`. judged: names of
+    checks and of rules about logs. open: what is not shown on real brokers, "" = nothing."""
+
+    title: str
+    tables: tuple[str, ...]
+    judged: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+    open: str = ""
+
+    @property
+    def simulated(self) -> list[str]:
+        """The commands that ask the model alone."""
+        return [command for command in self.commands if "sut=simulated" in command]
+
+    @property
+    def real(self) -> list[str]:
+        """The commands that ask real brokers."""
+        return [command for command in self.commands if command not in self.simulated]
+
+    @property
+    def reproductions(self) -> list[str]:
+        """The schedules among its commands."""
+        words = [shlex.split(command) for command in self.commands]
+        return list(dict.fromkeys(each[2] for each in words if each[:2] == ["bugs", "reproduce"]))
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Mechanisms of one subject."""
+
+    title: str
+    mechanism: tuple[Mechanism, ...]
+
+
+class _Parts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    part: tuple[Part, ...]
+
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """All of the file."""
+    return msgspec.toml.decode(SOURCE.read_bytes(), type=_Parts).part
+
+
+def page() -> str:
+    """docs/mechanisms.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    every = [one for part in parts() for one in part.mechanism]
+    shown = sum(bool(one.real) for one in every)
+    whole = sum(bool(one.real) and not one.open for one in every)
+    yield from (HEAD, "", f"{len(every)} mechanisms; {shown} happen on real brokers, {whole} of them whole.")
+    for part in parts():
+        yield from ("", f"## {part.title}")
+        for one in part.mechanism:
+            yield from _section(one)
+
+
+def _section(one: Mechanism) -> Iterator[str]:
+    yield from ("", f"### {one.title}", "", f"- Model: {', '.join(map(_table, one.tables))}")
+    for where, commands in (("Real brokers", one.real), ("Simulated", one.simulated)):
+        if commands:
+            yield f"- {where}: {', '.join(f'`inquest {command}`' for command in commands)}"
+    if one.judged:
+        yield f"- Judged by: {', '.join(map(_judge, one.judged))}"
+    if rates := list(_rates(one)):
+        yield f"- Measured: {'; '.join(rates)}"
+    if one.open:
+        yield f"- Not shown: {one.open}"
+
+
+@cache
+def _scenarios() -> dict[str, tuple[str, Scenario[Any]]]:
+    return {each.name: (key, each) for key, chapter in CHAPTERS.items() for each in chapter.scenarios}
+
+
+def _table(name: str) -> str:
+    chapter, scenario = _scenarios()[name]
+    mark = "" if scenario.not_played else "**"
+    return f"{mark}[{scenario.title}](model/{chapter}.md#{name}){mark}"
+
+
+def _judge(name: str) -> str:
+    return f"[{name}]({'checks.md' if name in CHECKS else 'log-rules.md'})"
+
+
+def _rates(one: Mechanism) -> Iterator[str]:
+    """Of each schedule, on each version: how often it showed the bug, and how often its good side did."""
+    for name in one.reproductions:
+        rates = [rate for rate in measured() if rate.name == name]
+        for kafka in sorted(
+            {rate.kafka for rate in rates}, key=lambda text: [int(n) for n in text.split(".")]
+        ):
+            sides = {rate.good: rate for rate in rates if rate.kafka == kafka}
+            bad, good = (sides.get(side) for side in (False, True))
+            words = [f"{bad.shown} of {bad.runs}"] if bad else []
+            words += [f"good side {good.shown} of {good.runs}"] if good else []
+            yield f"{name} on {kafka} {', '.join(words)} ({max(rate.day for rate in sides.values())})"
