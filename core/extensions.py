@@ -21,6 +21,9 @@ VARIABLE: Final = "INQUEST_EXTENSIONS"
 Packages name theirs as entry points of the groups `inquest.workloads`, `inquest.nemeses`,
 `inquest.checks`."""
 
+CLIENT: Final = "INQUEST_CLIENT"
+"""Names the program that is the load client, as words of a command line (`harness.clients.command`)."""
+
 
 def is_file(words: str) -> bool:
     """Whether these words of the command line name a file, `path.py` or `path.py:attribute`."""
@@ -51,8 +54,10 @@ def extensions(kind: Kind) -> dict[str, Any]:
 
 
 def assignment() -> str:
-    """The variable as it stands before a command that has to find the same files, "" = there are none."""
-    return f"{VARIABLE}={shlex.quote(os.environ[VARIABLE])} " if _named() else ""
+    """The variables as they stand before a command that has to find the same files and the same program, "" =
+    there are none."""
+    given = [name for name in (VARIABLE, CLIENT) if os.environ.get(name)]
+    return "".join(f"{name}={shlex.quote(os.environ[name])} " for name in given)
 
 
 def _named() -> list[str]:

@@ -20,6 +20,7 @@ from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import run_blocking
 from core.systems import SYSTEMS, System, runnable
+from harness.clients.command.trial import library
 from harness.clients.pool import ClientPool
 from harness.clients.registry import ClientKind, clients_of
 from harness.clients.worker_process import WorkerProcess
@@ -128,4 +129,5 @@ def versions(config: RunConfig) -> dict[str, str]:
     """Versions of everything that a finding may depend on."""
     packages = ("kafka-inquest", "confluent-kafka", "pyspark", "pyarrow", "numpy")
     found = {name: version(name) for name in packages}
-    return {"system": config.title, "python": platform.python_version(), **found}
+    client = {"client": library()} if config.clients == "command" and library() else {}
+    return {"system": config.title, "python": platform.python_version(), **found, **client}

@@ -8,6 +8,7 @@ early.
 Not here: nodes that ended on their own, which are a finding (`checkers.checks.recovery`).
 """
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -121,7 +122,10 @@ def _lost(events: Sequence[Event]) -> Iterable[Incident]:
     for why, some in alike.items():
         slots = {event.slot for event in some}
         clients = f"client {_listed(slots)} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
-        yield Incident(ns=some[0].ns, text=f"{clients} lost: {why}")
+        # A program of the user's that is the client: no one else says whether it or the cluster is to blame.
+        gone = any(event.status == os.EX_UNAVAILABLE for event in some)
+        checks = RECOVERY if gone else frozenset[str]()
+        yield Incident(ns=some[0].ns, text=f"{clients} lost: {why}", checks=checks)
 
 
 def _cut(events: Sequence[Event], process: Columns) -> Iterable[Incident]:

@@ -37,7 +37,7 @@ def repro(config: RunConfig, run: Run) -> str:
         its = config.section(ImportedSection)
         return shlex.join(["inquest", "recording", "import", its.format, *its.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
-    usual = RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
+    usual = {"clients": ""} | RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]
     for name, value in config.short().items():
         if name in ALWAYS or (value != usual[name] and name in OPTIONS):

@@ -20,6 +20,7 @@ from checkers.recordings.portable import json_schema
 from core.config import PRESETS, RunConfig
 from core.systems import DEPLOYMENTS, SYSTEMS, runnable
 from harness.cli import mechanisms
+from harness.clients.command import protocol as client_protocol
 from harness.clients.registry import CLIENTS
 from harness.reproduce import rates
 from history.run_folder import write_atomically
@@ -158,6 +159,7 @@ FILES: dict[str, Callable[[], str]] = {
     "catalogue.md": catalogue,
     "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
+    "client-protocol.schema.json": lambda: _schema(client_protocol.json_schema()),
     "portable-history.schema.json": json_schema,
     "known-bugs.md": rates.page,
     "mechanisms.md": mechanisms.page,

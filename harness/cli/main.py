@@ -138,6 +138,9 @@ def run(
     upgrade: Annotated[
         str | None, Option(help="The later version that the nemesis upgrade gives to its nodes.")
     ] = None,
+    client: Annotated[
+        str | None, Option(help="A program of yours is the load client (docs/client-protocol.md).")
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
@@ -159,7 +162,12 @@ def run(
 
     for words in check_ or ():
         extend("checks", words)
+    if client is not None:
+        from harness.clients.command import named
+
+        named.name(client)
     given = {
+        "clients": None if client is None else "command",
         "workload": extend("workloads", workload) if workload and is_file(workload) else workload,
         "nemesis": _nemesis(nemesis) if nemesis else nemesis,
         "preset": preset,

@@ -42,6 +42,11 @@ CLIENTS: Final[dict[str, ClientKind]] = {
         library=".librdkafka.settings:LIBRDKAFKA",
         session=".librdkafka.session:connect",
     ),
+    "command": ClientKind(
+        doc="a program of yours that speaks JSON lines (--client, docs/client-protocol.md)",
+        library=".command.settings:COMMAND",
+        session=".command.session:connect",
+    ),
     "modelled": ClientKind(
         doc="the clients of the reference model, in virtual time",
         library="..modelled.virtual.client_runtime:MODELLED",

@@ -6,7 +6,8 @@ the cluster is, then commands. Lines out: `WorkerLine` every 250 ms. The end of 
 once: its journal is whole up to the last line.
 
 Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_PROTOCOL
-where a broker of another cluster answered; EX_IOERR where the journal cannot be written; EX_SOFTWARE for any
+where a broker of another cluster answered; EX_UNAVAILABLE where a program of the user's that is the client
+is lost; EX_IOERR where the journal cannot be written; EX_SOFTWARE for any
 other fault of the harness.
 """
 
@@ -29,8 +30,10 @@ from core.config import RunConfig
 from core.errors import ConfigError, WrongCluster
 from core.runtime import run_blocking
 from core.session import Session
+from harness.clients.command.speaker import ClientLost
 from harness.clients.worker import Worker
 from harness.clients.worker_protocol import Command, WorkerLine
+from harness.processes import guard
 from harness.processes.parent import ignore_ctrl_c, tell
 from harness.processes.real_time import RealRuntime
 from history.journal import Journal, JournalHeader
@@ -61,8 +64,8 @@ class ProcessHost:
         return (self._run.journal / f"{process}.jsonl").exists()
 
     def die(self) -> None:
-        """SIGKILL to this process."""
-        os.kill(os.getpid(), signal.SIGKILL)
+        """SIGKILL to this process and its group, which it leads: what it started dies with it."""
+        guard.signal_to(os.getpid(), signal.SIGKILL)
 
 
 def serve(run: Run, slot: int) -> None:
@@ -108,6 +111,8 @@ def main() -> None:
         _end(os.EX_CONFIG, str(error))
     except WrongCluster as error:
         _end(os.EX_PROTOCOL, str(error))
+    except ClientLost as error:
+        _end(os.EX_UNAVAILABLE, str(error))
     except OSError as error:
         _end(os.EX_IOERR, f"journal: {error}")  # the run program knows it as a full disk
     except Exception:  # noqa: BLE001 - a client thread that does not end must not hide the failure

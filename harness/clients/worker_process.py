@@ -4,6 +4,7 @@ A paused worker is resumed as soon as the harness is gone, by whatever death: it
 stdin, and ends.
 """
 
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -67,8 +68,8 @@ class WorkerProcess:
         self._child.resume()
 
     def strike(self) -> None:
-        """SIGKILL, without waiting: safe in a handler of signals."""
-        self._child.strike()
+        """SIGKILL to its group, without waiting: safe in a handler of signals."""
+        self._child.signal(signal.SIGKILL)
 
     def close(self) -> None:
         """Wait for the end of the worker, and release its pipes and its guard; idempotent."""
@@ -82,6 +83,8 @@ class WorkerProcess:
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
         words = self.last_words()
+        if status == os.EX_UNAVAILABLE:
+            return words
         return f"ended with status {status}" + (f": {words}" if words else "")
 
     def last_words(self) -> str:

@@ -8,7 +8,6 @@ Commands go in and lines come out, one JSON object each. What the program does a
 """
 
 import contextlib
-import os
 import signal
 import subprocess
 import threading
@@ -56,7 +55,19 @@ class ChildLine(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot do its work."""
 
 
-L = TypeVar("L", bound=ChildLine)
+class Line(Protocol):
+    """What `Child` reads of a line: see `ChildLine`."""
+
+    @property
+    def done(self) -> int:
+        """How many commands are carried out."""
+
+    @property
+    def error(self) -> str:
+        """Why the program cannot do its work."""
+
+
+L = TypeVar("L", bound=Line)
 
 
 def start(
@@ -66,12 +77,14 @@ def start(
     lines: bool = True,
     pass_fds: Sequence[int] = (),
     env: Mapping[str, str] | None = None,
+    own_session: bool = True,
 ) -> "subprocess.Popen[bytes]":
     """Start a process in a session of its own, where no Ctrl-C reaches it.
 
     log: its standard error is appended to it; None = it is that of this process. lines: standard output
     brings lines; else it goes to the log, and nowhere without one. pass_fds: it inherits them. env: None =
-    that of a program of this code.
+    that of a program of this code. own_session: False = it stays in the group of this process, and is paused
+    and killed with it.
 
     Raises: OSError.
     """
@@ -82,7 +95,7 @@ def start(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if lines else errors or subprocess.DEVNULL,
             stderr=errors,
-            start_new_session=True,
+            start_new_session=own_session,
             pass_fds=pass_fds,
             env=environment() if env is None else env,
         )
@@ -183,7 +196,8 @@ class Child(Generic[L]):
             return condition()
 
     def pause(self) -> None:
-        """SIGSTOP to a process of this machine; it continues when the harness dies. No-op where it is paused.
+        """SIGSTOP to a process of this machine, and to its group; both continue when the harness dies. No-op
+        where it is paused.
 
         Returns when it stands still. Raises: OSError, where it has ended, or its guard cannot be started.
         """
@@ -198,10 +212,9 @@ class Child(Generic[L]):
             held.release()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to a process of this machine; no-op where it has ended."""
+        """Send a signal to a process of this machine, and to its group; no-op where it has ended."""
         if self.ended is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+            guard.signal_to(self.pid, number)
 
     def strike(self) -> None:
         """SIGKILL, without waiting. A handler of signals must not wait: the code that it interrupted may hold

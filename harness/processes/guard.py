@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 END_S = 10.0
@@ -25,7 +25,7 @@ wait $held; code=$?
 kill $watch
 exit $code
 """
-PAUSE = 'trap "" PIPE; kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
+PAUSE = 'trap "" PIPE; kill -s STOP -- "$1" || exit 1; echo stopped; read -r _; kill -s CONT -- "$1"'
 """It must outlive a harness that dies before it reads what the guard reports."""
 REMOVE = 'read -r _; rm -rf -- "$1"'
 KILL = 'read -r _; kill -s KILL -- "-$1"'
@@ -106,18 +106,20 @@ def kill(group: int) -> Guard:
 
 
 def pause(pid: int) -> Guard:
-    """SIGSTOP to a process; SIGCONT when the guard is released or this process ends.
+    """SIGSTOP to a process, and to its group where it leads one; SIGCONT when the guard is released or this
+    process ends.
 
-    Returns when all its threads have stopped: the kernel stops them some time after it took the signal.
+    Returns when all threads have stopped: the kernel stops them some time after it took the signal.
 
     Raises: ProcessLookupError, where there is no such process; TimeoutError, where it does not stop; OSError.
     """
-    guard = Guard(PAUSE, [str(pid)])
+    target = _target(pid)
+    guard = Guard(PAUSE, [str(target)])
     try:
         if not guard.reports():
             raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
         deadline = time.monotonic() + STOP_S
-        while not stopped(pid):
+        while not (stopped(pid) and all(stopped(member) for member in _members(target))):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"process {pid} still runs {STOP_S:g} s after SIGSTOP")
             time.sleep(0.001)
@@ -125,6 +127,28 @@ def pause(pid: int) -> Guard:
         guard.release()
         raise
     return guard
+
+
+def signal_to(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process, and to its group where it leads one; no-op where it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(_target(pid), number)
+
+
+def _target(pid: int) -> int:
+    """What `kill` is given: a negative number means a group."""
+    try:
+        return -pid if os.getpgid(pid) == pid else pid
+    except ProcessLookupError:
+        return pid
+
+
+def _members(target: int) -> Iterator[int]:
+    """The other processes of a group; none of a process that leads none."""
+    for name in os.listdir("/proc") if target < 0 else ():
+        with contextlib.suppress(ProcessLookupError):
+            if name.isdecimal() and int(name) != -target and os.getpgid(int(name)) == -target:
+                yield int(name)
 
 
 def stopped(pid: int) -> bool:

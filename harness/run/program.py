@@ -369,7 +369,7 @@ class RunProgram:
                 self._meet(f"client {loss.slot}: {loss.words}", loss.slot)
             elif loss.status == os.EX_IOERR:
                 self._break(f"the journal of client {loss.slot} could not be written: {loss.why}")
-            elif loss.status and loss.status not in SENT_TO_CLIENTS:
+            elif loss.status and loss.status not in {*SENT_TO_CLIENTS, os.EX_UNAVAILABLE}:
                 self._break(f"client {loss.slot} of the harness failed: {loss.why}")
         if self.phase <= Phase.RECOVER and not self.clients.working and not self._broken:
             self._break("all clients were lost")

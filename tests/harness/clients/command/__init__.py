@@ -1,0 +1,1 @@
+"""Clients of a program of the user."""
