@@ -402,6 +402,19 @@ class Reassignable(Protocol):
         """Cancel those that have not ended; which partitions had one. Raises ClusterError."""
 
 
+@runtime_checkable
+class Throttleable(Protocol):
+    """Replication can be throttled (KIP-73)."""
+
+    async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
+        """While `node` is not in sync, it fetches and is served at most `rate` bytes of these partitions in a
+        second, counted with what other followers are served. Takes the place of what was throttled before.
+        Raises ClusterError."""
+
+    async def unthrottle(self, tps: Sequence[TopicPartition]) -> None:
+        """Lift the throttles of these partitions. No-op where there are none. Raises ClusterError."""
+
+
 class Toxic(msgspec.Struct, frozen=True, kw_only=True):
     """One toxic of toxiproxy: `type` as toxiproxy names it (latency, bandwidth, timeout, reset_peer,
     limit_data, slicer), with its attributes; `downstream` = what the broker answers, else requests."""
@@ -464,6 +477,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Upgradable,
     Electable,
     Reassignable,
+    Throttleable,
     Linked,
     Wired,
     WiredBetween,

@@ -11,6 +11,7 @@ from nemesis.families.power import POWER
 from nemesis.families.process import KILL, PAUSE
 from nemesis.families.reassign import REASSIGN
 from nemesis.families.restart import RESTART
+from nemesis.families.slow_follower import SLOW_FOLLOWER
 from nemesis.families.unclean import UNCLEAN
 from nemesis.families.upgrade import UPGRADE
 from nemesis.families.wire import WIRE
@@ -41,6 +42,7 @@ FAMILIES = (
     POWER,
     REASSIGN,
     UPGRADE,
+    SLOW_FOLLOWER,
 )
 
 RANDOM = Nemesis(
@@ -51,8 +53,8 @@ Phases with one fault or two that overlap, of most families, and calm phases.
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
-the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, and rolling
-restarts and `upgrade`, beside which no other fault could begin or end.
+the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`, and
+rolling restarts and `upgrade`, beside which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

@@ -97,6 +97,14 @@ def replicas(rng: random.Random, view: ClusterView) -> tuple[TopicPartition, lis
     return rng.choice(found)
 
 
+def used(view: ClusterView) -> list[TopicPartition]:
+    """The workload's partitions, then those by which its transactional ids and groups are coordinated."""
+    names, roles = view.names, view.roles
+    found = [roles.coordinating(TRANSACTION_TOPIC, name) for name in names.transactional_ids]
+    found += [roles.coordinating(GROUP_TOPIC, name) for name in names.groups]
+    return [*sorted(names.data), *sorted({tp for tp in found if tp is not None})]
+
+
 def _holders(target: str, view: ClusterView) -> list[Aim]:
     """Every holder of the role, in a fixed order; node -1 where it is not known."""
     roles, names = view.roles, view.names

@@ -89,6 +89,7 @@ class Environment:
 
     down: the hits that hold their nodes down. A node that several hold is started when none does.
     moved: the replicas that partitions had before a fault moved them, until they are known to be back.
+    throttled: partitions whose replication is throttled.
     """
 
     cluster: Cluster
@@ -97,6 +98,7 @@ class Environment:
     stopping: Callable[[], bool]
     down: "list[AimedFault]" = field(default_factory=list)
     moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    throttled: set[TopicPartition] = field(default_factory=set)
 
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing

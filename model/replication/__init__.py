@@ -12,4 +12,6 @@ replica_fetcher_manager        A broker as follower: one fetcher for each broker
                                something it follows.
 replica_manager                A broker as leader: produce and fetch, and the requests that wait
                                (Kafka's purgatory).
+replication_quota              How much of throttled partitions a broker fetches, or serves, in a
+                               second (KIP-73).
 """

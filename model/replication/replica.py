@@ -62,6 +62,9 @@ class Replica:
         more in this epoch (KIP-461)."""
         self.delayed_until = 0
         """A follower that met an error: it asks nothing before this time, unless the leader epoch changes."""
+        self.lag = UNKNOWN
+        """How far a follower was behind the leader's high watermark when it fetched last in this epoch. Only
+        with 0 it counts as in sync for its own throttle (PartitionFetchState.isReplicaInSync)."""
 
     @property
     def leads(self) -> bool:
@@ -109,6 +112,7 @@ class Replica:
             return
         self.truncating = self.failed = False
         self.delayed_until = 0
+        self.lag = UNKNOWN
         if state.leader == self.me:
             self._lead(now)
         elif state.leader >= 0:

@@ -24,6 +24,7 @@ from model.protocol.messages import (
 )
 from model.replication.node import NodeState
 from model.replication.replica import Replica
+from model.replication.replication_quota import ReplicationQuota
 
 
 @dataclass(slots=True)
@@ -34,6 +35,7 @@ class ReplicaFetcherManager:
     node: NodeState
     moved: Callable[[Partition], None]
     under_way: set[int] = field(default_factory=set)
+    quota: ReplicationQuota = field(default_factory=ReplicationQuota)
 
     def pump(self) -> None:
         """Begin a round of every fetcher that does not wait for an answer."""
@@ -71,13 +73,13 @@ class ReplicaFetcherManager:
         return bool(cutting)
 
     def _fetch(self, leader: int, replicas: Mapping[Partition, Replica]) -> None:
-        """Fetch what neither truncates nor is delayed."""
+        """Fetch what neither truncates nor is delayed, nor is throttled."""
         node = self.node
         now, fenced = node.now, node.settings.era.fenced_fetch
         parts = {
             tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1, r.log.start)
             for tp, r in replicas.items()
-            if not r.truncating and r.delayed_until <= now
+            if not r.truncating and r.delayed_until <= now and not (r.lag and self.quota.throttles(tp, now))
         }
         if parts:
             self.under_way.add(leader)
@@ -122,6 +124,8 @@ class ReplicaFetcherManager:
             if error is NO_ERROR:
                 before = replica.high_watermark
                 replica.take(found.batches, found.high_watermark, found.start)
+                replica.lag = max(0, found.high_watermark - replica.log.end)
+                self.quota.record(tp, found.batches, self.node.now)
                 if replica.high_watermark != before:
                     moved.append(tp)
             elif error is KafkaError.OFFSET_OUT_OF_RANGE:

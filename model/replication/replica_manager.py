@@ -5,7 +5,7 @@ something to bring or its time has run out. Both are looked at again whenever a 
 moved. A deletion of records waits until followers fetch with the new log start offset.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +33,7 @@ from model.protocol.requests import Answer
 from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, NodeState
 from model.replication.replica import Replica
+from model.replication.replication_quota import ReplicationQuota
 
 Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
 """What to do with the results of an append that waited: by partition, error and base offset."""
@@ -92,6 +93,8 @@ class ReplicaManager:
     appends: dict[Partition, list[DelayedProduce]] = field(default_factory=dict)
     parked: dict[Partition, list[DelayedFetch]] = field(default_factory=dict)
     deletions: list[DelayedDeleteRecords] = field(default_factory=list)
+    quota: ReplicationQuota = field(default_factory=ReplicationQuota)
+    """Of what followers are served."""
 
     def __post_init__(self) -> None:
         self.verification = AddPartitionsToTxnManager(self.node)
@@ -292,10 +295,22 @@ class ReplicaManager:
             return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
         until = self._readable(replica, request)
         batches = log.read(offset, until, left) if left > 0 and offset < until else ()
+        if batches and request.replica >= 0 and self._throttled(tp, batches, request.replica, replica):
+            batches = ()
         # to the log's end: Kafka ends its search at an entry of the offset index, and a short log has none
         aborted = log.aborted_between(offset, log.end) if request.committed and batches else ()
         stable = until if request.committed else log.stable(high)
         return FetchedPartition(NO_ERROR, batches, high, stable, log.start, aborted)
+
+    def _throttled(
+        self, tp: Partition, batches: Sequence[RecordBatch], follower: int, replica: Replica
+    ) -> bool:
+        """Whether a follower is not served: it is not in sync, and the rate is spent."""
+        now = self.node.now
+        if follower not in replica.isr and self.quota.throttles(tp, now):
+            return True
+        self.quota.record(tp, batches, now)
+        return False
 
     def _readable(self, replica: Replica, request: Fetch) -> int:
         """Where what this reader gets ends."""

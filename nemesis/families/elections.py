@@ -65,18 +65,26 @@ def _told(view: ClusterView, moves: dict[TopicPartition, int]) -> list[str]:
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
     """Raises: NoEffect, where no leader moved that was to."""
+    assert isinstance(env.cluster, Electable)
+    if hit.leaders:
+        await move_leaders(env, hit)
+    else:
+        await env.cluster.elect_preferred(hit.tps)
+
+
+async def move_leaders(env: Environment, hit: AimedFault) -> None:
+    """`hit.leaders` are preferred and elected. Raises: NoEffect, where no leader moved."""
     cluster = env.cluster
     assert isinstance(cluster, Electable)
-    if hit.leaders:
-        replicas = await cluster.replicas()
-        first = dict(zip(hit.tps, hit.leaders, strict=True))
-        if unknown := [tp for tp in first if tp not in replicas]:
-            raise NoEffect(f"no broker tells which replicas {unknown[0]} has")
-        await cluster.reorder(
-            {tp: (node, *(other for other in replicas[tp] if other != node)) for tp, node in first.items()}
-        )
+    replicas = await cluster.replicas()
+    first = dict(zip(hit.tps, hit.leaders, strict=True))
+    if unknown := [tp for tp in first if tp not in replicas]:
+        raise NoEffect(f"no broker tells which replicas {unknown[0]} has")
+    await cluster.reorder(
+        {tp: (node, *(other for other in replicas[tp] if other != node)) for tp, node in first.items()}
+    )
     await cluster.elect_preferred(hit.tps)
-    if hit.leaders and (why := await env.until(lambda: _unmoved(env, hit), MOVED_S)):
+    if why := await env.until(lambda: _unmoved(env, hit), MOVED_S):
         raise NoEffect(why)
 
 

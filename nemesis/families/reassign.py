@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Reassignable
+from core.cluster import Reassignable
 from core.config import RunConfig
 from core.generator import source
 from core.op import TopicPartition
-from nemesis.targets import LISTED, TARGETS, described, find, unreplicated
+from nemesis.targets import LISTED, TARGETS, described, find, unreplicated, used
 from nemesis.types import (
     Act,
     AimedFault,
@@ -60,7 +60,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 def _moves(kind: str, node: int, view: ClusterView, rng: random.Random) -> Iterator[ReplicaMove]:
     """What the kind makes of each partition that the workload uses, where it can."""
-    for tp in _used(view):
+    for tp in used(view):
         before = tuple(view.roles.replicas.get(tp, ()))
         others = sorted(set(view.roles.answering) - set(before))
         if tp in view.moved or not before:
@@ -74,14 +74,6 @@ def _moves(kind: str, node: int, view: ClusterView, rng: random.Random) -> Itera
         elif node in before and others:
             other = rng.choice(others)
             yield ReplicaMove(tp, before, tuple(other if n == node else n for n in before))
-
-
-def _used(view: ClusterView) -> list[TopicPartition]:
-    """The workload's partitions, then those by which its transactional ids and groups are coordinated."""
-    names, roles = view.names, view.roles
-    found = [roles.coordinating(TRANSACTION_TOPIC, name) for name in names.transactional_ids]
-    found += [roles.coordinating(GROUP_TOPIC, name) for name in names.groups]
-    return [*sorted(names.data), *sorted({tp for tp in found if tp is not None})]
 
 
 def _done(kind: str) -> str:

@@ -246,3 +246,17 @@ def test_where_an_epoch_ends_is_not_learnt_from_an_earlier_epoch_of_the_leader()
     assert log.end == 2
     assert f.told(p0=(KafkaError.NONE, 0, 1)) == fetch(P0)
     assert log.end == 1
+
+
+def test_a_spent_rate_delays_what_is_not_known_to_be_in_sync() -> None:
+    f = Follower(P0, P1)
+    f.manager.quota.limit([P0], 1)
+    f.manager.quota.record(P0, [RecordBatch(0, 0, ("m",))], 0)
+    assert f.at(0) == fetch(P1), "P0 has not fetched from this leader yet"
+    f.manager.quota.limit([], 1)
+    assert f.answered() == fetch(P0, P1)
+    assert f.answered() == fetch(P0, P1)
+    f.manager.quota.limit([P0], 1)
+    assert f.answered() == fetch(P0, P1), "it is in sync"
+    f.follows(P0, 1)
+    assert f.answered() == fetch(P1)

@@ -27,6 +27,7 @@ from core.wire import Seen, WireRule
 from nemesis.types import Environment, WorkloadNames
 
 DATA = tuple(TopicPartition("q", number) for number in range(4))
+INTERNAL = tuple(TopicPartition(topic, n) for topic in (TRANSACTION_TOPIC, GROUP_TOPIC) for n in range(5))
 CLIENTS = (
     ClientSlot(slot=0, produces=True),
     ClientSlot(slot=1, transactional_id="tx-0", produces=True),
@@ -122,6 +123,8 @@ class Recording(Recorder):
         self.lagging: tuple[int, ...] = ()
         self.features = {"metadata.version": (25, 31), "transaction.version": (1, 2)}
         self.raised = False
+        self.slow: dict[TopicPartition, tuple[int, float]] = {}
+        """Partitions that are throttled: for which follower, and since when."""
 
     @property
     def alive(self) -> tuple[int, ...]:
@@ -138,7 +141,7 @@ class Recording(Recorder):
 
     @property
     def whole(self) -> bool:
-        return self.state == (set(), set(), set(), {}) and not self.rules and not self.moved
+        return self.state == (set(), set(), set(), {}) and not (self.rules or self.moved or self.slow)
 
     @property
     def moved(self) -> set[TopicPartition]:
@@ -279,7 +282,8 @@ class Recording(Recorder):
         self.told("reorder", [tp.partition for tp in replicas])
 
     async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
-        return dict(self.order) if self.alive else {}
+        internal = {tp: self.brokers[:3] for tp in INTERNAL if tp not in self.order}
+        return self.order | internal if self.alive else {}
 
     async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], within_s: float) -> None:
         done = self.works("reassign", [tp.partition for tp in replicas])
@@ -300,6 +304,16 @@ class Recording(Recorder):
         self.told("cancel", [tp.partition for tp in tps])
         return tuple(had)
 
+    async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
+        done = self.works("throttle", [node])
+        self.slow = {tp: (node, self.clock.now_s) for tp in tps if node in done}
+        self.told("throttle", [node])
+
+    async def unthrottle(self, tps: Sequence[TopicPartition]) -> None:
+        done = self.works("unthrottle", [tp.partition for tp in tps])
+        self.slow = {tp: one for tp, one in self.slow.items() if tp not in tps or tp.partition not in done}
+        self.told("unthrottle", [tp.partition for tp in tps])
+
     # -- what they see
 
     async def roles(self) -> Roles:
@@ -307,10 +321,9 @@ class Recording(Recorder):
         leaders = {tp: self._leader(tp) for tp in DATA}
         isr = {tp: self._isr(tp, leader) for tp, leader in leaders.items()}
         held = self.brokers[:3]
-        for topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
-            internal = [TopicPartition(topic, n) for n in range(5)]
-            leaders |= dict.fromkeys(internal, alive[0] if alive else -1)
-            isr |= dict.fromkeys(internal, tuple(node for node in held if node in alive))
+        for tp in INTERNAL:
+            leaders[tp] = self.led[tp] if self.led.get(tp) in alive else alive[0] if alive else -1
+            isr[tp] = tuple(node for node in held if node in alive and node != self._slow(tp))
         replicas = self.order | {tp: held for tp in isr if tp not in self.order}
         voters = [node for node in self.nodes if node not in self.brokers] or self.brokers
         up = [node for node in voters if node not in self.dead | self.frozen]
@@ -340,6 +353,7 @@ class Recording(Recorder):
         }
         if now - self.since.get(leader, now) < self.lag_s:
             unfed = set()
+        unfed.add(self._slow(tp))
         return tuple(
             node
             for node in self.order[tp]
@@ -350,6 +364,12 @@ class Recording(Recorder):
                 and (node not in self.since or now - self.since[node] >= START_S)
             )
         )
+
+    def _slow(self, tp: TopicPartition) -> int:
+        """A throttled follower is in sync until it has a new leader, and for some time then; 0 = none is
+        slow."""
+        slow, since = self.slow.get(tp, (0, 0.0))
+        return slow if tp in self.led and self.clock.now_s - since >= self.lag_s else 0
 
     # -- not used by nemeses
 

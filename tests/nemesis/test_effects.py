@@ -19,6 +19,7 @@ from core.cluster import (
     Powered,
     Reassignable,
     Restartable,
+    Throttleable,
     Toxic,
     Wired,
     WiredBetween,
@@ -73,6 +74,7 @@ HELD: dict[type, str] = {
     Linked: "toxics",
     Wired: "rules",
     Reassignable: "moved",
+    Throttleable: "slow",
 }
 """What a fault that needs a capability leaves in force on the cluster until it is healed."""
 
@@ -85,6 +87,7 @@ def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
         "toxics": cluster.toxics,
         "rules": cluster.rules,
         "moved": cluster.moved,
+        "slow": cluster.slow,
         "down": clients.down,
         "paused": clients.paused,
     }

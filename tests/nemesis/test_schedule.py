@@ -51,6 +51,7 @@ FAMILIES = (
     "power",
     "reassign",
     "upgrade",
+    "slow-follower",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""
@@ -209,6 +210,7 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "failover:recovering": "6",
             "power": "3",
             "half-open": "2",
+            "slow-follower": "6",
         }
         assert least in [seconds for name, seconds in asked.items() if name in text]
         assert duration_s < 2.5 * float(least)

@@ -9,4 +9,5 @@ features           A cluster that is upgraded: whether its quorum is whole, and 
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
 protocol           Questions to one chosen broker: what it says of the cluster, offsets.
 reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
+throttles          Replication throttled on request (KIP-73).
 """

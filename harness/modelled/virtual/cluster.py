@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.client_settings import SessionSpec
 from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Reassignable, Roles, Toxic, capabilities_of
@@ -41,6 +41,15 @@ from model.zookeeper.ensemble import Ensemble
 from model.zookeeper.zk_data import TOP_LEVEL
 from model.zookeeper.zookeeper import ZooKeeper
 
+
+class Throttle(NamedTuple):
+    """What is throttled: see `Throttleable`."""
+
+    node: int
+    tps: tuple[TopicPartition, ...]
+    rate: int
+
+
 READY_US = 60_000_000
 STEP_US = 50_000
 JOIN_GRACE_MS = 3_000
@@ -56,7 +65,7 @@ def capabilities(config: RunConfig) -> Collection[type]:
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Reassignable`, `Linked`, `Wired`, `WiredBetween`."""
+    `Reassignable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -76,6 +85,7 @@ class SimulatedCluster(Administered):
         for me in self.nodes:
             self._add(me, rng, self._broker)
         self.sim = dict(self._everyone)
+        self._throttled: Throttle | None = None
         self.takes: list[list[DiskCopy]] = []
         """What was on the disks of crashed nodes before they came back."""
         if (zookeeper := self.zookeeper) is not None:
@@ -90,7 +100,7 @@ class SimulatedCluster(Administered):
         )
 
     def _broker(self, node: SimNode) -> Broker:
-        return Broker(
+        broker = Broker(
             node.me,
             voters=self.nodes[len(self.brokers) :] or self.brokers,
             settings=self.settings,
@@ -100,6 +110,8 @@ class SimulatedCluster(Administered):
             broker=node.me in self.brokers,
             ensemble=self.ensemble,
         )
+        self._limit(broker)
+        return broker
 
     # ---- Cluster
 
@@ -298,6 +310,24 @@ class SimulatedCluster(Administered):
         now = cuts_from(self.network.cuts, self.brokers, self.ensemble)
         self.network.cut([cut for cut in now if cut not in before])
         self.network.mend([cut for cut in before if cut not in now])
+
+    async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
+        """See `Throttleable`: in force at once, also on brokers that start later."""
+        self._throttled = Throttle(node, tuple(tps), rate)
+        for broker in self.running:
+            self._limit(broker)
+
+    async def unthrottle(self, tps: Sequence[TopicPartition]) -> None:
+        """See `Throttleable`."""
+        if (now := self._throttled) is not None:
+            await self.throttle(now.node, [tp for tp in now.tps if tp not in tps], now.rate)
+
+    def _limit(self, broker: Broker) -> None:
+        """Give a broker the throttle that is in force: the slow one as follower, the others as leaders."""
+        if (now := self._throttled) is not None:
+            follows = broker.me == now.node
+            quota = broker.replica_fetchers.quota if follows else broker.replica_manager.quota
+            quota.limit(now.tps, now.rate)
 
     async def use_proxies(self) -> None:
         """They are always there."""

@@ -105,6 +105,25 @@ def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch:
     assert "lost-write" in {finding.name for finding in checked(simulate(made)).findings}
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("workload", ["queue", "transactions"])
+@pytest.mark.parametrize("nemesis", ["slow-follower", "slow-follower:leads", "slow-follower,kill:one@leader"])
+def test_a_run_with_a_slow_follower_is_clean(nemesis: str, workload: str) -> None:
+    made = config(nemesis, "4.3", workload=workload)
+    assert trial(made).failures == []
+    assert started(simulate(made))
+
+
+@pytest.mark.slow
+def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_leads() -> None:
+    """A planted bug: the high watermark does not wait for each replica in sync."""
+    made = config("slow-follower:leads", "4.3")
+    assert checked(simulate(made)).findings == []
+    bad = checked(simulate(config("slow-follower:leads", "4.3", mutant="hw-by-majority"), invariants=False))
+    assert "lost-write" in {finding.name for finding in bad.findings}
+
+
 def test_the_new_replicas_have_the_log_and_the_old_ones_delete_it() -> None:
     """And back, as healing has it."""
     done = simulate(config("reassign:move@leader", "4.3", brokers=4, rate=5), trace=True)
