@@ -32,13 +32,15 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTimeline:
-    """One partition over time. `leaders`: nodes; `isr`: members, with their number in `short`."""
+    """One partition over time. `leaders`: nodes; `isr`: members, with their number in `short`. copies: the
+    replication factor that the run asked for, 0 = not on record."""
 
     name: str
     found: bool
     leaders: list[Span]
     isr: list[Span]
     ends: list[Ends]
+    copies: int = 0
 
     @property
     def changes(self) -> int:
@@ -53,8 +55,10 @@ class PartitionTimeline:
 
     @property
     def replicas(self) -> int:
-        """Most replicas that were in sync."""
-        return max((int(span.short) for span in self.isr), default=0)
+        """Replicas in sync at best: the most that were. A reassignment may give a partition more replicas for
+        a time: with as many as the run asked for it is whole."""
+        most = max((int(span.short) for span in self.isr), default=0)
+        return min(most, self.copies or most)
 
     @property
     def least_isr(self) -> int:
@@ -126,6 +130,7 @@ def build(inputs: Inputs, end: float) -> ClusterTimeline:
     ends = [(inputs.seconds(event.ns), event) for event in inputs.events if isinstance(event, EndsSeen)]
     names = {name for _, event in roles for name in (*event.leaders, *event.isr)}
     names |= {name for _, event in ends for name in event.hw}
+    copies = inputs.verdict.config.get("replication_factor")
     found = list(dict.fromkeys(e.partition for _, e in in_turn(inputs.verdict) if e.partition))
     partitions = [
         PartitionTimeline(
@@ -134,6 +139,7 @@ def build(inputs: Inputs, end: float) -> ClusterTimeline:
             leaders=_holders([(at, e.leaders[name]) for at, e in roles if name in e.leaders], end),
             isr=_spans([(at, *_members(e.isr[name])) for at, e in roles if name in e.isr], end),
             ends=[Ends(at, e.hw[name], e.lso.get(name, -1)) for at, e in ends if name in e.hw],
+            copies=copies if isinstance(copies, int) else 0,
         )
         for name in names
         if not name.startswith("__")

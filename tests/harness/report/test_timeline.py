@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from core.op import Outcome, Phase
+from harness.report import colours
 from harness.report import inputs as report_inputs
 from harness.report.inputs import Inputs, OpColumns
 from harness.report.timeline import lanes, partitions
@@ -203,6 +204,19 @@ def test_replicas_out_of_sync_are_added_up(tmp_path: object) -> None:
     partition = tl.build(inputs_of(folder, tmp_path)).cluster.partitions[0]
     assert [span.label for span in partition.isr] == ["1, 2, 3", "1", "1, 3", "1, 2, 3"]
     assert (partition.least_isr, partition.replicas, partition.shrunk_s) == (1, 3, 10)
+
+
+def test_a_partition_with_more_replicas_for_a_time_is_whole_without_them(tmp_path: object) -> None:
+    folder = clean(ops=50)
+    folder.events = [
+        msgspec.structs.replace(roles(at, 1, q_0=1), isr={"q-0": isr})
+        for at, isr in ((10, (1, 2, 3)), (20, (1, 2, 3, 4)), (30, (1, 2, 3)), (40, (1, 2)), (50, (1, 2, 3)))
+    ]
+    cluster = tl.build(inputs_of(folder, tmp_path)).cluster
+    (partition,) = cluster.partitions
+    assert (partition.least_isr, partition.replicas, partition.shrunk_s) == (2, 3, 10)
+    colours_of = [cluster.isr_colour(partition, span) for span in partition.isr]
+    assert colours_of == [*[colours.ISR_FULL] * 3, colours.ISR_SHRUNK, colours.ISR_FULL]
 
 
 def test_clients_have_lanes_where_something_happened_to_them(tmp_path: object) -> None:
