@@ -52,6 +52,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
+.PHONY: demo
+demo: $(INSTALLED) ## a loss found and explained in 20 seconds, without Docker and Kafka
+	$(call with_exit_code,$(BIN)/inquest demo)
+
 .PHONY: soak
 soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATRIX= SEED=
 	$(call with_exit_code,$(BIN)/inquest soak $(if $(BUDGET),--budget '$(BUDGET)') \

@@ -5,6 +5,7 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
            and the generated parts of docs/ (the catalogue, JSON Schemas from the types, the
            model's tables from its scenarios).
 contract   The model against a real broker, by scenarios and random requests.
+demo       `inquest demo`: a loss found and explained, without Docker and Kafka.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
 explore    `inquest model explore`: many seeds of simulated runs.
 last_lines  What a command that judged a run prints last: result, first witness, commands to paste.

@@ -1,5 +1,5 @@
-"""The command `inquest`: run, check, report, soak, list, setup, doctor, serve; sql, spark-package; the groups
-recording (import, export, replay, shrink), model (explore, contract) and bugs (reproduce).
+"""The command `inquest`: run, demo, check, report, soak, list, setup, doctor, serve; sql, spark-package; the
+groups recording (import, export, replay, shrink), model (explore, contract) and bugs (reproduce).
 
 Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
@@ -66,7 +66,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Break a Kafka cluster on purpose, record what its clients saw, and judge it.",
-    epilog="Begin with: inquest run · inquest run --preset acks1 · inquest list nemeses",
+    epilog="Begin with: inquest demo · inquest run · inquest run --preset acks1 · inquest list nemeses",
 )
 
 
@@ -191,6 +191,15 @@ def run(
     repeatable = system_of(config).repeatable
     engine = Engine.of(engine_name, master, simulated=repeatable)
     raise typer.Exit(_run(config, schedule, results, owner, engine, fail_fast=fail_fast))
+
+
+@app.command()
+def demo(results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS) -> None:
+    """In 20 seconds a loss, found and explained, without Docker and Kafka."""
+    from harness.cli.demo import demo as shown
+
+    engine = Engine.of("process", None, simulated=True)
+    raise typer.Exit(shown(lambda config: _run(config, None, results, "", engine, fail_fast=False)))
 
 
 def _nemesis(given: str) -> str:
