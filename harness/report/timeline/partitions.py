@@ -55,7 +55,7 @@ class PartitionTimeline:
 
     @property
     def replicas(self) -> int:
-        """Replicas in sync at best: the most that were. A reassignment may give a partition more replicas for
+        """Replicas in sync at best. A reassignment may give a partition more replicas for
         a time: with as many as the run asked for it is whole."""
         most = max((int(span.short) for span in self.isr), default=0)
         return min(most, self.copies or most)
