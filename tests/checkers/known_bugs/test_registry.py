@@ -835,6 +835,8 @@ VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "tr
         (VERIFIED, [open_txn()], ""),
         ({"broker_settings": {VERIFICATION: "TRUE"}}, [open_txn()], ""),
         ({"broker_settings": {VERIFICATION: "False"}}, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.5.2", "upgrade": "4.4.0"}, [open_txn()], "KAFKA-14402"),  # some brokers do not verify
+        ({"kafka": "3.6.0", "upgrade": "4.4.0"}, [open_txn()], ""),
         ({"kafka": "3.6.0"}, [open_txn()], ""),
         ({"kafka": "3.10.0"}, [open_txn()], ""),
         (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it

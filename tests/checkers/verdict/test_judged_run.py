@@ -576,6 +576,8 @@ def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
     assert repro(usual, NOWHERE) == (
         "inquest run --workload queue --nemesis partition --preset safe --seed 5 --duration 60"
     )
+    both = repro(run_config({"seed": 5, "kafka": "4.1.2", "upgrade": "4.4.0"}), NOWHERE)
+    assert both.endswith(" --kafka 4.1.2 --upgrade 4.4.0")
     given = {
         "seed": 9,
         "preset": "acks1",

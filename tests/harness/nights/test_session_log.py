@@ -18,6 +18,7 @@ from harness.nights.session_log import (
     SessionResumed,
     SoakSession,
     State,
+    Tested,
     read,
     sessions,
 )
@@ -232,3 +233,9 @@ def test_accepted_bugs_are_named_where_a_night_ends_and_not_called_valid(tmp_pat
     clean = write(tmp_path, "20260302T220000Z", runs[::2], matrix=ACCEPT)
     assert ending(ExitCode.VALID, clean) == "1 runs: 1 valid; nothing new; the canary fired"
     assert "forbidden" in ending(ExitCode.ANOMALY, accepted)
+
+
+def test_a_run_whose_nodes_changed_their_version_is_one_of_both() -> None:
+    config = {"sut": "kafka", "kafka": {"version": "4.1.2", "upgrade": "4.4.0"}}
+    assert Tested.of(config).version == "4.1.2 → 4.4.0"
+    assert Tested.of({"sut": "kafka", "kafka": {"version": "4.4.0"}}).version == "4.4.0"
