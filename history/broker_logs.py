@@ -36,6 +36,20 @@ CANCELLED: Final = re.compile(
     r" request with correlation id \d+ due to node (?P<to>\d+) being disconnected"
     r" \(elapsed time since creation: (?P<age>\d+)ms, elapsed time since send: \d+ms,"
 )
+REFUSED: Final = re.compile(
+    r"\S+UnsupportedVersionException: Received request for api with key 27 \(WriteTxnMarkers\)"
+    r" and unsupported version \d+"
+)
+STAMPED: Final = re.compile(r"(?P<wall>\d{4}-\d\d-\d\dT\S+Z) ERROR ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedMarkersLine:
+    """A broker closed a connection, because a request with markers had a version that it does not know. node:
+    the broker. wall: when."""
+
+    node: int
+    wall: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +192,7 @@ class BrokerLogs:
     elected: list[CoordinatorElected]
     sent: list[MarkersSent]
     cancelled: list[CancelledMarkersLine]
+    refused: list[RefusedMarkersLine]
 
 
 def broker_logs(run: Run) -> BrokerLogs:
@@ -185,9 +200,9 @@ def broker_logs(run: Run) -> BrokerLogs:
 
     Raises: HistoryError.
     """
-    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[])
+    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[])
     for node, lines in _lines(run):
-        for line in lines:  # a search for plain words is fast, and few lines have them
+        for at, line in enumerate(lines):  # a search for plain words is fast, and few lines have them
             if "Couldn't find leader endpoint" in line and (match := LEFT_OUT.match(line)):
                 logs.left_out.append(_left_out(node, match))
             elif " Leader __transaction_state-" in line and (match := LEADS.match(line)):
@@ -196,6 +211,8 @@ def broker_logs(run: Run) -> BrokerLogs:
                 logs.sent.append(_sent(node, match))
             elif "Cancelled in-flight WRITE_TXN_MARKERS " in line and (match := CANCELLED.match(line)):
                 logs.cancelled.append(_cancelled(match))
+            elif "(WriteTxnMarkers) and unsupported version" in line and REFUSED.match(line):
+                logs.refused.extend(_refused(node, lines[at - 1]))  # an exception stands below its line
     return logs
 
 
@@ -232,6 +249,12 @@ def _sent(node: int, match: re.Match[str]) -> MarkersSent:
         updated_ms=int(match["updated"]),
         partitions=frozenset(filter(None, match["partitions"].split(", "))),
     )
+
+
+def _refused(node: int, line: str) -> Iterator[RefusedMarkersLine]:
+    """line: the one above the exception."""
+    if match := STAMPED.match(line):
+        yield RefusedMarkersLine(node=node, wall=datetime.fromisoformat(match["wall"]))
 
 
 def _cancelled(match: re.Match[str]) -> CancelledMarkersLine:

@@ -18,6 +18,7 @@ from checkers.known_bugs import (
     kafka_15591,
     kafka_17754,
     kafka_19446,
+    kafka_20322,
     kafka_20734,
     librdkafka_4953,
     uncommitted_state,
@@ -34,6 +35,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-19446": kafka_19446.BUG,
     "KAFKA-15591": kafka_15591.BUG,
     "KAFKA-14402": kafka_14402.BUG,
+    "KAFKA-20322": kafka_20322.BUG,
     "KAFKA-20734": kafka_20734.BUG,
     "uncommitted-state": uncommitted_state.BUG,
 }

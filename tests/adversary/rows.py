@@ -95,7 +95,7 @@ class MemoryHistory(History):
     @property
     def broker_logs(self) -> BrokerLogs:
         """None."""
-        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[])
+        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[])
 
 
 def _fits(row: Row, where: Mapping[int, Where]) -> bool:
