@@ -21,7 +21,7 @@ REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.
-RUN_OPTIONS = $(foreach name,NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA SEED DURATION BROKERS RATE MASTER,\
+RUN_OPTIONS = $(foreach name,NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA UPGRADE SEED DURATION BROKERS RATE MASTER,\
 	$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
 # make knows failure only as 2: say inquest's own exit code, and end with it.
@@ -35,7 +35,7 @@ help: ## print this list
 
 .PHONY: setup
 setup: $(INSTALLED) ## virtual environment, Docker engine, images; quick if complete
-	@$(BIN)/inquest setup $(KAFKA_OPTION)
+	@$(BIN)/inquest setup $(KAFKA_OPTION) $(if $(UPGRADE),--upgrade '$(UPGRADE)')
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,7 +49,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
+test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= UPGRADE= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: demo

@@ -1,8 +1,8 @@
 """Whole runs on real Kafka, as a user types them: from the command to the exit code, the last five lines, the
 verdict, the report, and who judged it.
 
-Each has 12 s of faults. The one that has to find something, `acks1`, is in every `make test`; of the others
-`make test` runs a share.
+Each has 12 s of faults, the upgrade of three nodes 60. The one that has to find something, `acks1`, is in
+every `make test`; of the others `make test` runs a share.
 """
 
 import html
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from core.systems import report_title
 from history.run_folder import Run
 from tests.faults.command import Inquest, the_run, verdict
 from tests.harness.cli.bad_input import Ended
@@ -64,6 +65,11 @@ CASES = {
         CLEAN,
         EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"},
     ),
+    "upgrade": Case(
+        "--kafka 4.1.2 --upgrade 4.4.0 --workload transactions --nemesis upgrade --seed 7 --duration 60",
+        CLEAN,
+        (EVERYWHERE | PROMISED | {"atomicity"}) - {"isolation"},  # some readers are at read_uncommitted
+    ),
     "power:all": Case("--nemesis power:all --seed 7", LOSS, EVERYWHERE | {"send-order"}, "lost-write"),
 }
 
@@ -101,7 +107,8 @@ def is_as_it_should_be(results: Path, case: Case) -> None:
     assert [line[: len(start)] for line, start in zip(lines[1:], LINES, strict=True)] == list(LINES)
     assert lines[-3].endswith(f"; judged by {verdict(run)['engine']}")
     assert lines[-2] == f"report: {run.report}"
-    assert re.match(r"repeat: inquest run .*--seed \d+ --duration 12( --kafka \S+)?$", lines[-1]), lines[-1]
+    again = r"repeat: inquest run .*--seed \d+ --duration \d+( --kafka \S+)?( --upgrade \S+)?$"
+    assert re.match(again, lines[-1]), lines[-1]
     found = verdict(run)
     judged_as(found, case)
     reported(run, found, case)
@@ -133,6 +140,7 @@ def reported(run: Run, found: dict[str, Any], case: Case) -> None:
     headings = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
     assert [one for one in headings if one in HEADINGS] == list(HEADINGS)
     assert found["summary"].lower() in page.lower()
+    assert report_title(found["config"]) in page
     if case.shown:
         assert f"<code>{case.shown}</code>" in page
         text = re.sub(r"</?time[^>]*>", "", page)  # its times can be switched to the wall clock
