@@ -72,6 +72,7 @@ class Times:
     transaction: float
     verb: float
     brokers: int
+    controllers: int
 
     @classmethod
     def of(cls, config: RunConfig) -> "Times":
@@ -88,6 +89,7 @@ class Times:
             transaction=config.transaction_timeout_s,
             verb=config.verb_deadline_s,
             brokers=config.brokers,
+            controllers=config.controllers,
         )
 
     def start(self, rng: random.Random) -> float:
@@ -113,7 +115,8 @@ class Times:
 
     def applying(self, kind: FaultKind) -> float:
         """About how long putting a fault of this kind in force takes."""
-        return kind.apply_s + self.brokers * kind.apply_each_s
+        nodes = self.brokers + (self.controllers if kind.every_node else 0)
+        return kind.apply_s + nodes * kind.apply_each_s
 
     def least(self, kind: FaultKind) -> tuple[float, str]:
         """Least time in which a fault of this kind means what its name says, and why; 0 where it is

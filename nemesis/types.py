@@ -201,7 +201,8 @@ class FaultKind:
         does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
         force takes, in all and for each broker, one after the other. Meanwhile no other fault
         begins or ends, so what goes from broker to broker is only drawn where its family is alone.
-        needs: capability protocols beside those of its family.
+        every_node: it goes to isolated controllers, too. needs: capability protocols beside those of its
+        family. once: each time that it is named, a run has it once.
     """
 
     doc: str
@@ -215,6 +216,7 @@ class FaultKind:
     brokers_only: bool = False
     apply_s: float = 0.0
     apply_each_s: float = 0.0
+    every_node: bool = False
     needs: tuple[type, ...] = ()
     once: bool = False
 

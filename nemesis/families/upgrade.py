@@ -179,6 +179,7 @@ that the older version cannot load; what changes when features rise under load. 
             hold=Hold.BRIEF,
             apply_s=RAISE_S,
             apply_each_s=ROLL_S,
+            every_node=True,
             once=True,
         ),
         "rolling": FaultKind(
@@ -187,6 +188,7 @@ that the older version cannot load; what changes when features rise under load. 
             hold=Hold.BRIEF,
             weight=0,
             apply_each_s=ROLL_S,
+            every_node=True,
             once=True,
         ),
         "controllers-last": FaultKind(
@@ -195,6 +197,7 @@ that the older version cannot load; what changes when features rise under load. 
             hold=Hold.BRIEF,
             weight=0,
             apply_each_s=ROLL_S,
+            every_node=True,
             once=True,
             refuses=_unisolated,
         ),
@@ -205,6 +208,7 @@ that the older version cannot load; what changes when features rise under load. 
             hold=Hold.BRIEF,
             weight=0,
             apply_each_s=ROLL_S,
+            every_node=True,
             once=True,
         ),
         "one": FaultKind(

@@ -206,6 +206,7 @@ def test_nodes_of_the_later_version_come_and_go_beside_other_faults() -> None:
         ("upgrade", {"upgrade": ""}, "there is no other version: set upgrade to a later one"),
         ("upgrade:controllers-last", {}, "no isolated controllers: set controllers to 1 or 3"),
         ("upgrade", {"duration_s": 20}, r"lasts at least 34 s \(33 s until it is in force"),
+        ("upgrade", {"duration_s": 60, "controllers": 3}, "lasts at least 64 s"),
         ("upgrade@leader", {}, "none of its kinds can be drawn here"),
         ("upgrade:whole@leader", {}, "hits the whole cluster and takes no target"),
     ],
