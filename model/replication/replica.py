@@ -232,8 +232,7 @@ class Replica:
     def low_watermark(self, alive: Collection[int]) -> int:
         """The lowest log start offset, as this leader knows it, of its own replica and those on `alive`
         brokers; -1 where one of them has not fetched yet (Partition.lowWatermarkIfLeader)."""
-        starts = (remote.start for node, remote in self.remotes.items() if node in alive)
-        return min(self.log.start, *starts) if self.remotes else self.log.start
+        return min([self.log.start, *(its.start for node, its in self.remotes.items() if node in alive)])
 
     def latest_offset(self, *, committed: bool) -> int:
         """The end of the log that clients receive: the last stable offset if `committed`, else the high

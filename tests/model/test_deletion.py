@@ -82,6 +82,14 @@ def test_a_follower_that_stands_still_lets_it_time_out_until_it_is_fenced() -> N
     s.resume(3).until(lambda: replica(s, 3).log.start == 4)
 
 
+def test_a_leader_whose_followers_are_all_down_deletes_alone() -> None:
+    s = replicated().crash(2, 3)
+    s.until(lambda: s.controller.node.image.alive().isdisjoint({2, 3}))
+    answers = delete(s, 4)
+    s.until(lambda: bool(answers), TIMEOUT_MS)
+    assert answers == [(KafkaError.NONE, 4)]
+
+
 def test_a_follower_that_lacks_what_was_deleted_begins_with_the_leader() -> None:
     s = replicated().crash(3)
     s.until(lambda: 3 not in s.controller.node.image.alive())
