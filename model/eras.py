@@ -18,6 +18,9 @@ class Era:
     epoch_walk: KIP-279 (2.0): the leader answers with its largest epoch up to the asked one, and the
         follower keeps asking until both agree; else the follower cuts once, by an unknown epoch to its
         high watermark.
+    epoch_when_led: KAFKA-7415 (2.0.1): a new leader notes where its epoch begins when it becomes leader; else
+        at its first write: until then it has no answer for a follower whose newest epoch is later than its
+        last noted one, and that one cuts back to its high watermark.
     fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another;
         offsets are committed with the leader epoch of what was read; metadata tell it, and no client goes
         back to an older one (Java: since 2.2), else it believes whatever came last.
@@ -82,6 +85,7 @@ class Era:
 
     truncate_by_epoch: bool = True
     epoch_walk: bool = True
+    epoch_when_led: bool = True
     fenced_fetch: bool = True
     joined_in_epoch: bool = True
     offset_not_available: bool = True
@@ -138,7 +142,9 @@ V2_4: Final = replace(
     zookeeper=True,
 )
 V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False)
-V0_11: Final = replace(V2_0, epoch_walk=False, joined_in_epoch=False, remembered_batches=1)
+V0_11: Final = replace(
+    V2_0, epoch_walk=False, epoch_when_led=False, joined_in_epoch=False, remembered_batches=1
+)
 V0_10: Final = replace(V0_11, truncate_by_epoch=False, idempotence=False)
 
 ERAS: Final[dict[str, Era]] = {

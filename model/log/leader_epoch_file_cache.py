@@ -46,8 +46,9 @@ class LeaderEpochFileCache(list[tuple[int, int]]):
         return (self[at][0], ends)
 
     def lead(self, epoch: int, log_end: int) -> None:
-        """This log's replica leads from now on: the epoch begins at the log's end."""
-        if epoch > self.last:
+        """This log's replica leads from now on: the epoch begins at the log's end, and is noted now or, in
+        earlier eras, with its first batch (`take`)."""
+        if self.era.epoch_when_led and epoch > self.last:
             self.cut(log_end)
             self.append((epoch, log_end))
 

@@ -12,7 +12,9 @@ from scenarios.framework import Steps, scenario
 LOSING = "acknowledged | log 1 | HW 1 | log 2 | HW 2 | leader, as 2 knows"
 EPOCHS = "log 1 | epochs 1 | log 2 | epochs 2"
 
-BEFORE_KIP_279 = ("epoch_walk", "fenced_fetch", "committed_by_minimum", "eligible_replicas")
+BEFORE_KIP_279 = (
+    *("epoch_walk", "epoch_when_led", "fenced_fetch", "committed_by_minimum", "eligible_replicas"),
+)
 BEFORE_KIP_101 = ("truncate_by_epoch", *BEFORE_KIP_279)
 
 
@@ -113,9 +115,9 @@ def divergence_by_high_watermark(s: PartitionStage) -> Steps:
 )
 def no_divergence_by_epoch(s: PartitionStage) -> Steps:
     """The loss remains, as all replicas in sync failed; the replicas are equal."""
-    yield "Nothing was written. | – | – | 0 | – | 0 | (0, 0) | –"
+    yield "Nothing was written. | – | – | 0 | – | 0 | – | –"
     _both_fail(s)
-    yield f"{DIVERGING} | m0 m1 | down | down | m0 | 1 | down | (0, 0) (1, 1)"
+    yield f"{DIVERGING} | m0 m1 | down | down | m0 | 1 | down | (0, 0)"
     s.produce("m2", to=2)
     yield """m2 takes the offset of m1, under epoch 1.
         | m0 m1 m2 | down | down | m0 m2 | 2 | down | (0, 0) (1, 1)"""
@@ -128,6 +130,50 @@ def no_divergence_by_epoch(s: PartitionStage) -> Steps:
     s.rounds(1).alter(2).altered(2).produce("m3", to=2).rounds(1)
     yield """It fetches on from there.
         | m0 m1 m2 m3 | m0 m2 m3 | 2 | m0 m2 m3 | 3 | (0, 0) (1, 1) | (0, 0) (1, 1)"""
+
+
+def _led_without_a_record(s: PartitionStage, led: str, asked: str, written: str) -> Steps:
+    s.produce("m0", to=1).settle()
+    yield "Broker 1 leads in epoch 0. | m0 | (0, 0) | m0 | (0, 0)"
+    s.crash(1).fence(1).tell(2)
+    yield led
+    s.restart(1).tell(2).fetch(1).answer(1)
+    yield asked
+    s.produce("m1", to=2).rounds(1)
+    yield written
+
+
+@scenario(
+    "An epoch begins when its leader does",
+    source="KAFKA-7415 (2.0.1)",
+    stage=lambda: PartitionStage((1, 2), without("eligible_replicas", min_isr=1)),
+    columns=EPOCHS,
+)
+def epoch_when_led(s: PartitionStage) -> Steps:
+    """A new leader notes at once where its epoch begins: at the end of its log."""
+    return _led_without_a_record(
+        s,
+        "Broker 1 dies, broker 2 leads in epoch 1, and writes nothing. | down | down | m0 | (0, 0) (1, 1)",
+        "Broker 1 is back, and asks where epoch 0 ends: at 1. | m0 | (0, 0) | m0 | (0, 0) (1, 1)",
+        "m1 carries the epoch to the follower. | m0 m1 | (0, 0) (1, 1) | m0 m1 | (0, 0) (1, 1)",
+    )
+
+
+@scenario(
+    "An epoch begins with its first record, before 2.0.1",
+    source="KIP-101; KAFKA-7415",
+    stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_279, min_isr=1)),
+    columns=EPOCHS,
+)
+def epoch_by_first_record(s: PartitionStage) -> Steps:
+    """A new leader notes its epoch with the first record that it writes; one that writes nothing leaves no
+    trace in its cache."""
+    return _led_without_a_record(
+        s,
+        "Broker 1 dies, broker 2 leads in epoch 1, and has written nothing. | down | down | m0 | (0, 0)",
+        "Broker 1 is back, and asks where epoch 0 ends: at the log's end, 1. | m0 | (0, 0) | m0 | (0, 0)",
+        "With m1 both note epoch 1. | m0 m1 | (0, 0) (1, 1) | m0 m1 | (0, 0) (1, 1)",
+    )
 
 
 def _append(s: PartitionStage, count: int, to: int) -> PartitionStage:
@@ -172,15 +218,15 @@ def last_offset(s: PartitionStage) -> Steps:
 
 
 def _two_leaders(s: PartitionStage, asked: str, fetched: str) -> Steps:
-    yield "Nothing was written. | – | (0, 0) | – | –"
     s.produce("m0", to=1).settle().produce("x", to=1, acks=1).crash(1).fence(1).tell(2)
-    s.produce("y", to=2, acks=1).crash(2).fence(2).restart(1).restart(2).tell(1)
+    s.produce("y", to=2, acks=1).crash(2).fence(2).restart(1).tell(1)
+    s.produce("z", to=1, acks=1).restart(2).tell(1)
     yield """Broker 1 takes x and dies; broker 2 leads (epoch 1), takes y and dies; broker 1 is back first,
-        leads by an unclean election (epoch 3), and broker 2 comes back.
-        | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"""
+        leads by an unclean election (epoch 3), takes z, and broker 2 comes back.
+        | m0 x z | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"""
     s.fetch(2).answer(2)
     yield asked
-    s.produce("z", to=1).rounds(2)
+    s.rounds(2)
     yield fetched
 
 
@@ -197,7 +243,7 @@ def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
         s,
         """Broker 2 asks where epoch 1 ends. Broker 1 never heard of it; the next larger one begins at 2.
         Nothing is cut off.
-        | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)""",
+        | m0 x z | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)""",
         """It fetches z. The replicas differ at offset 1.
         | m0 x z | (0, 0) (3, 2) | m0 y z | (0, 0) (1, 1) (3, 2)""",
     )
@@ -219,7 +265,7 @@ def epoch_walk(s: PartitionStage) -> Steps:
         s,
         """Broker 2 asks where epoch 1 ends. The largest that broker 1 has up to there is 0, which ends at
         2. For broker 2 epoch 0 ends at 1: so far they agree at most. It cuts y off.
-        | m0 x | (0, 0) (3, 2) | m0 | (0, 0)""",
+        | m0 x z | (0, 0) (3, 2) | m0 | (0, 0)""",
         """It fetches x and z. The logs agree; y is lost, as the election was unclean.
         | m0 x z | (0, 0) (3, 2) | m0 x z | (0, 0) (3, 2)""",
     )
