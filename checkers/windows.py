@@ -33,6 +33,7 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
 """A greater number of records that brokers flush together narrows nothing."""
+NOT_COMPACTED: Final = -1
 LIMITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
 """Units of the brokers' limits of retention (`log.retention.hours` …)."""
 
@@ -44,9 +45,10 @@ class Excuse(StrEnum):
     UNCLEAN = "unclean"
     POWER = "power"
     LEADER = "leader"
+    AWAY = "away"
 
 
-NO_EXCUSE, BY_UNCLEAN, BY_POWER, BY_LEADER = range(4)
+NO_EXCUSE, BY_UNCLEAN, BY_POWER, BY_LEADER, BY_AWAY = range(5)
 EXCUSES: Final = dict(enumerate(Excuse))
 """Codes of kernels -> excuse."""
 
@@ -124,15 +126,17 @@ class LogWindows:
     """The windows of one partition, or of several together.
 
     power: as many replicas as a record with acks=all had to be on had lost power; any_power: one had.
-    leader: the leader may have changed, or one that was replaced may have answered. flushed_ns: how long
-    after it was acknowledged a record is flushed, at the latest. flushed_records: a log that has this number
-    of records that are not flushed is flushed at once; 0 = no number is set.
+    leader: the leader may have changed, or one that was replaced may have answered. away: a replica was not
+    in sync for longer than compaction keeps tombstones. flushed_ns: how long after it was acknowledged a
+    record is flushed, at the latest. flushed_records: a log that has this number of records that are not
+    flushed is flushed at once; 0 = no number is set.
     """
 
     unclean: Windows = field(default_factory=Windows)
     power: PowerLosses = field(default_factory=PowerLosses)
     any_power: PowerLosses = field(default_factory=PowerLosses)
     leader: Windows = field(default_factory=Windows)
+    away: Windows = field(default_factory=Windows)
     flushed_ns: int = FOREVER
     flushed_records: int = 0
 
@@ -165,6 +169,12 @@ class LogWindows:
             power |= weak & self.any_power.take(since, until, timed=timed, counted=counted)
         codes[power] = BY_POWER
         codes[self.unclean.between(since, until)] = BY_UNCLEAN
+        return codes
+
+    def excuses_of_tombstones(self, since: Array, until: Array) -> Array:
+        """The same of tombstones, which compaction may have kept from a replica that was away."""
+        codes = self.excuses(since, until, weak=np.zeros(len(since), bool))
+        codes[(codes == NO_EXCUSE) & self.away.between(since, until)] = BY_AWAY
         return codes
 
 
@@ -234,12 +244,14 @@ class LogSettings:
     """What a topic's settings say of what its logs may lose.
 
     flushed_ns, flushed_records: see `LogWindows`; 0 ns = each record is flushed before it is acknowledged.
+    tombstones_ns: how long compaction keeps tombstones.
     """
 
     min_isr: int
     unclean: bool
     flushed_ns: int
     flushed_records: int
+    tombstones_ns: int = NOT_COMPACTED
 
 
 def log_settings(config: RunConfig, topic: str) -> LogSettings:
@@ -259,7 +271,9 @@ def log_settings(config: RunConfig, topic: str) -> LogSettings:
         return made(min_isr=_number(least, 1), unclean=is_true(elects))
     own = config.settings_of_topics()
     return made(
-        min_isr=_number(own[MIN_ISR], config.min_insync_replicas), unclean=is_true(own[UNCLEAN_ELECTION])
+        min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
+        unclean=is_true(own[UNCLEAN_ELECTION]),
+        tombstones_ns=tombstones_kept_ns(config),
     )
 
 
@@ -292,6 +306,15 @@ def removes(config: RunConfig) -> bool:
         each * _number(brokers.get(f"log.retention.{unit}", ""), -1) for unit, each in LIMITS_MS.items()
     ]
     return any(0 <= limit < 2 * DAY_MS for limit in times)
+
+
+def tombstones_kept_ns(config: RunConfig) -> int:
+    """How long compaction keeps the tombstones of the run's topics, NOT_COMPACTED where there is none."""
+    if not config.compacted or config.has(ImportedSection):
+        return NOT_COMPACTED
+    brokers = config.broker_settings.get("log.cleaner.delete.retention.ms", "")
+    given = config.topic_settings.get("delete.retention.ms", brokers)
+    return 1_000_000 * _number(given, DAY_MS)
 
 
 def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], config: RunConfig) -> RunWindows:
@@ -333,6 +356,7 @@ class _Seen:
             power=power,
             any_power=any_power,
             leader=leader,
+            away=Windows.of(self._away(name, replicas, of.tombstones_ns)),
             flushed_ns=of.flushed_ns,
             flushed_records=of.flushed_records,
         )
@@ -377,6 +401,17 @@ class _Seen:
         for ended in self.ended:
             if ended.end.node in replicas:
                 yield ended.ns - SLACK_NS, ended.ns + SLACK_NS
+
+    def _away(self, name: str, replicas: set[int], tombstones_ns: int) -> Iterator[Span]:
+        """When a replica was out of the in-sync ones for longer than compaction keeps tombstones."""
+        if tombstones_ns == NOT_COMPACTED:
+            return
+        for node in replicas:
+            inside = [one.ns for one in self.roles if node in one.isr.get(name, ())]
+            looks = [one.ns for one in self.roles]
+            if inside and inside[-1] < looks[-1]:
+                inside.append(FOREVER)
+            yield from ((a, b) for a, b in pairwise(inside) if b - a > tombstones_ns)
 
     def _losses(self, name: str, replicas: set[int], least: int) -> Iterator[Span]:
         """When nodes lost power, and at least `least` replicas were out then."""

@@ -137,6 +137,11 @@ class RunConfig(_Sectioned):
         """What the run is made on, in two to six words."""
         return SYSTEMS[self.sut].title(getattr(self, self.sut, None))
 
+    @property
+    def compacted(self) -> bool:
+        """Whether the topics of the run keep only the newest record of each key (`core.keys`)."""
+        return "compact" in self.topic_settings.get("cleanup.policy", "")
+
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
         `topic_settings`."""
@@ -215,6 +220,13 @@ class RunConfig(_Sectioned):
             raise ValueError("an idempotent producer needs acks=all (acks -1)")
         return self
 
+
+FAST_CLEANER: Final[dict[str, str]] = {
+    "log.roll.ms": "2000",
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+"""Settings of brokers: segments are closed, and compacted, after some seconds."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
@@ -295,6 +307,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Control. All brokers lose power at once, and flushing is left to the operating system, as by default:
     # replication keeps nothing.
     "power-all": {"nemesis": "power:all", "expect": ("lost-write",)},
+    # A compacted topic, and a cleaner that has something to do within seconds. A replica that is away for
+    # longer than delete.retention.ms may bring deleted keys back.
+    "compacted": {
+        "workload": "compacted",
+        "nemesis": "kill",
+        "topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "20000"},
+        "broker_settings": FAST_CLEANER,
+    },
     # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
     # the versions that can be run today.
     "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from core.keys import EACH, KEYS
 from core.op import Op, Poll, Send, TopicPartition, value_of
 
 
@@ -41,6 +42,12 @@ class Values:
     def send(self, tp: TopicPartition) -> Send:
         """A micro-op that sends the next value to `tp`."""
         return Send(tp, self.reserve(1))
+
+    def keyed(self, tp: TopicPartition, key: int, *, tombstone: bool) -> Send:
+        """A micro-op that sends the next value of a key to `tp` (`core.keys`)."""
+        n = (self.taken // EACH + 1) * EACH + tombstone * KEYS + key
+        self.taken = n
+        return Send(tp, value_of(self.process, n))
 
     def reserve(self, count: int) -> int:
         """The first of `count` values that nothing else will get."""

@@ -74,11 +74,16 @@ Delivery = Acked | Failed | Unknown
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A record to send; `payload` is made by `core.payload.encode`."""
+    """A record to send; `payload` is made by `core.payload.encode`.
+
+    key: "" = none. tombstone: Kafka gets no value, and the payload as a header: it deletes the key.
+    """
 
     tp: TopicPartition
     value: int
     payload: bytes
+    key: bytes = b""
+    tombstone: bool = False
 
 
 class Fetched(msgspec.Struct, frozen=True, gc=False):

@@ -50,6 +50,10 @@ def plan(
     if unknown := sorted(set(config.expect) - ANOMALIES.keys()):
         raise ConfigError(f"expect: unknown anomaly {unknown[0]!r}; known: {', '.join(ANOMALIES)}")
     system = system_of(config)
+    if config.workload == "compacted" and not config.compacted:
+        raise ConfigError(
+            "workload compacted: it needs topic_settings.cleanup.policy=compact, as in preset compacted"
+        )
     if config.commit != "transaction" and config.workload not in having("commit"):
         raise ConfigError(
             f"commit {config.commit!r} is a setting of the workload {' or '.join(having('commit'))}; "

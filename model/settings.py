@@ -37,7 +37,13 @@ class Settings:
     """The largest producer epoch, which no client is given: a short in Kafka."""
     group_session_min_ms: int = 1000
     compaction_ms: int = 0
-    """Distance between compactions of the logs of the coordinators; 0 = none."""
+    """Distance between compactions (log.cleaner.backoff.ms); 0 = none."""
+    compacted: bool = False
+    """Topics of applications are compacted, too (cleanup.policy)."""
+    roll_ms: int = 0
+    cleanable_ratio: float = 0.0
+    tombstones_ms: int = 86_400_000
+    """See `model.log.log_cleaner.Cleaning`."""
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
 

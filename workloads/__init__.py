@@ -1,6 +1,8 @@
 """Workloads: what the clients of a run do. One file each; file name = registry key = CLI value (a hyphen for
 an underscore). Its docstring is its user documentation. To add one: its file and a line in `registry`.
 
+compacted     Records with keys in a compacted topic: of each key Kafka keeps the newest record,
+              or nothing.
 copier        Consume, transform, produce: records are copied from one topic to another, exactly
               once.
 fencing       Zombie twins: two clients share one transactional id, and take it from each other.

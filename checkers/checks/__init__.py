@@ -2,6 +2,7 @@
 evidence and sentences, and the documentation of its anomaly classes.
 
 atomicity       Transactions with some records visible while others never will be.
+compaction      Keys of compacted topics that were deleted and are back.
 consistency     Offsets that hold several records.
 cycles          Dependency cycles over all partitions, and records read before they were sent.
 durability      What was committed and is not in the log.
@@ -26,6 +27,7 @@ from typing import Final
 
 from checkers.checks import (
     atomicity,
+    compaction,
     consistency,
     cycles,
     durability,
@@ -47,6 +49,7 @@ from core.extensions import extensions
 
 CHECKS: Final[dict[str, Check]] = {
     "durability": durability.CHECK,
+    "compaction": compaction.CHECK,
     "uniqueness": uniqueness.CHECK,
     "atomicity": atomicity.CHECK,
     "isolation": isolation.CHECK,

@@ -3,6 +3,7 @@
 acknowledged     When a record there or above was first acknowledged by all in-sync replicas.
 check            What a check is: a claim, the classes that contradict it, what it reads, a kernel for one
                  partition, a join over all.
+compaction       What compaction may have removed from one partition.
 components       Strongly connected components of ops, with real time or without.
 cut_journals     Processes whose last lines may be missing.
 dependencies     Dependencies of ops: the edges that partitions show, graphs of those that may lie on a

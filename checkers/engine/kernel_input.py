@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
-from checkers.windows import RunWindows, removes, run_windows
+from checkers.windows import NOT_COMPACTED, RunWindows, removes, run_windows, tombstones_kept_ns
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
@@ -108,6 +108,7 @@ class KernelInput:
     processes, acks, idempotent, retries, in_flight, group, started (ns), isolation, joined: one entry a
     process, sorted by process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
+    tombstones_ns: how long compaction keeps tombstones, NOT_COMPACTED = nothing is compacted.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
     transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
@@ -150,6 +151,7 @@ class KernelInput:
     ends: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     windows: RunWindows = field(default_factory=RunWindows)
     removed: bool = True
+    tombstones_ns: int = NOT_COMPACTED
     dense: bool = False
     transactions: int = 0
     ops: OpsOnRecord | None = None
@@ -283,6 +285,7 @@ def kernel_input(
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,
         removed=not record.recovery or removes(config),
+        tombstones_ns=tombstones_kept_ns(config) if record.recovery else NOT_COMPACTED,
         dense=not (process["txn_id"] >= 0).any(),
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
         cap=cap,

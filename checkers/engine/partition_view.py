@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from checkers.engine.acknowledged import acknowledged
+from checkers.engine.compaction import Compacted, compacted
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
-from checkers.windows import LogWindows
+from checkers.windows import NOT_COMPACTED, LogWindows
 from history.columns import Array, Columns, held
 from history.reader import Bound
 
@@ -126,6 +127,14 @@ class KernelView:
         decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
         self.committed = ~self.failed & (decided | (~txn & self.seen))
 
+    @cached_property
+    def compacted(self) -> Compacted | None:
+        """What compaction may have removed; None: the topic is not compacted."""
+        kept = self.known.tombstones_ns
+        if kept == NOT_COMPACTED:
+            return None
+        return compacted(self.sends, self.reads, self.writer, self.committed, self.failed, kept)
+
     @property
     def first_ack(self) -> int:
         """When the first record of the partition was acknowledged, NEVER = none was."""
@@ -214,6 +223,9 @@ class KernelView:
         known[self.read_slot[others]] = True
         if not self.known.on_record.final_reads:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
+        if self.compacted is not None:  # a replica may have lost these that another one still has
+            gone = self.compacted.removable | ~self.committed
+            known[self.slots(self.sends["place"][gone & (self.sends["place"] >= 0)])] = False
         return known
 
     def _evidence(self) -> Array:
@@ -262,9 +274,8 @@ class KernelView:
             found[phantom] = best[which]
         return np.asarray(found)
 
-    def fates(self, rows: Array) -> tuple[Array, Array]:
-        """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
-        ones."""
+    def _fates(self, rows: Array) -> tuple[Array, Array]:
+        """Of such sends, flags: missing, as if nothing were compacted; removed below the log's start."""
         ru, rc = self.bounds
         place = self.sends["place"][rows]
         missing = self.withheld[rows]
@@ -277,6 +288,19 @@ class KernelView:
                 missing |= _covers(bound, place, start=start, hides=hides) & ~shown[rows]
                 removed |= (place >= 0) & (place < start)
         missing &= ~removed
+        return missing, removed
+
+    def absent(self, rows: Array) -> Array:
+        """Of sends that the final reads did not show: those that they would show, were they in the log."""
+        return rows[self._fates(rows)[0]]
+
+    def fates(self, rows: Array) -> tuple[Array, Array]:
+        """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
+        ones. What compaction may have removed is neither."""
+        missing, removed = self._fates(rows)
+        if self.compacted is not None:
+            removed |= self.compacted.removable[rows]
+            missing &= ~removed
         return rows[missing], rows[~missing & ~removed]
 
     @property
@@ -338,7 +362,7 @@ class KernelView:
         """Which of these sends have an offset where final reads, which read to behind it, show no record,
         though each offset of the log is one of a record (flags)."""
         whole = [b.end for b in self.bounds if b is not None and b.complete]
-        if not whole or not self.known.dense or self.known.removed:
+        if not whole or not self.known.dense or self.known.removed or self.compacted is not None:
             return np.zeros(len(rows), bool)
         shown = np.zeros(self.slots.size + 1, bool)
         shown[self.read_slot[self.reads["phase"] == FINAL]] = True

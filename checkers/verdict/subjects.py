@@ -40,6 +40,11 @@ class Held:
         return self.tally.acknowledged > 0
 
     @property
+    def compacted(self) -> bool:
+        """Compaction has removed a committed record."""
+        return any(number for _, number in self.tally.parts_of("compaction", int))
+
+    @property
     def polled(self) -> bool:
         """A client was given a record before the final reads."""
         live = self._column("ops", "phase") != FINAL
@@ -83,6 +88,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "sends": ("nothing was sent", lambda held: held.sent),
     "reads": ("nothing was read", lambda held: held.read),
     "acknowledgements": ("no record was acknowledged", lambda held: held.acknowledged),
+    "compaction": ("compaction removed no committed record", lambda held: held.compacted),
     "polls": ("no client was given a record before the final reads", lambda held: held.polled),
     "transactions": ("no transaction sent a record", lambda held: held.wrote_transaction),
     "offsets": ("no offset was committed or asked for", lambda held: held.committed_offset),

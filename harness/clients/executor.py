@@ -18,8 +18,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from core.cluster import CrashPoint
 from core.config import RunConfig
+from core.keys import is_tombstone, key_bytes
 from core.op import (
     Assign,
     CommitKind,
@@ -239,6 +242,11 @@ class Client:
         records = [
             Record(tp, value, encode(self.run, tp, value, self.config.record_size)) for tp, value in values
         ]
+        if self.config.compacted:
+            records = [
+                replace(record, key=key_bytes(record.value), tombstone=is_tombstone(record.value))
+                for record in records
+            ]
         begin = self.clock.now_ns()
         deliveries = await self.session.send(records, wait=not op.forget)
         assert len(deliveries) == len(records), "a session must answer for each record"

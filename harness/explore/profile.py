@@ -119,6 +119,8 @@ def without_mutant(config: RunConfig) -> RunConfig:
 def _preset(workload: str, rng: random.Random) -> str:
     if workload == "copier":
         return "exactly-once"
+    if workload == "compacted":
+        return workload
     plain = workload in ("queue", "groups", "send-modes", "fresh-topic")
     return "safe-legacy" if rng.random() < LEGACY_SHARE and plain else "safe"
 

@@ -58,11 +58,14 @@ class DataPartition:
         self.log = UnifiedLog(era)
         self.asked: Counter[str] = Counter()
         self.gaps: list[int] = []
+        self._by_marker: set[int] = set()
+        """Producers that have nothing but a marker since the gap: their sequences are not known."""
 
     def forget(self, base: int) -> None:
         """Batches before this offset are missing, or were deleted: nothing is known of any producer, and any
         sequence may follow."""
         self.gaps.append(base)
+        self._by_marker.clear()
         aborted = self.log.aborted
         self.log = UnifiedLog(replace(self.era, unknown_producer_refused=False, begins_at_zero=False))
         self.log.restart(base)
@@ -77,6 +80,9 @@ class DataPartition:
             log = self.log
         known = log.producers.get(batch.producer_id)
         if batch.producer_id != NO_PRODUCER:
+            if self._continues_unseen(batch, known):
+                log.copy(batch)
+                return None
             self._ask(batch, known)
         rule = error = ""
         try:
@@ -97,6 +103,17 @@ class DataPartition:
         refusal = self._refused(rule, batch, known, error)
         log.copy(batch)
         return refusal
+
+    def _continues_unseen(self, batch: RecordBatch, known: ProducerStateEntry | None) -> bool:
+        """Whether what this batch follows stood before the gap, under the same epoch."""
+        if batch.control:
+            if known is None and self.gaps:
+                self._by_marker.add(batch.producer_id)
+            return False
+        if known is None or batch.producer_id not in self._by_marker:
+            return False
+        self._by_marker.discard(batch.producer_id)
+        return known.epoch == batch.producer_epoch
 
     def _ask(self, batch: RecordBatch, known: ProducerStateEntry | None) -> None:
         """Count the rules that could refuse this batch."""

@@ -10,8 +10,8 @@ group_coordinator                   The group coordinator: membership and assign
                                     groups.
 group_metadata_manager              The log of the group coordinator and its state in memory: groups
                                     and committed offsets.
-log_cleaner                         Compaction of the logs of the coordinators: of each key only the
-                                    newest record stays (Kafka's LogCleaner).
+log_cleaner                         Which logs of a broker are compacted, and when (Kafka's
+                                    LogCleanerManager).
 offset_metadata_manager             Committing and fetching the offsets of consumer groups.
 producer_id_manager                 Producer ids, which brokers hand out from blocks that the
                                     controller gives them (KIP-730).

@@ -43,7 +43,8 @@ REMOVED: Final = Removed.REMOVED
 class RecordBatch(msgspec.Struct, frozen=True):
     """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
     payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`.
-    transaction_version: of a marker, by which its transaction ends; Kafka does not store it."""
+    transaction_version: of a marker, by which its transaction ends; Kafka does not store it.
+    delete_horizon_ms: when compaction may remove its tombstones, -1 = it was not compacted with any."""
 
     base: int
     epoch: int
@@ -56,6 +57,7 @@ class RecordBatch(msgspec.Struct, frozen=True):
     coordinator_epoch: int = -1
     appended_ms: int = 0
     transaction_version: int = 0
+    delete_horizon_ms: int = -1
 
     @property
     def size(self) -> int:
@@ -73,6 +75,19 @@ class RecordBatch(msgspec.Struct, frozen=True):
         if self.sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.sequence + len(self.records) - 1) % SEQUENCES
+
+
+def alike(one: RecordBatch, other: RecordBatch) -> bool:
+    """Whether two batches are the same, but for records that compaction removed from either."""
+    if one is other or one == other:
+        return True
+    pairs = zip(one.records, other.records, strict=False)
+    same = all(a == b or a is REMOVED or b is REMOVED for a, b in pairs)
+    return (
+        same
+        and len(one.records) == len(other.records)
+        and replace(one, records=(), delete_horizon_ms=-1) == replace(other, records=(), delete_horizon_ms=-1)
+    )
 
 
 class AbortedTxn(NamedTuple):
@@ -289,6 +304,8 @@ class UnifiedLog:
         self._bases: list[int] = []
         self.start = 0
         self.end = 0
+        self.cleaned = 0
+        """Below, the log was compacted."""
         self.flushed = 0
         """What a power loss leaves: everything below."""
         self.epochs = LeaderEpochFileCache(era)
@@ -409,6 +426,7 @@ class UnifiedLog:
         del self._bases[keep:]
         self.end = max(self.batches[-1].last + 1 if self.batches else self.start, self.start)
         self.flushed = min(self.flushed, self.end)
+        self.cleaned = min(self.cleaned, self.end)
         self.epochs.cut(self.end)
         if "producers-kept-by-truncation" in self.bugs:
             return
@@ -460,7 +478,7 @@ class UnifiedLog:
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
-        self.start = self.end = self.flushed = offset
+        self.start = self.end = self.flushed = self.cleaned = offset
         self._reload()
 
     def _reload(self) -> None:

@@ -1,5 +1,6 @@
 """Planted bugs: each makes the model break one rule of Kafka's protocol, and has to be found.
 
+cleaner       Planted bugs of the cleaner of compacted topics.
 groups        Planted bugs of committed offsets, groups and consumers.
 log_damage    Planted bugs that damage logs alone: clients of these runs see nothing wrong.
 mutant        What a planted bug is, and where it shows.

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from model.mutants.cleaner import CLEANER
 from model.mutants.groups import GROUPS
 from model.mutants.log_damage import LOG_DAMAGE
 from model.mutants.mutant import Areas, Mutant
@@ -9,7 +10,7 @@ from model.mutants.producers import PRODUCERS
 from model.mutants.replication import REPLICATION
 from model.mutants.transactions import TRANSACTIONS
 
-AREAS: Final[Areas] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS
+AREAS: Final[Areas] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS | CLEANER
 MUTANTS: Final[dict[str, Mutant]] = {name: bug for area in AREAS.values() for name, bug in area.items()}
 PLANTED: Final = (*MUTANTS, *LOG_DAMAGE)
 """Names of all planted bugs, also of those that only logs show."""

@@ -5,6 +5,7 @@
 campaign       Many histories: what differed, and what they covered.
 classes        The judge's rules, class by class; groups and cycles have modules of their own.
 clients        Lone clients of the small Kafka.
+compaction     The judge's words about compacted topics.
 compare        Judge against checker: differences, shrunk, as text.
 cycle_classes  The judge's rules about cycles of dependencies.
 excuses        Windows in which a log may have lost its end, and what they excuse.

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
+from tests.adversary.compaction import key
 from tests.adversary.cycle_classes import cycles
 from tests.adversary.excuses import EVER, TEN_S, Span
 from tests.adversary.facts import ACKS, FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
@@ -63,6 +64,24 @@ def lost_write(f: Facts) -> Found:
             )
             f.spans[key].append(span)
             yield key, {f.promised(send)}
+
+
+def resurrected_key(f: Facts) -> Found:
+    for send in f.sends if f.tombstones >= 0 else ():
+        if not (f.committed(send) and f.expired(send) and f.absent(send)) or f.succeeded(send):
+            continue
+        final = f.final(send["tp"])
+        older = [
+            r
+            for r in final
+            if r["offset"] < send["place"] and key(r) == key(send)
+            if max(one["complete_ns"] for one in final) - r["complete_ns"] < f.tombstones
+        ]
+        writers = [f.send_of.get((r["tp"], r["value"])) for r in older]
+        if any(one is not None and f.committed(one) for one in writers) and not f.shown(RU, send):
+            found: Key = ("resurrected-key", send["tp"], send["value"])
+            f.spans[found].append(Span(send["invoke_ns"], EVER, (send["tp"],), tombstone=True))
+            yield found, PLAIN
 
 
 def passed_over(f: Facts, send: Row) -> bool:
@@ -366,8 +385,8 @@ def not_recovered(f: Facts) -> Found:
 
 
 RULES: tuple[Callable[[Facts], Found], ...] = (
-    lost_write, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers, future_read, offsets,
-    offset_realtime_inversion, send_order, poll_order, offset_commit_regression, eos_duplicate, eos_loss,
-    group_duplicate, group_skip, phantom_commit, double_assignment, stuck_lso, hanging_txn, not_recovered,
-    node_died, zombie_write, cycles,
+    lost_write, resurrected_key, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers,
+    future_read, offsets, offset_realtime_inversion, send_order, poll_order, offset_commit_regression,
+    eos_duplicate, eos_loss, group_duplicate, group_skip, phantom_commit, double_assignment, stuck_lso,
+    hanging_txn, not_recovered, node_died, zombie_write, cycles,
 )  # fmt: skip

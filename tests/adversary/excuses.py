@@ -29,6 +29,8 @@ class Span(NamedTuple):
     weak: bool = False
     acked: int = -1
     behind: tuple[tuple[int, int, int], ...] = ()
+    tombstone: bool = False
+    """A replica that was away may never have had it."""
 
 
 class Logs:
@@ -62,7 +64,9 @@ class Logs:
                 found.add("power")
             if span.weak and _meet(leader, span.since, span.until):
                 found.add("leader")
-        return next((one for one in ("unclean", "power", "leader") if one in found), "")
+            if span.tombstone and _meet([*self._away(name)], span.since, span.until):
+                found.add("away")
+        return next((one for one in ("unclean", "power", "leader", "away") if one in found), "")
 
     def powerless_before(self, ns: int) -> bool:
         """A power window of any partition began before."""
@@ -131,6 +135,20 @@ class Logs:
         for end in self.ended:
             if end.end.node in replicas:
                 yield end.ns - TEN_S, end.ns + TEN_S
+
+    def _away(self, name: str) -> Iterator[tuple[int, int]]:
+        """When a replica was out of sync for longer than tombstones stay."""
+        kept = self.config.broker_settings.get("log.cleaner.delete.retention.ms", "86400000")
+        kept_ns = 10**6 * int(self.config.topic_settings.get("delete.retention.ms", kept))
+        for node in self._replicas(name):
+            since = EVER
+            for event in self.roles:
+                if node in event.isr.get(name, ()):
+                    if event.ns - since > kept_ns:
+                        yield since, event.ns
+                    since = event.ns
+            if since < self.roles[-1].ns and EVER - since > kept_ns:
+                yield since, EVER
 
     def _taken(self, name: str, span: Span) -> bool:
         """A loss of power may have taken it."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import FaultFailed, FaultStarted, JournalsListed, PhaseStarted, WorkerLost, incomplete
 from history.tables import OPEN
+from tests.adversary.compaction import kept_ns, key, may_stand_above, tombstone
 from tests.adversary.excuses import Span, retention
 from tests.adversary.rows import Key, Recorded, Row
 
@@ -45,6 +46,7 @@ class Facts:
         for read in self.reads:
             self.reads_of[read["tp"], read["value"]].append(read)
         self.retention = retention(recorded.config)
+        self.tombstones = kept_ns(recorded)
         self.bounds: dict[tuple[int, int], Row] = {}
         for row in () if self.portable else rows["bounds"]:
             start = row["start"] if self.retention else 0  # else nothing removes records
@@ -188,7 +190,7 @@ class Facts:
         final = [r for r in self.reads if r["tp"] == send["tp"] and r["phase"] == Phase.FINAL]
         empty = all(r["offset"] != send["offset"] for r in final)
         plain = all(row["txn_id"] < 0 for row in self.processes.values())
-        return beside and empty and plain and not self.retention
+        return beside and empty and plain and not self.retention and self.tombstones < 0
 
     # Logs ---------------------------------------------------------------------------------------
 
@@ -225,6 +227,9 @@ class Facts:
             found |= {
                 s["offset"] for s in self.sends if s["tp"] == tp and s["offset"] >= 0 and self.committed(s)
             }
+        if self.tombstones >= 0:
+            own = [s for s in self.sends if s["tp"] == tp]
+            found -= {s["place"] for s in own if self.compacted_away(s) or not self.committed(s)}
         return found
 
     def between(self, tp: int, low: int, high: int, level: int) -> int:
@@ -279,7 +284,38 @@ class Facts:
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
         return any(0 <= send["place"] < row["start"] for row in rows)
 
+    # Compaction ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _heirs(self) -> dict[tuple[int, int], list[Row]]:
+        """By partition and key, what may have replaced an older record."""
+        found: dict[tuple[int, int], list[Row]] = defaultdict(list)
+        for send in self.sends:
+            if not self.failed(send) and (tombstone(send) or self.committed(send)):
+                found[send["tp"], key(send)].append(send)
+        return found
+
+    def succeeded(self, send: Row) -> bool:
+        """A later record of its key may stand above it."""
+        heirs = self._heirs[send["tp"], key(send)]
+        return any(other is not send and may_stand_above(other, send) for other in heirs)
+
+    def final(self, tp: int) -> list[Row]:
+        return [r for r in self.reads if r["tp"] == tp and r["phase"] == Phase.FINAL]
+
+    def expired(self, send: Row) -> bool:
+        """A tombstone that compaction need not keep any more."""
+        ended = max((r["complete_ns"] for r in self.final(send["tp"])), default=NEVER)
+        return tombstone(send) and ended - send["invoke_ns"] >= self.tombstones
+
+    def compacted_away(self, send: Row) -> bool:
+        return self.tombstones >= 0 and (self.succeeded(send) or self.expired(send))
+
     def missing(self, send: Row) -> bool:
+        return self.absent(send) and not self.compacted_away(send)
+
+    def absent(self, send: Row) -> bool:
+        """Missing, if nothing is compacted."""
         if self.removed(send):
             return False
         if self.withheld(send):
@@ -297,7 +333,9 @@ class Facts:
         )
 
     def undecided(self, send: Row) -> bool:
-        return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
+        if self.removed(send) or self.compacted_away(send):
+            return False
+        return not (self.missing(send) or self.shown(RC, send))
 
     def unread(self, tp: int) -> bool:
         """A partition with sends lacks a complete final read at a level that it needs."""

@@ -122,6 +122,22 @@ def _invent(world: World, log: Log, below: list[Entry]) -> None:
     world.promise("phantom", lambda: log.holds(entry) and world.read_whole(log.tp), "phantom-read")
 
 
+def cleaned(world: World) -> None:
+    """Compaction, before the final reads: of some keys only the newest record is left, or nothing."""
+    for log in world.logs if world.plan.config.compacted else ():
+        counting = [
+            e for e in log.entries if e.value != MARKER and log.fate.get(e.token, "commit") == "commit"
+        ]
+        newest = {e.value % 128: e for e in counting}
+        for key, last in newest.items():
+            older = [e for e in counting if e.value % 128 == key and e is not last]
+            if world.chance(0.5):
+                log.entries = [e for e in log.entries if e not in older or world.chance(0.2)]
+            elif last.value // 128 % 2 and older and world.strikes("resurrected", 0.9):
+                log.entries = [e for e in log.entries if e is not last]
+                log.end = log.high = max(log.end, last.offset + 1)
+
+
 STRIKES = {
     "lost": _lose, "doubled": _double, "swapped": _swap, "truncated": _truncate, "start": _move_start,
     "phantom": _invent,
@@ -129,5 +145,5 @@ STRIKES = {
 BUGS = (
     "lost", "doubled", "swapped", "truncated", "start", "phantom", "hanging", "aborted-visible", "torn",
     "eos-twice", "eos-loss", "zombie", "dirty", "consumer-skips", "consumer-back", "group-forgets",
-    "group-ahead", "begins-late",
+    "group-ahead", "begins-late", "resurrected",
 )  # fmt: skip

@@ -29,6 +29,7 @@ from tests.adversary.rows import Key, Recorded, Said
 
 CHECKS = {
     "durability": ("lost-write", "unseen"),
+    "compaction": ("resurrected-key",),
     "uniqueness": ("duplicate",),
     "atomicity": ("torn-txn",),
     "isolation": ("aborted-read", "precommitted-read"),
@@ -49,6 +50,7 @@ CONTENT = (
     "exactly-once",
     "group-delivery",
     "durability",
+    "compaction",
     "atomicity",
     "uniqueness",
     "isolation",
@@ -104,6 +106,8 @@ class Permission:
             case "eos-duplicate", _ if self.commit == "after":
                 return True
             case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:
+                return True
+            case "resurrected-key", _ if excuse == "away":
                 return True
             case "eos-loss", _ if self.commit == "before":
                 return True

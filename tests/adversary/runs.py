@@ -30,7 +30,7 @@ from history.events import (
 from tests.adversary.clients import consumer, producer, transactional
 from tests.adversary.excuses import retention
 from tests.adversary.facts import Facts
-from tests.adversary.faults import BUGS, bugs, nemesis
+from tests.adversary.faults import BUGS, bugs, cleaned, nemesis
 from tests.adversary.members import member
 from tests.adversary.noise import shaken
 from tests.adversary.rows import Recorded
@@ -47,6 +47,9 @@ SETTINGS = (
     {"flush.messages": "3"},
     {"flush.messages": "3"},
     {"min.insync.replicas": "3"},
+    {"cleanup.policy": "compact", "delete.retention.ms": "1000"},
+    {"cleanup.policy": "compact", "delete.retention.ms": "1000"},
+    {"cleanup.policy": "compact"},
 )
 FLUSHER = {"log.flush.scheduler.interval.ms": "100", "log.initial.task.delay.ms": "0"}
 OF_BROKERS = (
@@ -73,7 +76,7 @@ def plan(rng: Random, *, portable: bool) -> Plan:
             unclean_leader_election=rng.random() < 0.12,
             isolation=rng.choice((RC, RC, RC, RU)),
             commit=rng.choice(("transaction", "transaction", "transaction", "after", "before")),
-            topic_settings=rng.choice(SETTINGS) if rng.random() < 0.15 else {},
+            topic_settings=rng.choice(SETTINGS) if rng.random() < 0.2 else {},
             broker_settings=rng.choice(OF_BROKERS) if rng.random() < 0.2 else {},
             expect=("lost-write",) if rng.random() < 0.05 else (),
         )
@@ -113,6 +116,7 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     for log in world.logs:
         log.high = log.end
     world.time_out()
+    cleaned(world)
     begin_final = world.tick()
     _final_reads(world)
     if noise:
@@ -133,7 +137,7 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
         promises=promises,
         quiet=not noise,
     )
-    if Facts(history).cut:  # what would show a bug may be missing
+    if made.config.compacted or Facts(history).cut:  # what would show a bug may be missing
         history.promises = []
     return history
 

@@ -278,13 +278,17 @@ class World:
         n = self._values.get(op.process, 0)
         self._values[op.process] = n + 1
         row: Row = {
-            "tp": tp, "process": op.process, "pos": op.pos, "value": value_of(op.process, n), "offset": -1,
+            "tp": tp, "process": op.process, "pos": op.pos, "value": self._value(op.process, n), "offset": -1,
             "outcome": Outcome.INFO, "invoke_ns": self.tick(), "ack_ns": -1, "src_tp": source[0],
             "src_offset": source[1],
         }  # fmt: skip
         op.pos += 1
         op.sends.append(row)
         return row
+
+    def _value(self, process: int, n: int) -> int:
+        """In compacted topics records have one of three keys, and every second one deletes it."""
+        return value_of(process, n * 128 + self.rng.randrange(3) if self.plan.config.compacted else n)
 
     def got(self, op: Op, tp: int, entries: list[Entry], begin: int) -> None:
         """A poll returned these."""

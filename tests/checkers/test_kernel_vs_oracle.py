@@ -20,7 +20,7 @@ from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, LATER_DAMAGE, RECORDED_DAMAGE, random_history
 from tests.histories.planted_groups import random_events
-from tests.histories.random_faults import random_config, random_faults, slowed, vary_producers
+from tests.histories.random_faults import keyed, random_config, random_faults, slowed, vary_producers
 from tests.histories.random_history import simulate
 from tests.oracle import anomalies
 
@@ -44,6 +44,7 @@ def difference(seed: int) -> str:
     if recorded:
         vary_producers(seed, built)
         tables, config = slowed(built.tables()), random_config(seed)
+        tables = keyed(seed, tables) if config.compacted else tables
         events = [*random_events(seed, built), *random_faults(seed, built)]
     slow = anomalies.findings(tables, portable=not recorded, events=events, config=config)
     tally = check_tables(tables, portable=not recorded, events=events, config=config, cap=2**31)
@@ -114,7 +115,9 @@ def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() 
     for seed in range(200):
         built, recorded, _ = random_history(seed)
         events = random_events(seed, built) if recorded else []
-        found = anomalies.findings(built.tables(), portable=not recorded, events=events)
+        config = random_config(seed) if recorded else None
+        tables = keyed(seed, slowed(built.tables())) if config and config.compacted else built.tables()
+        found = anomalies.findings(tables, portable=not recorded, events=events, config=config)
         counts.update({str(key[0]) for key in found})
     rare = {name: counts[name] for name in anomalies.CLASSES if counts[name] < 5}
     assert rare == {}
@@ -142,12 +145,13 @@ def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
     seen: Counter[tuple[str, bool]] = Counter()
     variants: Counter[tuple[str, str]] = Counter()
     excuses: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(600):
         built, recorded, _ = random_history(seed)
         if recorded:
             vary_producers(seed, built)
             events = [*random_events(seed, built), *random_faults(seed, built)]
             config, tables = random_config(seed), slowed(built.tables())
+            tables = keyed(seed, tables) if config.compacted else tables
             tally = check_tables(tables, portable=False, events=events, config=config, cap=2**31)
             seen.update((kind.name.removeprefix("int-"), bool(kind.excuse)) for kind in tally.counts)
             variants.update((kind.name, kind.variant) for kind in tally.counts)

@@ -19,7 +19,7 @@ def story(text: str) -> Story:
 
 def history(text: str) -> History:
     one = story(text)
-    return History(one.built.tables(), portable=one.portable, config=one.config)
+    return History(one.tables(), portable=one.portable, config=one.config)
 
 
 def partition(text: str) -> Partition:

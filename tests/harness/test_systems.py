@@ -67,6 +67,20 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
             "topic_settings: a modelled topic has no retention.ms",
         ),
         (
+            {"sut": "simulated", "topic_settings": {"cleanup.policy": "delete"}},
+            "cleanup.policy: a modelled topic is compacted, or left as it is",
+        ),
+        (
+            {"sut": "simulated", "topic_settings": {"cleanup.policy": "compact"}},
+            "modelled brokers compact where log.cleaner.backoff.ms is set",
+        ),
+        (
+            {"sut": "simulated", "broker_settings": {"log.cleaner.min.cleanable.ratio": "2"}},
+            "log.cleaner.min.cleanable.ratio: a share from 0 to 1, not '2'",
+        ),
+        ({"sut": "model", "preset": "compacted"}, "compact no topics of applications; use sut=simulated"),
+        ({"workload": "compacted"}, "it needs topic_settings.cleanup.policy=compact, as in preset compacted"),
+        (
             {"sut": "simulated", "topic_settings": {"min.insync.replicas": "9"}},
             "min.insync.replicas must be 1 to 3, not '9'",
         ),

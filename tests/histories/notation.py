@@ -36,6 +36,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
     retention      the topics have a limit that may remove records
+    compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
+                   value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
                    end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
@@ -49,12 +51,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 
 from core.cluster import OpenTransaction
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import Event, Note, Recovered, TransactionsOpen
 from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
+from tests.histories.random_faults import TICK_NS, slowed
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
 NEVER: Final = -1
@@ -90,6 +94,11 @@ class Story:
     def portable(self) -> bool | None:
         """Whether it is portable; None: if it has no bounds."""
         return None if self.recorded is None else not self.recorded
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables of its history."""
+        made = self.built.tables()
+        return slowed(made) if self.config.compacted else made
 
     def events(self) -> list[Event]:
         """What the events of such a run say, as far as the checks look at it."""
@@ -221,6 +230,9 @@ def _line(story: Story, line: str) -> None:
         story.recorded = True
     elif line == "retention":
         story.config = RunConfig(seed=0, topic_settings={"retention.ms": "1000"})
+    elif word == "compact":
+        kept = {"cleanup.policy": "compact", "delete.retention.ms": str(int(rest[0]) * TICK_NS // 1_000_000)}
+        story.config = RunConfig(seed=0, topic_settings=kept)
     elif line == "unrecovered":
         story.recovered = False
     elif line == "incomplete":

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
+from core.op import Outcome, Phase
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from history.tables import OPEN
 from tests.histories.built import Built, Process
@@ -36,6 +37,12 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"unclean_leader_election": True, "topic_settings": {"unclean.leader.election.enable": "false"}},
     {"topic_settings": {"unclean.leader.election.enable": "TRUE"}},
     {"topic_settings": {"retention.ms": "60000"}},
+    {"topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "9000"}},
+    {"topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "1000"}},
+    {
+        "topic_settings": {"cleanup.policy": "compact,delete"},
+        "broker_settings": {"log.cleaner.delete.retention.ms": "2000"},
+    },
     {
         "broker_settings": {
             "log.flush.scheduler.interval.ms": "4000",
@@ -58,6 +65,31 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 def random_config(seed: int) -> RunConfig:
     """Settings that decide what a log may lose."""
     return run_config({"seed": 0, **Random(f"settings/{seed}").choice(SETTINGS)})
+
+
+def keyed(seed: int, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The same history with values of records that have one of few keys, every second one a tombstone. Of
+    some keys the final reads do not show the last record, where that is a tombstone."""
+    made = dict(tables)
+    for name in ("sends", "reads"):
+        at = tables[name].column_names.index("value")
+        values = [
+            (v >> 32 << 32) | (v & 0xFFFFFFFF) << 7 | v * 7 % 3 for v in tables[name]["value"].to_pylist()
+        ]
+        made[name] = tables[name].set_column(at, tables[name].schema.field(at), pa.array(values, pa.int64()))
+    rng = Random(f"keys/{seed}")
+    last = {
+        (row["tp"], row["value"] & 0x7F): (row["tp"], row["value"])
+        for row in sorted(made["sends"].to_pylist(), key=lambda row: row["place"])
+        if row["outcome"] != Outcome.FAIL
+    }
+    gone = {(tp, value) for tp, value in last.values() if value & 0x80 and rng.random() < 0.9}
+    shown = [
+        row["phase"] != Phase.FINAL or (row["tp"], row["value"]) not in gone
+        for row in made["reads"].to_pylist()
+    ]
+    made["reads"] = made["reads"].filter(pa.array(shown, pa.bool_()))
+    return made
 
 
 def vary_producers(seed: int, built: Built) -> None:

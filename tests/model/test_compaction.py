@@ -7,11 +7,12 @@ import pytest
 from core.java_hash import java_hash
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import CommittedOffsets, OffsetRecord
-from model.coordinator.log_cleaner import compact, group_key, transaction_key
+from model.coordinator.log_cleaner import group_key, transaction_key
 from model.coordinator.transaction_metadata import TransactionState
 from model.eras import ERAS
 from model.errors import KafkaError
-from model.log.unified_log import ABORT, COMMIT, REMOVED, RecordBatch, UnifiedLog
+from model.log.log_cleaner import Cleaning, KeyedRecord, compact, record_key
+from model.log.unified_log import ABORT, COMMIT, REMOVED, RecordBatch, UnifiedLog, alike
 from model.protocol.coordinator_messages import AddOffsetsToTxn, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from model.replication.node import GROUP_TOPIC
 from tests.model.one_broker import OneBroker
@@ -162,3 +163,63 @@ def test_without_the_setting_nothing_is_compacted() -> None:
     world.run(5000)
     log = world.replica((GROUP_TOPIC, java_hash("g") % 3)).log
     assert len(list(log.records())) == 3
+
+
+# ---- topics of applications
+
+KEPT_MS = 1000
+
+
+def keyed(key: bytes, payload: str, *, tombstone: bool = False) -> KeyedRecord:
+    return KeyedRecord(key, payload, tombstone)
+
+
+def payloads(log: UnifiedLog) -> list[object]:
+    return [record.payload for _, _, record in log.records() if isinstance(record, KeyedRecord)]
+
+
+def at_times(*batches: tuple[int, tuple[KeyedRecord, ...]]) -> UnifiedLog:
+    return filled(*(RecordBatch(-1, -1, records, appended_ms=ms) for ms, records in batches))
+
+
+def test_the_active_segment_is_not_compacted() -> None:
+    log = at_times((0, (keyed(b"a", "1"),)), (5, (keyed(b"a", "2"),)), (11, (keyed(b"a", "3"),)))
+    assert compact(log, log.end, record_key, Cleaning(roll_ms=10)) == 1
+    assert payloads(log) == ["2", "3"]
+
+
+def test_too_little_that_is_new_is_not_compacted() -> None:
+    log = at_times((0, (keyed(b"a", "1"), keyed(b"a", "2"))))
+    assert compact(log, log.end, record_key, Cleaning(ratio=0.5)) == 1
+    log.append(RecordBatch(-1, -1, (keyed(b"a", "3"),)), 0)
+    assert compact(log, log.end, record_key, Cleaning(ratio=0.5)) == 0
+    assert compact(log, log.end, record_key, Cleaning(ratio=0.3)) == 1
+
+
+def test_a_tombstone_goes_when_its_time_has_ended_since_it_was_compacted_first() -> None:
+    log = at_times((0, (keyed(b"a", "1"),)), (1, (keyed(b"a", "", tombstone=True),)))
+    how = Cleaning(tombstones_ms=KEPT_MS)
+    assert compact(log, log.end, record_key, how, now=5000) == 1
+    assert payloads(log) == [""]
+    assert compact(log, log.end, record_key, how, now=5000 + KEPT_MS - 1) == 0
+    assert compact(log, log.end, record_key, how, now=5000 + KEPT_MS) == 1
+    assert payloads(log) == []
+
+
+@pytest.mark.parametrize(
+    ("bug", "left_over"), [("oldest-of-a-key-stays", ["1"]), ("tombstones-delete-nothing", ["1"]), ("", [])]
+)
+def test_planted_bugs_of_the_cleaner(bug: str, left_over: list[str]) -> None:
+    log = at_times((0, (keyed(b"a", "1"),)), (1, (keyed(b"a", "", tombstone=True),)))
+    how = Cleaning(tombstones_ms=0, bugs=frozenset({bug}))
+    for now in (1, 2):
+        compact(log, log.end, record_key, how, now)
+    assert payloads(log) == left_over
+
+
+def test_copies_that_were_compacted_differently_are_alike_and_others_are_not() -> None:
+    one, other = (RecordBatch(0, 0, records, 7, 0, 0) for records in (("a", REMOVED), (REMOVED, "b")))
+    assert alike(one, other)
+    assert not alike(one, RecordBatch(0, 0, ("c", "b"), 7, 0, 0))
+    assert not alike(one, RecordBatch(0, 0, ("a",), 7, 0, 0))
+    assert not alike(one, RecordBatch(0, 0, ("a", "b"), 7, 0, 1))

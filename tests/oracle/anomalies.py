@@ -36,7 +36,7 @@ from tests.oracle.groups import (
 from tests.oracle.incidents import node_died
 from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
 from tests.oracle.variants import variants as variants_of
-from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed
+from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed, key
 
 # Delivery ---------------------------------------------------------------------------------------
 
@@ -51,6 +51,25 @@ def lost_write(history: History) -> Iterator[Key]:
             torn_off = send["txn"] and send["op_outcome"] == INFO and not p.seen(send)
             if (p.missing(send) and not torn_off) if p.recorded else _skipped_for_good(p, log, send):
                 yield "lost-write", p.tp, send["value"]
+
+
+def resurrected_key(history: History) -> Iterator[Key]:
+    """Deleted keys of which the final reads show an older record."""
+    for p in history.partitions if history.tombstones >= 0 else ():
+        final = [read for read in p.reads if read["phase"] == Phase.FINAL]
+        ended = max((read["complete_ns"] for read in final), default=-1)
+        for send in p.sends:
+            if not p.expired(send) or not p.committed(send) or p.succeeded(send) or not p.absent(send):
+                continue
+            older = [
+                read
+                for read in final
+                if key(read) == key(send) and read["offset"] < send["place"]
+                if read["value"] in p.send_of and p.committed(p.send_of[read["value"]])
+            ]
+            timely = any(ended - read["complete_ns"] < history.tombstones for read in older)
+            if timely and not p.shown(RU, send):
+                yield "resurrected-key", p.tp, send["value"]
 
 
 def _skipped_for_good(p: Partition, log: set[tuple[int, int]], send: Row) -> bool:
@@ -315,6 +334,7 @@ def stuck_lso(history: History) -> Iterator[Key]:
 
 RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     lost_write,
+    resurrected_key,
     unseen,
     duplicate,
     torn_txn,
@@ -348,6 +368,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
 
 CLASSES: Final = (
     "lost-write",
+    "resurrected-key",
     "unseen",
     "duplicate",
     "torn-txn",

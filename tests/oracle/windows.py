@@ -140,6 +140,18 @@ class Windows:
         delay = int(brokers.get("log.initial.task.delay.ms", 30_000))
         return (interval + 2 * flusher + delay) * 10**6 + TEN_S
 
+    def away(self) -> Times:
+        """When a replica was out of sync for longer than tombstones stay."""
+        found: Times = []
+        for node in self.replicas:
+            seen = [e.ns for e in self.roles if node in e.isr.get(self.name, ())]
+            if seen and seen[-1] != self.roles[-1].ns:
+                seen.append(EVER)
+            for n in range(len(seen) - 1):
+                if seen[n + 1] - seen[n] > self.history.tombstones:
+                    found.append((seen[n], seen[n + 1]))
+        return found
+
     def excuse(
         self, since: int, until: int, *, weak: bool = False, acked: int = -1, counted: int = EVER
     ) -> str:
@@ -219,7 +231,8 @@ def hole(p: Partition, send: Row) -> bool:
     finals = {read["offset"] for read in p.reads if read["phase"] == Phase.FINAL}
     dense = all(process["txn_id"] < 0 for process in p.history.processes.values())
     inside = bool(ends) and 0 <= send["offset"] < max(ends)
-    return inside and send["offset"] not in finals and dense and not p.history.retention
+    always = not p.history.retention and p.history.tombstones < 0
+    return inside and send["offset"] not in finals and dense and always
 
 
 def read_before(p: Partition, send: Row) -> bool:
@@ -254,6 +267,12 @@ def lost_write(p: Partition, key: Key) -> str:
     return windows.excuse(
         send["invoke_ns"], until, weak=_weak(p, send), acked=send["ack_ns"], counted=counted
     )
+
+
+def _resurrected(p: Partition, key: Key) -> str:
+    since = p.send_of[int(key[2])]["invoke_ns"]
+    windows = _named(p.history, p.tp)
+    return windows.excuse(since, EVER) or ("away" if _meets(windows.away(), since, EVER) else "")
 
 
 def inversion(p: Partition, earlier: Row, later: Row) -> str:
@@ -416,6 +435,7 @@ def _held(p: Partition, key: Key) -> str:
 
 _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "lost-write": lost_write,
+    "resurrected-key": _resurrected,
     "nonmonotonic-send": _reordered,
     "int-nonmonotonic-send": _reordered,
     "duplicate": _duplicate,

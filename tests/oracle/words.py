@@ -57,6 +57,7 @@ class Partition:
         self.history = history
         self.tp = tp
         self.recorded = history.recorded
+        self._gone: dict[int, bool] = {}
         self.sends = [row for row in history.sends if row["tp"] == tp]
         self.reads = [row for row in history.reads if row["tp"] == tp]
         self.foreign = [row for row in history.foreign if row["tp"] == tp]
@@ -98,11 +99,48 @@ class Partition:
             acked = {s["offset"] for s in self.sends if s["offset"] >= 0 and self.committed(s)}
         elif any(bounds.complete for bounds in self.bounds.values()):
             reads = [read for read in reads if read["phase"] == Phase.FINAL]
-        return acked | {
-            read["offset"]
-            for read in reads
-            if level == RU or read["isolation"] == RC or self._for_all(read["value"])
-        }
+        return (
+            acked
+            | {
+                read["offset"]
+                for read in reads
+                if level == RU or read["isolation"] == RC or self._for_all(read["value"])
+            }
+            - self._need_not_be_there()
+        )
+
+    def _need_not_be_there(self) -> set[int]:
+        """Offsets that compaction may have emptied in some replica."""
+        if self.history.tombstones < 0:
+            return set()
+        return {s["place"] for s in self.sends if self.gone(s) or not self.committed(s)}
+
+    def succeeded(self, send: Row) -> bool:
+        """A later record of its key may stand above it."""
+        for other in self.sends:
+            counts = self.committed(other) or (deletes(other) and not failed(other))
+            if other is send or key(other) != key(send) or not counts:
+                continue
+            if min(other["place"], send["place"]) >= 0:
+                if other["place"] > send["place"]:
+                    return True
+            elif other["ack_ns"] < 0 or other["ack_ns"] >= send["invoke_ns"]:
+                return True
+        return False
+
+    def expired(self, send: Row) -> bool:
+        """It is a tombstone that need not be there any more when the final reads ended."""
+        final = [read["complete_ns"] for read in self.reads if read["phase"] == Phase.FINAL]
+        over = not final or max(final) - send["invoke_ns"] >= self.history.tombstones
+        return deletes(send) and over
+
+    def gone(self, send: Row) -> bool:
+        """Compaction may have removed it."""
+        if self.history.tombstones < 0:
+            return False
+        if send["value"] not in self._gone:
+            self._gone[send["value"]] = self.succeeded(send) or self.expired(send)
+        return self._gone[send["value"]]
 
     def _for_all(self, value: int) -> bool:
         """The value is one that no transaction hides."""
@@ -154,6 +192,10 @@ class Partition:
 
     def missing(self, send: Row) -> bool:
         """Some final read had to show the send, and did not."""
+        return self.absent(send) and not self.gone(send)
+
+    def absent(self, send: Row) -> bool:
+        """The same, as if nothing were compacted."""
         return not self.removed(send) and (
             self.withheld(send)
             or any(self.covers(level, send) and not self.shown(level, send) for level in (RC, RU))
@@ -173,7 +215,8 @@ class Partition:
 
     def undecided(self, send: Row) -> bool:
         """No final read says whether the send is there."""
-        return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
+        there = self.missing(send) or self.shown(RC, send)
+        return not (self.removed(send) or self.gone(send) or there)
 
     def torn_off(self, send: Row) -> bool:
         """The send is missing, and its journal says all of its op that it ever said."""
@@ -196,6 +239,7 @@ class History:
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
         self.events = events
         self.config = config or RunConfig(seed=0)
+        self.tombstones = _tombstones_ns(self.config) if self.recorded else -1
         self.retention = not self.recorded or _limited(self.config)
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
@@ -288,6 +332,24 @@ def _limited(config: RunConfig) -> bool:
     times = [int(own.get("retention.ms", -1))]
     times += [int(brokers[name]) * unit for name, unit in hours.items() if name in brokers]
     return int(size) >= 0 or any(0 <= limit < 2 * day for limit in times)
+
+
+def _tombstones_ns(config: RunConfig) -> int:
+    """How long tombstones stay; -1 = nothing is compacted."""
+    if "compact" not in config.topic_settings.get("cleanup.policy", "delete") or config.sut == "imported":
+        return -1
+    brokers = config.broker_settings.get("log.cleaner.delete.retention.ms", 86_400_000)
+    return 1_000_000 * int(config.topic_settings.get("delete.retention.ms", brokers))
+
+
+def key(row: Row) -> int:
+    """The key of a send, or of what a read returned."""
+    return int(row["value"]) & 0x7F
+
+
+def deletes(row: Row) -> bool:
+    """It is a tombstone."""
+    return bool(row["value"] & 0x80)
 
 
 def _program_order(row: Row) -> tuple[int, int]:

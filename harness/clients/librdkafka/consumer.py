@@ -29,6 +29,7 @@ from core.session import (
 )
 from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
 from harness.clients.librdkafka.error_table import EXPIRED, Verb, outcome
+from harness.clients.librdkafka.producer import TOMBSTONE
 
 _tp = cache(TopicPartition)
 
@@ -163,7 +164,7 @@ class SessionConsumer(ClientPart):
                 Fetched(
                     _tp(message.topic() or "", message.partition() or 0),
                     message.offset() or 0,
-                    message.value() or b"",
+                    message.value() or _of_tombstone(message),
                     -1 if epoch is None else epoch,
                 )
             )
@@ -346,6 +347,12 @@ def generation_of(metadata: object) -> int:
     except struct.error:
         return -1
     return generation
+
+
+def _of_tombstone(message: Message) -> bytes:
+    """The payload of a record without a value, from its header; b"" where it has none."""
+    payload = dict(message.headers() or ()).get(TOMBSTONE)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def _outcome(error: KafkaError | None) -> Outcome:

@@ -22,6 +22,9 @@ POLL_S: Final = 0.1
 """Longest single poll. From 0.2 s on confluent-kafka waits for the full time, however many reports
 arrived (Producer.c, Producer_poll0)."""
 
+TOMBSTONE: Final = "inquest"
+"""Header of a tombstone that holds its payload."""
+
 _IDENTITY: Final = re.compile(r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+), *"epoch_cnt": *(\d+)')
 
 
@@ -88,7 +91,11 @@ class SessionProducer(ClientPart):
         """Hand one record to the client; its result where the client refuses it."""
         topic, partition = record.tp
         try:
-            self._client.produce(topic, record.payload, None, partition, report)
+            if record.tombstone:
+                headers: list[tuple[str, str | bytes | None]] = [(TOMBSTONE, record.payload)]
+                self._client.produce(topic, None, record.key, partition, report, headers=headers)
+            else:
+                self._client.produce(topic, record.payload, record.key or None, partition, report)
         except BufferError:
             return delivery(Verb.PRODUCE, "_QUEUE_FULL")
         except KafkaException as error:

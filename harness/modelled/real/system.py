@@ -43,6 +43,10 @@ def refusal(config: RunConfig) -> str:
     its = config.section(ModelSection)
     if refused := refused_settings(config, its.era, its.mutant):
         return refused
+    if config.compacted:
+        return (
+            "topic_settings: served brokers of the model compact no topics of applications; use sut=simulated"
+        )
     if config.capture and not its.containers:
         return "capture: brokers that are processes have no network of their own; set containers=true"
     era = ERAS[its.era]

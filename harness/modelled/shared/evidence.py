@@ -59,7 +59,9 @@ class _Checksums:
         """Bytes of the batch, and their checksum; the leader epoch does not count (as in Kafka)."""
         known = self._known.get(id(batch))
         if known is None:
-            content = repr(replace(batch, base=0, epoch=0, transaction_version=0)).encode()
+            content = repr(
+                replace(batch, base=0, epoch=0, transaction_version=0, delete_horizon_ms=-1)
+            ).encode()
             known = self._known[id(batch)] = (batch, HEADER + len(content), crc32c(content))
         return known[1:]
 
@@ -125,6 +127,8 @@ class _Node:
     def _ends(self, tp: Partition, log: UnifiedLog) -> Iterator[Row]:
         yield "recovery-point", log.flushed
         yield "log-start", log.start
+        if log.cleaned:
+            yield "cleaner", log.cleaned
         if tp in self._disk.durable.checkpoint:
             yield "replication", self._disk.durable.checkpoint[tp]
 
@@ -175,7 +179,7 @@ def _placed(start: int, batches: Sequence[RecordBatch], sizes: Iterable[tuple[in
             time,
             time,
             0,
-            False,
+            batch.delete_horizon_ms >= 0,
             batch.transactional or (bool(batch.control) and batch.producer_id >= 0),
             bool(batch.control),
             False,

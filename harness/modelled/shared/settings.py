@@ -1,17 +1,21 @@
 """Settings of modelled brokers by the config of a run, and which ones they refuse."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from core.config import RunConfig
+from core.flushing import DAY_MS
 from model.eras import ERAS
 from model.mutants.registry import PLANTED
 from model.settings import Settings
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
-TOPIC_SETTINGS: Final = (MIN_ISR, UNCLEAN)
+POLICY: Final = "cleanup.policy"
+KEPT: Final = "delete.retention.ms"
+TOPIC_SETTINGS: Final = (MIN_ISR, UNCLEAN, POLICY, KEPT)
 """Settings of topics that the model has."""
 BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "broker.heartbeat.interval.ms": lambda s, ms: replace(s, heartbeat_ms=ms),
@@ -22,8 +26,11 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
     "transactional.id.expiration.ms": lambda s, ms: replace(s, transactional_id_expiration_ms=ms),
     "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
+    "log.roll.ms": lambda s, ms: replace(s, roll_ms=ms),
+    "log.cleaner.backoff.ms": lambda s, ms: replace(s, compaction_ms=ms),
 }
-"""Settings of brokers that the model has, all above 0, times in milliseconds; how each is set."""
+"""Settings of brokers that the model has, whole and above 0, times in milliseconds; how each is set."""
+RATIO: Final = "log.cleaner.min.cleanable.ratio"
 
 
 def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
@@ -35,8 +42,13 @@ def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
         min_isr=int(topic_settings[MIN_ISR]),
         unclean=topic_settings[UNCLEAN] == "true",
         internal_replication=min(3, config.brokers),
+        compacted=config.compacted,
+        cleanable_ratio=float(config.broker_settings.get(RATIO, 0.5)),
+        tombstones_ms=int(topic_settings.get(KEPT, DAY_MS)),
     )
     for name, given in config.broker_settings.items():
+        if name == RATIO:
+            continue
         settings = BROKER_SETTINGS[name](settings, int(given))
     return settings
 
@@ -49,15 +61,26 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
         return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
     if ERAS[era].zookeeper and config.controllers:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
-    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys()):
-        known = ", ".join(BROKER_SETTINGS)
+    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys() - {RATIO}):
+        known = ", ".join((*BROKER_SETTINGS, RATIO))
         return f"broker_settings: a modelled broker has no {', '.join(unknown)}; it has {known}"
     for name, given in config.broker_settings.items():
-        if not given.isdecimal() or int(given) == 0:
+        if name == RATIO:
+            if re.fullmatch(r"0\.\d+|[01]", given) is None:
+                return f"broker_settings: {name}: a share from 0 to 1, not {given!r}"
+        elif not given.isdecimal() or int(given) == 0:
             return f"broker_settings: {name}: a number of ms, not {given!r}"
     if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
         known = ", ".join(TOPIC_SETTINGS)
         return f"topic_settings: a modelled topic has no {', '.join(unknown)}; it has {known}"
+    if config.topic_settings.get(POLICY, "compact") != "compact":
+        return f"topic_settings: {POLICY}: a modelled topic is compacted, or left as it is"
+    if not config.topic_settings.get(KEPT, "0").isdecimal():
+        return f"topic_settings: {KEPT} must be a number of ms"
+    if config.compacted and "log.cleaner.backoff.ms" not in config.broker_settings:
+        return (
+            "topic_settings: modelled brokers compact where log.cleaner.backoff.ms is set (broker_settings)"
+        )
     minimum = config.settings_of_topics()[MIN_ISR]
     if not minimum.isdecimal() or not 1 <= int(minimum) <= config.replication_factor:
         return f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"

@@ -30,6 +30,7 @@ from model.client.consumer import BEGINNING, Consumer, TopicPartitionState
 from model.client.consumer_coordinator import ASSIGNED, COMMITTED, LOST, ConsumerCoordinator, GroupEvent
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.errors import KafkaError
+from model.log.log_cleaner import KeyedRecord
 from model.protocol.messages import CreateTopics, Partition
 from model.replication.node import Ask
 from model.settings import Settings
@@ -62,7 +63,7 @@ class SimSession(Machines):
             futures.append(future)
             if wait:
                 self._tokens[self._token] = future
-            lanes.setdefault(record.tp, []).append((record.payload, self._token))
+            lanes.setdefault(record.tp, []).append((_as_kept(record), self._token))
         for tp, queued in lanes.items():
             self.producer.send(tp, queued, self._now_ms)
         self._pump()
@@ -82,7 +83,10 @@ class SimSession(Machines):
         taken = consumer.take(max_records)
         self._pump()
         self._note_ends()
-        return [Fetched(TopicPartition(*got.tp), got.offset, got.payload, got.leader_epoch) for got in taken]
+        return [
+            Fetched(TopicPartition(*got.tp), got.offset, _payload(got.payload), got.leader_epoch)
+            for got in taken
+        ]
 
     def _ends(self) -> Iterator[tuple[TopicPartition, TopicPartitionState]]:
         """Partitions whose end is another one than the consumer has reported."""
@@ -311,3 +315,14 @@ class SimSession(Machines):
         if self.consumer is None:
             raise RuntimeError(f"session of process {self.spec.process}: no consumer")
         return self.consumer
+
+
+def _as_kept(record: Record) -> object:
+    """The record as logs have it."""
+    return KeyedRecord(record.key, record.payload, record.tombstone) if record.key else record.payload
+
+
+def _payload(kept: object) -> bytes:
+    payload = kept.payload if isinstance(kept, KeyedRecord) else kept
+    assert isinstance(payload, bytes)
+    return payload

@@ -71,6 +71,7 @@ def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     assert (verdict.valid, verdict.exit_code, verdict.anomalies) == (True, 0, {})
     idle = {name: c.why for name, c in verdict.checks.items() if c.status == "unasked"}
     assert idle == {
+        "compaction": "nothing to judge: compaction removed no committed record",
         "atomicity": "nothing to judge: no transaction sent a record",
         "poll-order": "nothing to judge: no client was given a record before the final reads",
         "group-offsets": "nothing to judge: no offset was committed or asked for",
@@ -312,7 +313,7 @@ def test_a_loss_out_of_a_transaction_in_doubt_is_told_with_what_proves_it(tmp_pa
 def test_which_findings_rest_on_what_a_recording_does_not_show() -> None:
     """Lines of an incomplete import may have held it: a read, a send, a commit, a rewind."""
     assert {name for name, one in ANOMALIES.items() if one.absence} == {
-        *("lost-write", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
+        *("lost-write", "resurrected-key", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
         *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "offset-commit-regression"),
         *("eos-loss", "group-duplicate", "group-skip"),
     }

@@ -8,10 +8,13 @@ import pytest
 from checkers.checks import CHECKS
 from checkers.engine.check import Tally
 from checkers.verdict.subjects import SUBJECTS, Held
+from core.config import RunConfig
 from core.op import Isolation, Outcome, Phase
 from history.reader import load
+from tests.checkers.found import check_tables
 from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send
 from tests.histories.folders import write_run
+from tests.histories.notation import stories
 
 SEND = Send(tp=0, value=0, outcome=Outcome.INFO)
 ACKNOWLEDGED = Send(tp=0, value=0, offset=0)
@@ -20,6 +23,7 @@ COMMIT = Commit(tp=0, offset=0)
 MEMBER, COPIER = Process(group=0, acks=-2), Process(group=0)
 PLAIN, READER = Process(), Process(acks=-2)
 OTHERS = {7: READER, 8: PLAIN}
+COMPACTED = RunConfig(seed=0, topic_settings={"cleanup.policy": "compact"})
 
 
 def did(*mops: Mop, process: int = 1, txn: bool = False, phase: Phase = Phase.FAULTS) -> Op:
@@ -33,10 +37,19 @@ def made(ops: Iterable[Op] = (), processes: Mapping[int, Process] | None = None)
     return Built(tps=["x"], ops=[*ops], processes={**OTHERS, **(processes or {})})
 
 
+def story(text: str) -> Built:
+    """Of compacted topics, where value 257 is of the key of value 1."""
+    return next(stories(f"== case\n{text}")).built
+
+
 LEAST: Mapping[str, tuple[Built, Built]] = {
     "sends": (made([did(SEND)]), made([did(COMMIT)])),
     "reads": (made([did(READ, phase=Phase.FINAL)]), made([did(SEND)])),
     "acknowledgements": (made([did(ACKNOWLEDGED)]), made([did(SEND)])),
+    "compaction": (
+        story("p0 send x:1@0 x:257@1\np9 final x[257@1]\nend x rc 2"),
+        story("p0 send x:1@0 x:257@1\np9 final x[1@0,257@1]\nend x rc 2"),
+    ),
     "polls": (made([did(READ)]), made([did(READ, phase=Phase.FINAL), did(SEND)])),
     "transactions": (made([did(SEND, txn=True), did(process=2, txn=True)]), made([did(SEND), did(txn=True)])),
     "offsets": (made([did(COMMIT)], {1: MEMBER}), made([did(READ)], {1: MEMBER})),
@@ -55,7 +68,9 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
 
 def held(folder: Path, built: Built) -> set[str]:
     acknowledged = sum(send.offset >= 0 for _, send in built.sends())
-    what = Held(load(write_run(folder, built.tables())), Tally(acknowledged=acknowledged))
+    tables = built.tables()
+    parts = check_tables(tables, portable=False, config=COMPACTED).parts
+    what = Held(load(write_run(folder, tables)), Tally(acknowledged=acknowledged, parts=parts))
     return {name for name, (_, has) in SUBJECTS.items() if has(what)}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from core.cluster import CrashPoint
+from core.generator import Values
 from core.op import (
     Assign,
     AssignmentKind,
@@ -19,6 +20,7 @@ from core.op import (
     Poll,
     SendOffsets,
     Subscribe,
+    process_of,
     value_of,
 )
 from core.payload import encode
@@ -414,3 +416,20 @@ def test_work_is_counted_where_records_were_given(client: Client) -> None:
     assert worked(*copy, txn=True, abort=True, poll=fetched(2))
     assert not worked(*copy, txn=True, poll=fetched(2), commit=Indefinite("_TIMED_OUT"))
     assert client.progress.worked_ns < client.clock.now_ns()
+
+
+def test_records_of_compacted_topics_have_the_key_that_their_value_says(client: Client) -> None:
+    values = Values(3)
+    mops = tuple(values.keyed(TP, key, tombstone=key == 5) for key in (4, 5))
+    client.config = client.config.model_copy(update={"topic_settings": {"cleanup.policy": "compact"}})
+    invoke(client, Op(f="send", mops=mops))
+    assert isinstance(client.session, Script)
+    sent = client.session.sent
+    assert [(record.key, record.tombstone) for record in sent] == [(b"key-4", False), (b"key-5", True)]
+    assert [process_of(record.value) for record in sent] == [3, 3]
+
+
+def test_records_of_other_topics_have_no_key(client: Client) -> None:
+    invoke(client, Op(f="send", mops=sends(2)))
+    assert isinstance(client.session, Script)
+    assert {(record.key, record.tombstone) for record in client.session.sent} == {(b"", False)}

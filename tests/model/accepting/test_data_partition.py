@@ -235,3 +235,25 @@ def test_an_era_that_remembers_one_batch() -> None:
     accepted = DataPartition(era)
     rules = [accepted.add(data(n, base=at)) for at, n in enumerate([0, 1, 0])]
     assert [one.rule for one in rules if one] == [SEQUENCE]
+
+
+def test_behind_a_gap_a_producer_of_which_only_a_marker_is_left_may_go_on_anywhere() -> None:
+    accepted = DataPartition(ERAS["4.3"])
+    assert accepted.add(replace(marker(), base=10)) is None
+    assert accepted.add(replace(data(5), base=11)) is None
+    assert accepted.gaps == [10]
+    refusal = accepted.add(replace(data(8), base=12))
+    assert refusal is not None
+    assert refusal.rule == SEQUENCE
+
+
+def test_behind_a_gap_a_new_epoch_begins_at_zero_also_after_a_marker() -> None:
+    accepted = DataPartition(ERAS["4.3"])
+    accepted.add(replace(marker(), base=10))
+    refusal = accepted.add(replace(data(5, epoch=1), base=11))
+    assert refusal is not None
+    assert refusal.rule == EPOCH_BEGINS
+
+
+def test_without_a_gap_the_first_batch_behind_a_marker_begins_at_zero() -> None:
+    assert refused([marker(), data(5)]) == [(SEQUENCE, 1)]

@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.modelled.virtual.invariants.transactions import PartitionFates, Report
 from model.accepting.partition_state import Election, election, epoch_rises, unsound
-from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog
+from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog, alike
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -178,7 +178,7 @@ class Guarded:
         """An unclean leader: what it has is all that is left."""
         keep = 0
         for mine, theirs in zip(self.batches, log.batches, strict=False):
-            if mine != theirs:
+            if not alike(mine, theirs):
                 break
             keep += 1
         del self.batches[keep:]
@@ -245,7 +245,7 @@ class Guarded:
         if at < len(batches) and batches[at] is batch:
             return True
         found = bisect_left(self.bases, batch.base)
-        return found < len(batches) and batches[found] == batch
+        return found < len(batches) and alike(batches[found], batch)
 
     def _agree(self, log: UnifiedLog, at: int) -> tuple[int, RecordBatch | None]:
         """Offset up to which a log agrees with what was exposed, and its first other batch."""
