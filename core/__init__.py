@@ -15,7 +15,7 @@ flushing       When brokers flush the logs of a topic, by the settings of a run:
 generator      Generators: pure schedules of ops, and the random sources they draw
                from.
 java_hash      The hash by which Kafka places coordinators.
-keys            Keys of records in compacted topics: a value says its key.
+keys           Keys of records in compacted topics: a value says its key.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
 programs       Python programs of this code as child processes.
