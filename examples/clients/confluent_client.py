@@ -143,4 +143,5 @@ def positions(found: list[TopicPartition]) -> dict:
     return {"positions": known}
 
 
-Client().serve()
+if __name__ == "__main__":
+    Client().serve()

@@ -62,7 +62,8 @@ class LinesClient:
         except Failed as error:
             return {"outcome": "failed", "code": str(error.args[0]), "message": str(error)[:500]}
         except Exception as error:  # noqa: BLE001 - whatever a library raises
-            return {"outcome": "unknown", **self.failure(error)}
+            outcome = "failed" if command["verb"] == "open" else "unknown"
+            return {"outcome": outcome, **self.failure(error)}
         return {"outcome": "ok", **(made or {})}
 
 

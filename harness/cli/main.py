@@ -360,6 +360,26 @@ def soak(
     raise typer.Exit(perform(request))
 
 
+@app.command(rich_help_panel=FURTHER)
+def client_test(
+    command: Annotated[str, typer.Argument(help="The program of a client, with its arguments.")],
+    case: Annotated[list[str] | None, Option(help="Only this case; may be given several times.")] = None,
+) -> None:
+    """Try whether the program of a client keeps docs/client-protocol.md; exit code 1 if it does not."""
+    from harness.clients.command import named
+    from harness.conformance.suite import perform
+
+    named.name(command)
+    with interruptible("nothing was recorded"):
+        results = perform(named.words(), show_lines, case or ())
+    failed = [one.name for one in results if one.why]
+    show(
+        f"{len(results)} cases: "
+        + (f"failed: {', '.join(failed)}" if failed else "the client keeps the protocol")
+    )
+    raise typer.Exit(ExitCode.ANOMALY if failed else ExitCode.VALID)
+
+
 @app.command(name="list")
 def list_(
     what: Annotated[str, typer.Argument(help="A list, or one entry of any (default: all lists).")] = "",

@@ -89,8 +89,10 @@ class Speaker:
         return results
 
     def lost(self) -> ClientLost:
-        """Why the program is of no use any more, with the last line that it wrote to its log."""
+        """Why the program is of no use any more, with the last line of its log. It is killed."""
         why = self._wrong or self._child.trouble()
+        self._child.strike()
+        self._child.wait(END_S)
         words = "" if self._log is None else tail(self._log).strip().rpartition("\n")[2]
         return ClientLost(f"{why}; its last line: {words[:200]}" if words else why)
 

@@ -1,0 +1,105 @@
+"""All cases, one after the other, each with its result."""
+
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from core.client_settings import SessionSpec, effective
+from core.errors import UsageError
+from core.session import Definite, Indefinite
+from harness.clients.command.protocol import Answer, Close
+from harness.clients.command.settings import COMMAND
+from harness.clients.command.speaker import BOOTSTRAP, ClientLost, Speaker
+from harness.clients.command.trial import NOWHERE
+from harness.conformance.cases import CASES
+from harness.conformance.stage import DEADLINE_S, Lacking, Stage, Unmet, brokers
+
+
+class Result(NamedTuple):
+    """One case. why: "" = the client does it. lacks: what the client says that it cannot do."""
+
+    name: str
+    doc: str
+    seconds: float
+    why: str = ""
+    lacks: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        if self.lacks:
+            return f"not tried  {self.name:20} it lacks {self.lacks}"
+        if self.why:
+            return f"FAILED     {self.name:20} {self.doc}\n{'':32}but: {self.why[:WHY_MOST]}"
+        return f"ok         {self.name:20} {self.seconds:4.1f} s  {self.doc}"
+
+
+WHY_MOST: Final = 300
+"""Characters of a reason."""
+OPEN: Final = "The settings are noted, and nothing is asked of a cluster that is not there."
+
+
+def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[str] = ()) -> list[Result]:
+    """Try a client's program. words: its command. only: names of cases; none = all.
+
+    Raises: UsageError, where a case is unknown; ClusterError, where the brokers do not start.
+    """
+    if unknown := sorted(set(only) - CASES.keys()):
+        raise UsageError(f"no case {unknown[0]!r}; known: {', '.join(CASES)}")
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="inquest-client-") as folder:
+        log = Path(folder) / "log"
+        opened, answer = _open(words, log)
+        results.append(opened)
+        say(opened.text)
+        if answer is None:
+            return results
+        with brokers(Path(folder) / "run") as cluster:
+            stage = Stage(cluster, words, log, frozenset(answer.lacks))
+            for name in only or CASES:
+                results.append(_tried(name, stage))
+                say(results[-1].text)
+    return results
+
+
+def _open(words: Sequence[str], log: Path) -> tuple[Result, Answer | None]:
+    """The answer to `open`, None where there is no use in more cases."""
+    spec = SessionSpec(slot=0, process=0, acks=-1, deadline_s=DEADLINE_S)
+    begun, why, answer = time.monotonic(), "", None
+    speaker = Speaker(words, log)
+    try:
+        found = speaker.open({BOOTSTRAP: NOWHERE}, spec, effective(spec, COMMAND))
+        if found.outcome == "ok":
+            answer = found
+            speaker.call(Close, DEADLINE_S)
+        else:
+            why = f"the answer is {found.outcome}: {found.code} {found.message}"
+    except ClientLost as error:
+        why, answer = str(error), None
+    finally:
+        speaker.end()
+    doc = f"{OPEN} It is {answer.name or 'without a name'}." if answer else OPEN
+    return Result("open", doc, time.monotonic() - begun, why), answer
+
+
+def _tried(name: str, stage: Stage) -> Result:
+    case = CASES[name]
+    begun, why, lacks = time.monotonic(), "", ""
+    try:
+        case(stage)
+    except Lacking as error:
+        lacks = str(error)
+    except (Unmet, ClientLost) as error:
+        why = str(error)
+    except Definite as error:
+        why = f"a command is `failed`, though nothing is broken: {error}"
+    except Indefinite as error:
+        why = f"a command is `unknown`, though nothing is broken: {error}"
+    try:
+        stage.close()
+    except ClientLost as error:
+        why = why or f"at the end: {error}"
+    doc = (case.__doc__ or "").strip()
+    return Result(name, doc, time.monotonic() - begun, why, lacks)

@@ -1,0 +1,98 @@
+"""The suite for authors of clients finds each broken client, by its own case."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import ExitCode, UsageError
+from harness.cli.main import main
+from harness.clients.command import speaker
+from harness.conformance import cases, stage
+from harness.conformance.cases import CASES
+from harness.conformance.suite import perform
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = [sys.executable, str(ROOT / "examples" / "clients" / "confluent_client.py")]
+BROKEN = [sys.executable, str(Path(__file__).with_name("broken_client.py"))]
+
+
+def quietly(_: str) -> None:
+    pass
+
+
+FOUND = [
+    ("early", "timed-out", "it is acknowledged, and no broker ran"),
+    ("early", "acknowledged", "it named"),
+    ("twice", "idempotent", "holds"),
+    ("commits", "transactions", "the log holds"),
+    ("names", "acknowledged", "it named"),
+    ("quiet", "group", "by their events"),
+    ("sure", "timed-out", "it may have reached a broker"),
+    ("dies 4", "idempotent", "the client has ended with exit code 3"),
+    ("hangs 4", "idempotent", "the client stands still"),
+    ("garbage 4", "idempotent", "wrote something else than a line: b'connected"),
+    ("wrong-id 4", "idempotent", "the client answers 999999, which nothing asked"),
+]
+
+
+@pytest.mark.parametrize(("kind", "case", "why"), FOUND)
+def test_a_broken_client_fails_its_case(
+    kind: str, case: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cases, "PATIENCE_S", 8.0)
+    monkeypatch.setattr(stage, "DEADLINE_S", 6.0)
+    monkeypatch.setattr(speaker, "GRACE_S", 1.0)
+    said: list[str] = []
+    opened, tried = perform([*BROKEN, *kind.split()], said.append, [case])
+    assert not opened.why
+    assert why in tried.why
+    assert said[1].startswith(f"FAILED     {case}")
+    assert why in said[1]
+
+
+def test_the_example_keeps_the_protocol() -> None:
+    results = perform(EXAMPLE, quietly)
+    assert [one.name for one in results] == ["open", *CASES]
+    assert {one.why + one.lacks for one in results} == {""}
+
+
+def test_what_a_client_lacks_is_not_tried() -> None:
+    body = """
+import json, sys
+for line in sys.stdin:
+    command = json.loads(line)
+    print(json.dumps({"id": command["id"], "outcome": "ok", "lacks": ["transactions"]}), flush=True)
+"""
+    opened, tried = perform([sys.executable, "-c", body], quietly, ["fenced"])
+    assert (opened.why, tried.why, tried.lacks) == ("", "", "transactions")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["./no-such-client"], ExitCode.USAGE, "inquest: --client ./no-such-client: no such program"),
+        ([str(ROOT / "README.md")], ExitCode.USAGE, "cannot be executed"),
+        (["false"], ExitCode.ANOMALY, "but: the client has ended with exit code 1"),
+        (["cat"], ExitCode.ANOMALY, "but: the client wrote something else than a line"),
+    ],
+)
+def test_a_program_that_is_no_client_is_told_in_one_line(
+    words: list[str],
+    code: ExitCode,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["inquest", "client-test", shlex.join(words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    output = capsys.readouterr()
+    assert said in output.out + output.err
+
+
+def test_an_unknown_case_is_refused() -> None:
+    with pytest.raises(UsageError, match="no case 'nothing'; known: acknowledged, idempotent"):
+        perform(EXAMPLE, quietly, ["nothing"])
