@@ -132,3 +132,9 @@ def test_a_results_folder_that_cannot_be_written_is_an_error_of_the_user(tmp_pat
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"the results folder .* cannot be written"):
         create_folder(CONFIG, tmp_path / "file")
+
+
+def test_a_program_gets_no_records_with_keys() -> None:
+    config = run_config({"seed": 1, "preset": "compacted", "clients": "command"})
+    with pytest.raises(ConfigError, match="have keys, the protocol none"):
+        compose.plan(config)
