@@ -70,14 +70,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     era: str
     mutant: str = ""
-    model: Mapping[str, int | bool] = {}
+    model: Mapping[str, int | float | bool] = {}
     bind: str = "127.0.0.1"
     wall_ms: int = 0
     powerless: bool = False
     cuts: tuple[Cut, ...] = ()
 
     @staticmethod
-    def numbers(settings: Settings) -> dict[str, int | bool]:
+    def numbers(settings: Settings) -> dict[str, int | float | bool]:
         """What `model` holds of settings."""
         return {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in ("era", "bugs")}
 
