@@ -5,7 +5,6 @@ The kernel finds what no counting read showed; the join puts the records of one 
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -19,21 +18,17 @@ from history.reader import History, value_text
 
 TORN = "torn-txn"
 
-MISSING: Final = 1
-UNDECIDED: Final = 2
-ABSENT: Final = 3
-"""Fate of a transaction's record that no counting read showed; ABSENT = it need not be there."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenRecords:
-    """Records of transactions (OK or INFO) that no counting read showed, one entry each. excuse: a key of
-    `EXCUSES`."""
+    """Records of transactions (OK or INFO) that no counting read showed, one entry each. missing, undecided:
+    flags; a record with neither need not be there. excuse: a key of `EXCUSES`."""
 
     op: Array
     op_sends: Array
     value: Array
-    fate: Array
+    missing: Array
+    undecided: Array
     excuse: Array
 
 
@@ -62,24 +57,23 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     maybe = (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
     rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
-    fate = np.full(len(rows), ABSENT, np.int8)
     expected = sends["outcome"][rows] != FAIL
     if p.known.on_record.final_reads:
-        missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
-        fate[np.searchsorted(rows, missing)] = MISSING
-        fate[np.searchsorted(rows, undecided)] = UNDECIDED
-        fate[(fate == MISSING) & np.isin(sends["op"][rows], p.known.cut_ops)] = UNDECIDED
+        missing, undecided = (np.isin(rows, some) for some in p.fates(rows[expected & ~p.shown_rc[rows]]))
+        cut = missing & np.isin(sends["op"][rows], p.known.cut_ops)
+        missing, undecided = missing & ~cut, undecided | cut
     elif p.known.on_record.exhausted:
-        fate[expected] = MISSING
+        missing, undecided = expected, np.zeros(len(rows), bool)
     else:
-        fate[expected] = UNDECIDED
-        fate[np.isin(rows, passed_over(p))] = MISSING
+        missing = np.isin(rows, passed_over(p))
+        undecided = expected & ~missing
     if len(rows):
         result.parts[NAME] = UnseenRecords(
             op=sends["op"][rows],
             op_sends=sends["op_sends"][rows],
             value=sends["value"][rows],
-            fate=fate,
+            missing=missing,
+            undecided=undecided,
             excuse=p.excuses_of_ends(sends["invoke_ns"][rows], np.full(len(rows), NEVER)),
         )
 
@@ -89,18 +83,18 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if not parts:
         return
     unseen = [part for _, part in parts]
-    op, fate, value, op_sends, excuse = (
+    op, gone, unsure, value, op_sends, excuse = (
         np.concatenate([getattr(each, name) for each in unseen])
-        for name in ("op", "fate", "value", "op_sends", "excuse")
+        for name in ("op", "missing", "undecided", "value", "op_sends", "excuse")
     )
     tp = np.repeat([tp for tp, _ in parts], [len(each.op) for each in unseen])
     ops, first, which = np.unique(op, return_index=True, return_inverse=True)
     seen = op_sends[first] - np.bincount(which)
-    missing = np.bincount(which[fate == MISSING], minlength=len(ops))
-    undecided = np.bincount(which[fate == UNDECIDED], minlength=len(ops))
+    missing = np.bincount(which[gone], minlength=len(ops))
+    undecided = np.bincount(which[unsure], minlength=len(ops))
     torn = np.flatnonzero((seen > 0) & (missing > 0))
     excused = np.full(len(ops), np.iinfo(np.int64).max)  # by what excuses each of its missing records
-    np.minimum.at(excused, which[fate == MISSING], excuse[fate == MISSING])
+    np.minimum.at(excused, which[gone], excuse[gone])
     tally.doubt(
         NAME,
         int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
@@ -108,7 +102,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     )
 
     def torn_transaction(at: int) -> Finding:
-        lost = int(np.flatnonzero((which == at) & (fate == MISSING))[0])
+        lost = int(np.flatnonzero((which == at) & gone)[0])
         return TornTransaction(
             key=(-1, int(ops[at])),
             ops=(int(ops[at]),),

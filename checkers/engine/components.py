@@ -128,12 +128,11 @@ def _real_time(ops: Array, clock: Columns, node: Array, nodes: int) -> tuple[Edg
     left = np.flatnonzero(first < NEVER)
     left = left[np.argsort(first[left], kind="stable")].astype(np.int32)
     chain = np.arange(nodes, nodes + len(left), dtype=np.int32)
-    entered = np.flatnonzero(last > -NEVER).astype(np.int32)
-    before = np.searchsorted(first[left], last[entered], side="left") - 1
-    late = before >= 0
+    before = np.searchsorted(first[left], last, side="left") - 1
+    late = np.flatnonzero(before >= 0).astype(np.int32)
     into = np.stack((left, chain))
     along = np.stack((chain[:-1], chain[1:]))
-    out = np.stack((chain[before[late]], entered[late]))
+    out = np.stack((chain[before[late]], late))
     return np.concatenate((into, along, out), axis=1), nodes + len(left)
 
 

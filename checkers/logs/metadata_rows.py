@@ -80,7 +80,7 @@ def record(row: Row, names: dict[str, str]) -> MetadataLogRecord:
         case "FeatureLevelRecord":
             return log.FeatureLevel(str(row.feature), row.level or 0)
         case "TopicRecord":
-            return log.TopicCreated(topic, row.topic_id or "")
+            return log.TopicCreated(topic, str(row.topic_id))
         case "RemoveTopicRecord":
             return log.TopicRemoved(topic)
         case "PartitionRecord":

@@ -202,7 +202,7 @@ def _forget(run: JudgedRun) -> None:
     """See `excuse_forgotten`."""
     if not run.logs.why:
         last_s = max(run.history.seconds(row["at_ns"]) for row in run.evidence.table("takes").to_pylist())
-        settings = run.history.config.get("broker_settings") or {}
+        settings = run.history.config.get("broker_settings", {})
         excuse_forgotten(run.tally, settings, round(1000 * last_s))
 
 
