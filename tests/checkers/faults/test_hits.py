@@ -111,6 +111,17 @@ def test_a_record_to_another_leader_is_not_hit(tmp_path: Path) -> None:
     assert (moved.records_hit, moved.nothing) == (1, False)
 
 
+def test_what_a_client_never_took_or_got_after_the_fault_had_begun_is_not_in_flight(tmp_path: Path) -> None:
+    op = send(1, 0, 9.9, 10.5)
+    taken, later, refused = (Send(tp=0, value=value_of(1, n), offset=n) for n in (1, 2, 3))
+    for sent, begin in ((taken, 9.9), (later, 10.2), (refused, 9.9)):
+        sent.ns = (int(begin * S), int(10.5 * S))
+    refused.outcome, refused.offset = Outcome.FAIL, -1
+    op.mops = [taken, later, refused]
+    (hit,) = told(tmp_path / "run", [op], seen(1), *fault(nodes=(1,)))
+    assert (hit.records, hit.records_hit) == (1, 1)
+
+
 def test_where_no_leader_is_known_what_was_hit_is_not_known(tmp_path: Path) -> None:
     ops = [send(1, 0, 9.9, 10.2)]
     (hit,) = told(tmp_path / "run", ops, *fault(nodes=(1,)))
@@ -158,14 +169,14 @@ def test_an_open_transaction_is_hit_at_its_coordinator_and_at_its_client(tmp_pat
 
 
 def test_ops_that_end_badly_within_a_fault_count_and_meant_aborts_do_not(tmp_path: Path) -> None:
-    failed, meant, late = (send(n, 0, 11 + n, 11.1 + n) for n in range(3))
-    for op in (failed, meant, late):
+    ops = [send(n, 0, 10 + n, 10.1 + n) for n in range(1, 5)]
+    for op in ops:
         op.outcome = Outcome.FAIL
         op.mops = []
-    meant.txn = meant.deliberate = True
-    late.complete = 20 * S
-    (hit,) = told(tmp_path / "run", [failed, meant, late], seen(1), *fault())
-    assert hit == msgspec.structs.replace(IDLE, failed=1, nothing=False)
+    ops[0].txn = ops[0].deliberate = True
+    ops[3].complete = 20 * S
+    (hit,) = told(tmp_path / "run", ops, seen(1), *fault())
+    assert hit == msgspec.structs.replace(IDLE, failed=2, nothing=False)
 
 
 def test_the_op_in_which_a_client_was_killed_ends_in_doubt_under_that_fault(tmp_path: Path) -> None:

@@ -250,6 +250,18 @@ def test_a_snapshot_is_compared_with_the_log(golden: dict[str, pa.Table]) -> Non
     assert places(other) == [("snapshot-is-image", 129)]
 
 
+def test_the_snapshot_at_offset_0_is_no_part_of_the_log(golden: dict[str, pa.Table]) -> None:
+    """A node that is formatted for a quorum that may change begins with one (KIP-853)."""
+
+    def formatted(rows: Rows) -> Rows:
+        first = next(row for row in rows if row["name"] == "FeatureLevelRecord")
+        return [first | {"snapshot": 0, "offset": 0, "leader_epoch": 0}, *rows]
+
+    judgement = judged(golden, formatted)
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
+    assert judgement.asked == judged(golden, same).asked
+
+
 def test_damage_and_records_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
     opaque = judged(golden, changed(100, opaque=b"?", name="unknown"))
     assert {doubt.check for doubt in opaque.doubts} == set(CHECKS)

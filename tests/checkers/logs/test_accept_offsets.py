@@ -128,6 +128,18 @@ def test_a_changed_record_is_found(
     assert judgement.asked[found[0]]
 
 
+def test_a_group_in_the_wrong_partition_is_found_at_its_first_record(golden: dict[str, pa.Table]) -> None:
+    """Its generation stands at offset 0, offsets that it committed from offset 2 on."""
+    renamed = golden.copy()
+    for table in ("group_log", "offset_log"):
+        rows = [
+            row | ({"group": "another"} if row["partition"] == CLASSIC.partition else {})
+            for row in golden[table].to_pylist()
+        ]
+        renamed[table] = pa.Table.from_pylist(rows, schema(table))
+    assert places(judged(renamed, CLASSIC, same)) == [("group-place", 0)]
+
+
 def test_two_members_of_a_generation_may_have_one_number_of_different_topics(
     golden: dict[str, pa.Table],
 ) -> None:

@@ -220,6 +220,12 @@ def test_each_rule_fires_at_the_place(tamper: Callable[[Made], None]) -> None:
     assert found == FIRES[tamper]
 
 
+def test_a_file_that_cannot_be_read_is_asked_about_like_a_batch() -> None:
+    made, sound = clean(), judged(clean())
+    unreadable_checkpoint(made)
+    assert judged(made).asked - sound.asked == {"batches-intact": 1}
+
+
 def test_every_rule_of_the_audit_has_a_case() -> None:
     assert {name for fired in FIRES.values() for name in fired} == set(CHECKS)
 

@@ -176,11 +176,47 @@ def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Pa
     assert clean.anomalies == {}
     assert clean.expect == {"aborted-read": False}
     uncommitted.phase = Phase.FAULTS
-    assert judged(tmp_path / "b", built.tables()).anomalies["aborted-read"].allowed
+    usual = judged(tmp_path / "b", built.tables())
+    assert usual.anomalies["aborted-read"].allowed
+    assert "allowed here" not in usual.summary  # that is what such a reader is there to see
     committed.mops.append(read)
     bad = judged(tmp_path / "c", built.tables()).anomalies["aborted-read"]
     assert (bad.count, bad.disallowed) == (2, 1)
     assert not bad.examples[0].allowed
+
+
+def test_what_is_legal_everywhere_is_not_told_in_the_summary(tmp_path: Path) -> None:
+    built = history()
+    between = Op(process=2, f="send", invoke=3 * S, complete=4 * S)
+    between.mops = [Send(tp=0, value=value_of(2, 0), offset=5)]
+    around = Op(process=3, f="txn", invoke=3 * S, complete=5 * S, txn=True)
+    around.mops = [Send(tp=0, value=value_of(3, n), offset=4 + 2 * n) for n in (0, 1)]
+    built.ops += [between, around]
+    for final in built.ops[1:3]:
+        of_op = ((4, value_of(3, 0)), (5, value_of(2, 0)), (6, value_of(3, 1)))
+        final.mops += [Read(tp=0, offset=offset, value=value) for offset, value in of_op]
+    for bound in built.bounds:
+        bound.end = bound.read_to = 8
+    verdict = judged(tmp_path / "run", built.tables())
+    assert (verdict.valid, set(verdict.anomalies)) == (True, {"int-send-skip", "G0"})
+    assert "allowed here" not in verdict.summary
+
+
+def test_of_several_torn_transactions_each_is_told_with_its_own_record(tmp_path: Path) -> None:
+    built = Built(tps=["orders", "bills"], processes={1: Process(txn_id=0)})
+    for n in (0, 1):
+        op = Op(process=1, f="txn", invoke=(2 * n + 1) * S, complete=(2 * n + 2) * S, txn=True)
+        op.mops = [Send(tp=tp, value=value_of(1, 2 * n + tp), offset=2 * n) for tp in (0, 1)]
+        built.ops.append(op)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        final = Op(process=8 + level, f="final", invoke=9 * S, complete=10 * S, phase=Phase.FINAL)
+        final.mops = [Read(tp=0, offset=2 * n, value=value_of(1, 2 * n)) for n in (0, 1)]
+        built.processes[8 + level] = Process(isolation=level, acks=-2, slot=8 + level)
+        built.ops.append(final)
+        built.bounds += [Bound(tp=tp, isolation=level, end=4, read_to=4) for tp in (0, 1)]
+    torn = judged(tmp_path / "run", built.tables()).anomalies["torn-txn"]
+    missing = [example.sentence.partition("first of them: ")[2] for example in torn.examples]
+    assert missing == [f"record 1/{value} of bills-0)." for value in (1, 3)]
 
 
 def test_a_cluster_that_did_not_recover_is_exit_code_3(tmp_path: Path) -> None:
