@@ -61,6 +61,7 @@ COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
 JUDGED = f"{CHECKED}/verdict"
 VERDICT = (f"{JUDGED}/test_judged_run.py", f"{JUDGED}/test_incidents.py", f"{CHECKED}/test_library.py")
 LABELS = (f"{CHECKED}/known_bugs", f"{JUDGED}/test_judged_logs.py")
+EXPLAINED = "tests/harness/explore/test_explained.py"
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("tests/oracle/*.py",),
@@ -84,9 +85,10 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
         "checkers/engine/*",
         ((*KERNEL, f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
     ),
-    ("checkers/checks/*", (("near", *KERNEL), (ADVERSARY,), VERDICT, COMPARED)),
+    ("checkers/checks/*", (("near", *KERNEL), (ADVERSARY,), (*VERDICT, EXPLAINED), COMPARED)),
     ("checkers/verdict/judged_run.py", (VERDICT, (ADVERSARY,), (f"{JUDGED}/test_truncation.py", *LABELS))),
     ("checkers/verdict/judged_logs.py", ((f"{JUDGED}/test_judged_logs.py",), VERDICT)),
+    ("checkers/verdict/incidents.py", (("near", f"{CHECKED}/test_cut_journals.py"), VERDICT, (ADVERSARY,))),
     ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
