@@ -85,10 +85,13 @@ def render(inputs: Inputs) -> bytes:
     example_of: Callable[..., Markup] = vars(template.make_module(context))["example_of"]
     numbers = {name: number for number, (name, _) in enumerate(wording.ranked(verdict), 1)}
     examples: dict[str, list[Markup]] = {name: [] for name in numbers}
-    for (name, number), example in wording.in_turn(verdict):
+    first = context["story"]
+    told = first.place if isinstance(first, story.Story) else None
+    for place, example in sorted(wording.in_turn(verdict), key=lambda turn: turn[0] != told):
+        name, number = place
         piece = example_of(name, verdict.anomalies[name], numbers[name], number, example)
         room -= len(piece.encode())
-        if room < 0:
+        if room < 0 and place != told:  # the story links to its own
             break
         examples[name].append(piece)
     return page.render(**context, examples=examples).encode()
@@ -157,6 +160,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "foreign": verdict.config.get("imported") is not None,
         "planted": planted_bug(verdict.config),
         "state": wording.state(verdict),
+        "recovery": recovery(verdict),
         "contradiction": wording.contradiction(verdict),
         "tested": wording.tested(verdict),
         "anomalies": wording.ranked(verdict),
@@ -187,6 +191,20 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "notes_most": NOTES_MAX,
         **assets(),
     }
+
+
+def recovery(verdict: Verdict) -> tuple[str, str] | None:
+    """Kind and text of the tag that says whether the cluster came back (`harness.run.recovery`); None where
+    no fault was healed, so that there was nothing to come back from."""
+    if verdict.recovered is None:
+        return "neutral", "ended before recovery"
+    if not verdict.recovered:
+        return "not-recovered", "! did not recover"
+    if not verdict.faults:
+        return None
+    what = "all replicas in sync, all clients served"
+    seconds = verdict.recovery_s
+    return "neutral", what if seconds is None else f"{what} {wording.number(seconds, 1)} s after healing"
 
 
 def by_time(faults: Iterable[Fault]) -> list[Fault]:

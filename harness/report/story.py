@@ -46,6 +46,14 @@ OF_REPLICAS = frozenset(
     }
 )
 """Classes whose cause may be how far replicas reached."""
+OF_GROUPS = frozenset(
+    {
+        *("offset-commit-regression", "phantom-commit", "group-duplicate", "group-skip"),
+        *("double-assignment", "eos-duplicate", "eos-loss"),
+    }
+)
+"""Classes about what groups committed and were given: when the records themselves were acknowledged, and who
+led their partitions, says nothing about them."""
 OF_TRANSACTIONS = frozenset(
     {
         *("torn-txn", "aborted-read", "precommitted-read", "stuck-lso", "hanging-txn", "zombie-write"),
@@ -58,6 +66,13 @@ PARTITION = re.compile(r"[A-Za-z0-9._-]+")
 RANGES_MAX = 6
 APART_S = 3.0
 """Records of one range were acknowledged with less time between them."""
+Moments = tuple[str, str]
+"""The first and the last moment of a finding, in words."""
+ACKNOWLEDGED: Moments = (
+    "the first of these records was acknowledged",
+    "the last of these records was acknowledged",
+)
+OF_OPS: Moments = ("its first op began", "its last op ended")
 NEAR_S = 30.0
 """A fault that began or ended within this time of a finding is next to it."""
 
@@ -84,8 +99,9 @@ class Bug:
 class Story:
     """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
     listed, and their records. partial: ranges are those that examples name, not those of all findings.
-    not_kept: findings that the checker counted, and ranges do not have. epochs: of the example's reads.
-    side: logs side by side, where they differ. steps: (what for, command). paths: (what, path)."""
+    in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
+    counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
+    differ. steps: (what for, command). paths: (what, path)."""
 
     name: str
     anomaly: Anomaly
@@ -96,6 +112,7 @@ class Story:
     ranges_more: int
     records_more: int
     partial: bool
+    in_logs: int
     not_kept: int
     epochs: list[int]
     faults: list[NearFault]
@@ -120,7 +137,8 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     many = headlines.many(inputs.verdict, name, anomaly)
     acked = [at for one in ranges for at in (one.begin, one.end) if at is not None]
     times = acked or times_of(example)
-    near_faults = near(inputs.verdict.faults, times)
+    about_times = ACKNOWLEDGED if acked else moments_of(example)
+    near_faults = near(inputs.verdict.faults, times, about_times)
     listed = ranges[:RANGES_MAX]
     offset = min(example.offsets, default=-1)
     ends = replicas.build(inputs, example.partition, offset) if name in OF_REPLICAS else None
@@ -139,6 +157,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         ranges_more=len(ranges) - len(listed),
         records_more=sum(one.count for one in ranges[RANGES_MAX:]),
         partial=partial,
+        in_logs=max(anomaly.disallowed - many, 0),
         not_kept=0 if partial else max(many - sum(one.count for one in ranges), 0),
         epochs=sorted(set(example.leader_epochs)),
         faults=near_faults,
@@ -148,6 +167,11 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         steps=list(_steps(inputs, name, bug, example.partition)),
         paths=_paths(inputs),
     )
+
+
+def moments_of(example: Example) -> Moments:
+    """What the times of an example are (`times_of`)."""
+    return ("this was seen", "this was seen") if example.at_s is not None else OF_OPS
 
 
 def times_of(example: Example) -> list[float]:
@@ -164,7 +188,7 @@ def _ranges(
     And whether they are those of the examples."""
     found: list[Records] = []
     keys: dict[int, set[int]] = {}
-    if inputs.history is not None:
+    if inputs.history is not None and name not in OF_GROUPS:
         try:
             keys = _keys(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
             column = "value" if name in OF_VALUES else "offset"
@@ -317,14 +341,14 @@ def _of_examples(examples: Sequence[Example]) -> list[Records]:
     return found
 
 
-def near(faults: Sequence[Fault], times: list[float]) -> list[NearFault]:
+def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[NearFault]:
     """The faults in force then, the one that ended last before, the one that began next."""
     if not times:
         return []
     first, last = min(times), max(times)
     by_time = sorted(faults, key=lambda fault: fault.begin_s)
     found = [
-        NearFault(fault, "in force")
+        NearFault(fault, _meanwhile(fault, first, moments[0]))
         for fault in by_time
         if fault.begin_s <= last and (fault.end_s is None or fault.end_s >= first)
     ]
@@ -332,15 +356,25 @@ def near(faults: Sequence[Fault], times: list[float]) -> list[NearFault]:
     after = [fault for fault in by_time if last < fault.begin_s < last + NEAR_S]
     if before:
         ended = max(before, key=lambda fault: fault.end_s or 0)
-        found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before"))
+        found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before {moments[0]}"))
     if after:
-        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after"))
+        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after {moments[1]}"))
     return found
+
+
+def _meanwhile(fault: Fault, first: float, moment: str) -> str:
+    if fault.begin_s > first:
+        return f"began {_span(fault.begin_s - first)} after {moment}"
+    return f"in force when {moment}"
 
 
 def beside(example: Example, faults: Sequence[Fault]) -> list[NearFault]:
     """The faults next to an example that its witness does not name as in force."""
-    return [one for one in near(faults, times_of(example)) if one.fault.fault not in example.faults]
+    return [
+        one
+        for one in near(faults, times_of(example), moments_of(example))
+        if one.fault.fault not in example.faults
+    ]
 
 
 def _span(seconds: float) -> str:

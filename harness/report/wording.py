@@ -11,7 +11,17 @@ from typing import Any
 
 from core.errors import ExitCode
 from core.systems import report_title
-from history.verdict import VERDICT_FORMAT, Anomaly, ClientKind, Example, Fault, FaultHits, Result, Verdict
+from history.verdict import (
+    NOT_RECOVERED,
+    VERDICT_FORMAT,
+    Anomaly,
+    ClientKind,
+    Example,
+    Fault,
+    FaultHits,
+    Result,
+    Verdict,
+)
 from workloads.registry import having
 
 INCIDENTS_MAX = 4
@@ -25,6 +35,8 @@ COMMITS = {
     "after": "committed on their own, after the output",
     "before": "committed on their own, before the output",
 }
+OF_DATA = frozenset({"lost-write", "replica-divergence", "damaged-log", "unclean-election"})
+"""Classes that say more than that the cluster did not recover."""
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
@@ -129,10 +141,13 @@ def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
 
 def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
     """All classes: forbidden ones first, of these the known bugs last; else as the verdict has them, the most
-    severe ones first."""
+    severe ones first. That a cluster did not recover stands behind all others where data are damaged."""
+    damaged = any(name in OF_DATA and one.disallowed for name, one in verdict.anomalies.items())
 
-    def place(item: tuple[str, Anomaly]) -> tuple[bool, bool]:
-        return not item[1].disallowed, bool(item[1].disallowed and item[1].known_bug)
+    def place(item: tuple[str, Anomaly]) -> tuple[bool, bool, bool]:
+        name, one = item
+        known = bool(one.disallowed and one.known_bug)
+        return not one.disallowed, known, name == NOT_RECOVERED and damaged
 
     return sorted(verdict.anomalies.items(), key=place)
 
@@ -421,7 +436,7 @@ def _settings(config: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 "Topics",
-                f"{config['partitions']} partitions, replication factor "
+                f"{count(config['partitions'], 'partition')}, replication factor "
                 f"{config['replication_factor']}, min.insync.replicas {config['min_insync_replicas']}, "
                 f"unclean leader election {'ON' if unclean else 'off'}",
             )

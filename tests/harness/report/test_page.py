@@ -203,7 +203,7 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
     text = Parsed(reports["anomalous"]).text
     for part in (
         "37 findings",
-        "matches no known bug",
+        "matches no known Kafka bug",
         "known bug KAFKA-17754",
         "Why it is forbidden here:",
         "Why it is allowed here:",
@@ -235,6 +235,44 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
 def test_a_planted_bug_stands_in_the_first_lines(mutant: str, tmp_path: Path) -> None:
     text = text_of(with_verdict(config={"sut": "simulated", "simulated": {"mutant": mutant}}), tmp_path)
     assert ("planted bug: min-isr-ignored" in text) is bool(mutant)
+
+
+@pytest.mark.parametrize("mutant", ["", "min-isr-ignored"])
+def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    config = folder.verdict.config | {"sut": "simulated", "simulated": {"mutant": mutant}}
+    folder.verdict = msgspec.structs.replace(folder.verdict, config=config)
+    text = text_of(folder, tmp_path)
+    assert ("matches no known Kafka bug (this run has a planted one)" in text) is bool(mutant)
+
+
+def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
+    verdict = with_verdict(recovered=True, recovery_s=2.54).verdict
+    assert verdict is not None
+    with_faults = msgspec.structs.replace(verdict, faults=FAULTS[:1])
+    kind, text = page.recovery(with_faults) or ("", "")
+    assert (kind, text) == ("neutral", "all replicas in sync, all clients served 2.5 s after healing")
+    assert page.recovery(msgspec.structs.replace(with_faults, faults=[])) is None
+    for recovered, word in ((None, "ended before"), (False, "did not recover")):
+        assert (
+            word
+            in (page.recovery(msgspec.structs.replace(verdict, faults=[], recovered=recovered)) or ("", ""))[
+                1
+            ]
+        )
+
+
+def test_the_example_that_the_story_links_to_is_always_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "BYTES_WANTED", 0)
+    html = build(anomalous().write(tmp_path / "run")).read_text(encoding="utf-8")
+    assert 'href="#anomaly-1-1"' in html
+    assert 'id="anomaly-1-1"' in html
+    text = Parsed(html).text
+    assert "0 examples" not in text
+    assert "This page has no room for its examples." in text
 
 
 def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.engine.findings import CAP
-from harness.report import build, clock, headlines, inputs, story
+from harness.report import build, clock, headlines, inputs, story, wording
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
@@ -186,19 +186,20 @@ def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_p
     ("faults", "expected"),
     [
         ([], []),
-        ([fault(0, 5, 12)], ["in force"]),
-        ([fault(0, 5, None)], ["in force"]),
-        ([fault(0, 10, 11)], ["in force"]),
-        ([fault(0, 1, 9.5)], ["ended 500 ms before"]),
-        ([fault(0, 11.005, 12)], ["began 5 ms after"]),
-        ([fault(0, 13, 14), fault(1, 20, 21)], ["began 2.0 s after"]),
-        ([fault(0, 1, 2), fault(1, 3, 4)], ["ended 6.0 s before"]),
+        ([fault(0, 5, 12)], ["in force when A"]),
+        ([fault(0, 5, None)], ["in force when A"]),
+        ([fault(0, 10, 11)], ["in force when A"]),
+        ([fault(0, 10.072, 11)], ["began 72 ms after A"]),
+        ([fault(0, 1, 9.5)], ["ended 500 ms before A"]),
+        ([fault(0, 11.005, 12)], ["began 5 ms after B"]),
+        ([fault(0, 13, 14), fault(1, 20, 21)], ["began 2.0 s after B"]),
+        ([fault(0, 1, 2), fault(1, 3, 4)], ["ended 6.0 s before A"]),
         ([fault(0, 50, 51)], []),
         ([fault(0, 41.5, 51)], []),
     ],
 )
 def test_a_fault_is_next_to_a_finding_within_half_a_minute(faults: list[Fault], expected: list[str]) -> None:
-    assert [one.when for one in story.near(faults, [10.0, 11.0])] == expected
+    assert [one.when for one in story.near(faults, [10.0, 11.0], ("A", "B"))] == expected
 
 
 def test_a_fault_that_the_witness_names_is_not_beside_it() -> None:
@@ -239,6 +240,40 @@ def test_findings_that_were_counted_and_not_kept_are_named(lost: Run) -> None:
     again = story.build(capped, numbers.build(capped))
     assert again is not None
     assert again.not_kept == found.not_kept + 7
+
+
+def test_findings_in_logs_that_the_headline_does_not_count_are_told(lost: Run) -> None:
+    read, found = told(lost)
+    counted = headlines.many(read.verdict, "lost-write", found.anomaly)
+    assert 0 < counted < found.anomaly.disallowed
+    assert found.in_logs == found.anomaly.disallowed - counted
+    assert "in what clients saw" in build(lost).read_text()
+
+
+def test_a_cluster_that_did_not_recover_stands_behind_damaged_data(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    one = msgspec.structs.replace(
+        folder.verdict.anomalies["lost-write"], examples=folder.verdict.anomalies["lost-write"].examples[:1]
+    )
+    order = ("not-recovered", "replica-divergence")
+    both = msgspec.structs.replace(folder.verdict, anomalies=dict.fromkeys(order, one))
+    assert [name for name, _ in wording.ranked(both)] == ["replica-divergence", "not-recovered"]
+    other = msgspec.structs.replace(
+        folder.verdict, anomalies=dict.fromkeys(("not-recovered", "model-violation"), one)
+    )
+    assert [name for name, _ in wording.ranked(other)] == ["not-recovered", "model-violation"]
+
+
+def test_input_records_of_a_group_are_told_without_their_leaders(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    one = folder.verdict.anomalies["lost-write"]
+    for name, shown in (("lost-write", True), ("group-duplicate", False)):
+        folder.verdict = msgspec.structs.replace(folder.verdict, anomalies={name: one})
+        run = folder.write(tmp_path / name)
+        assert any(row.begin is not None for row in told(run)[1].ranges) is shown
+        assert ("Leader then" in build(run).read_text()) is shown
 
 
 def test_headlines_are_of_classes_that_there_are() -> None:
