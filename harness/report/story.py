@@ -7,7 +7,7 @@ whose records were acknowledged one after the other under one leader are one ran
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from harness.report.timeline.partitions import natural
 from history.reader import History, SendRow
 from history.recorded_files import regular
 from history.unit_files import EVERYWHERE
-from history.verdict import Anomaly, Example, Fault
+from history.verdict import Anomaly, Example, Fault, Verdict
 
 OF_VALUES = frozenset(
     {
@@ -61,6 +61,11 @@ OF_TRANSACTIONS = frozenset(
     }
 )
 """Classes whose cause may be what was decided about a transaction."""
+EVIDENCE = (
+    *("zombie-write", "unclean-election", "torn-decision", "lost-decision", "replica-divergence"),
+    *("model-violation", "damaged-log", "hanging-partition"),
+)
+"""Classes whose findings say what a broker did; the first is quoted first."""
 NAME = re.compile(r"[A-Za-z0-9-]+")
 PARTITION = re.compile(r"[A-Za-z0-9._-]+")
 RANGES_MAX = 6
@@ -96,12 +101,23 @@ class Bug:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quotation:
+    """A finding of another class about the same op, or the same partition, in its own words. It claims no
+    cause. link: to its class."""
+
+    name: str
+    same: str
+    example: Example
+    link: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
     listed, and their records. partial: ranges are those that examples name, not those of all findings.
     in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
     counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
-    differ. steps: (what for, command). paths: (what, path)."""
+    differ. seen_with: what is quoted beside it. steps: (what for, command). paths: (what, path)."""
 
     name: str
     anomaly: Anomaly
@@ -119,6 +135,7 @@ class Story:
     bug: Bug | None
     drawing: Drawing | None
     side: SideBySide | None
+    seen_with: Quotation | None
     steps: list[tuple[str, str]]
     paths: list[tuple[str, str]]
 
@@ -164,9 +181,31 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         bug=bug,
         drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline, ends, decided),
         side=side,
+        seen_with=seen_with(inputs.verdict, name, example),
         steps=list(_steps(inputs, name, bug, example.partition)),
         paths=_paths(inputs),
     )
+
+
+def seen_with(verdict: Verdict, name: str, example: Example) -> Quotation | None:
+    """The finding that says what a broker did: of the same op, else of the same partition."""
+    links = {other: f"#anomaly-{number}" for number, (other, _) in enumerate(wording.ranked(verdict), 1)}
+    others = [other for other in EVIDENCE if other != name and other in verdict.anomalies]
+    ops = {op.op for op in example.ops}
+    named = re.compile(rf"(?<![\w.-]){re.escape(example.partition)}(?![\w-])") if example.partition else None
+    alike: list[tuple[str, Callable[[Example], bool]]] = [
+        ("op", lambda one: any(op.op in ops for op in one.ops)),
+        (
+            "partition",
+            lambda one: named is not None and bool(named.search(f"{one.partition} {one.sentence}")),
+        ),
+    ]
+    for same, is_alike in alike:
+        for other in others:
+            for one in verdict.anomalies[other].examples:
+                if not one.allowed and is_alike(one):
+                    return Quotation(name=other, same=same, example=one, link=links[other])
+    return None
 
 
 def moments_of(example: Example) -> Moments:

@@ -95,7 +95,8 @@ def _partition_strip(name: str, written: list[WrittenPart], axis: TimeAxis) -> S
         style = "txn-ok" if one.marker.commit else "txn-fail"
         word = "COMMIT" if one.marker.commit else "ABORT"
         bars += axis.bar(one.begin, one.marker.at, one.marker.words, records, style=style, word=word)
-    return Strip(label=name, note=written[-1].marker.words if written[-1].marker else "no marker", bars=bars)
+    ended = written[-1].marker.words if written[-1].marker else "no marker"
+    return Strip(label=name, note=f"last drawn: {ended}" if len(written) > 1 else ended, bars=bars)
 
 
 def decision_key(found: CoordinatorDecisions) -> list[tuple[str, str]]:

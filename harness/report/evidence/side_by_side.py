@@ -2,8 +2,8 @@
 transaction wrote to.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,12 +25,12 @@ Batch = dict[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRow:
     """What each log has there. acknowledged: records that clients got an acknowledgement of, "" = none.
-    differs: the logs have not the same. here: it has the record of the finding."""
+    differing: cells that differ from what most copies have. here: it has the record of the finding."""
 
     place: str
     acknowledged: str = ""
     cells: list[str]
-    differs: bool
+    differing: frozenset[int] = frozenset()
     here: bool = False
 
 
@@ -45,7 +45,7 @@ class SideBySide:
     @property
     def differs(self) -> bool:
         """Whether anything does."""
-        return any(row.differs for row in self.rows)
+        return any(row.differing for row in self.rows)
 
 
 def copies(inputs: Inputs, partition: str, offset: int) -> SideBySide | None:
@@ -65,7 +65,11 @@ def copies(inputs: Inputs, partition: str, offset: int) -> SideBySide | None:
     for copy, batches in found.items():
         alike[tuple(map(_identity, batches))].append(copy)
     names = [f"node{'s' * (len(some) > 1)} {named(some, whys)}" for some in alike.values()]
-    rows = list(_rows([found[some[0]] for some in alike.values()], acked, offset))
+    rows = list(
+        _rows(
+            [found[some[0]] for some in alike.values()], [len(some) for some in alike.values()], acked, offset
+        )
+    )
     table = SideBySide(title=f"copies of {partition}", columns=names, rows=rows)
     return table if table.differs else None
 
@@ -115,7 +119,21 @@ def _acknowledged(inputs: Inputs, partition: str, offsets: set[int]) -> dict[int
     return found
 
 
-def _rows(logs: list[list[Batch]], acked: dict[int, list[str]], offset: int) -> Iterator[SideRow]:
+def differing(cells: Sequence[Hashable], copies_of: Sequence[int]) -> frozenset[int]:
+    """Positions of the cells that are not what most copies have; where no cell is of most, all that differ.
+    copies_of: how many copies each cell stands for."""
+    votes: Counter[Hashable] = Counter()
+    for cell, many in zip(cells, copies_of, strict=True):
+        votes[cell] += many
+    (first, most), *rest = votes.most_common(2)
+    if rest and rest[0][1] == most:
+        return frozenset(range(len(cells)))
+    return frozenset(position for position, cell in enumerate(cells) if cell != first)
+
+
+def _rows(
+    logs: list[list[Batch]], copies_of: list[int], acked: dict[int, list[str]], offset: int
+) -> Iterator[SideRow]:
     """A row for each offset at which a batch of some log begins, within what all logs show."""
     by_base = [{batch["base"]: batch for batch in mine} for mine in logs]
     first = max((mine[0]["base"] for mine in logs if mine), default=0)
@@ -127,12 +145,12 @@ def _rows(logs: list[list[Batch]], acked: dict[int, list[str]], offset: int) -> 
         stop = last if end is None else min(last, end - 1)
         values = [value for at in range(base, stop + 1) for value in acked.get(at, [])]
         more = f" and {len(values) - VALUES_MAX} more" if len(values) > VALUES_MAX else ""
-        identities = {_identity(batch) if batch else None for batch in batches}
+        identities = [_identity(batch) if batch else None for batch in batches]
         yield SideRow(
             place=f"{base}" if stop == base else f"{base}–{stop}",
             acknowledged=", ".join(values[:VALUES_MAX]) + more,
             cells=cells,
-            differs=len(identities) > 1,
+            differing=differing(identities, copies_of),
             here=base <= offset <= stop,
         )
 
@@ -161,9 +179,11 @@ def partitions(found: CoordinatorDecisions) -> SideBySide | None:
         f"offset {one.first}" if one.first == one.last else f"offsets {one.first}–{one.last}"
         for one in written.values()
     ]
+    commits = [one.marker.commit if one.marker else None for one in written.values()]
+    odd = differing(commits, [1] * len(commits))
     rows = [
-        SideRow(place="records", cells=records, differs=False),
-        SideRow(place="ended by", cells=markers, differs=True, here=True),
+        SideRow(place="records", cells=records),
+        SideRow(place="ended by", cells=markers, differing=odd, here=True),
     ]
     title = f"partitions of the transaction of {found.transactional_id}"
     return SideBySide(title=title, columns=list(written), rows=rows)

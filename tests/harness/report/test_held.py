@@ -137,7 +137,7 @@ def test_a_torn_transaction_shows_what_was_decided_and_each_partition_s_marker(t
         assert all(one.marker is None or (one.marker.offset, one.marker.commit) in markers for one in written)
     table = side_by_side.partitions(found)
     assert table is not None
-    assert [row.differs for row in table.rows] == [False, True]
+    assert [bool(row.differing) for row in table.rows] == [False, True]
     assert len(set(table.rows[1].cells)) > 1
     told = story.build(torn, numbers.build(torn))
     assert told is not None
@@ -162,6 +162,22 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
     assert [(box.word, box.x) for box in decided.bars] == [("Ongoing", 1.0), ("PrepareCommit", 2.0)]
     assert [strip.note for strip in others] == ["COMMIT at offset 7", "no marker"]
     assert others[1].bars[0].width == AXIS.end - 1.0
+    made.partitions["x-0"] += written(DrawnMarker(3.0, 12, False, 0))
+    assert held.decision_strips(made, AXIS)[1].note == "last drawn: ABORT at offset 12"
+
+
+@pytest.mark.parametrize(
+    ("cells", "copies_of", "marked"),
+    [
+        ("aab", [1, 1, 1], {2}),
+        ("ab", [1, 3], {0}),
+        ("ab", [1, 1], {0, 1}),
+        ("aa", [1, 1], set()),
+        ("abc", [1, 1, 2], {0, 1}),
+    ],
+)
+def test_cells_that_differ_from_most_are_marked(cells: str, copies_of: list[int], marked: set[int]) -> None:
+    assert side_by_side.differing(cells, copies_of) == marked
 
 
 def test_copies_stand_side_by_side_where_they_differ(lost: Inputs) -> None:

@@ -276,6 +276,40 @@ def test_input_records_of_a_group_are_told_without_their_leaders(tmp_path: Path)
         assert ("Leader then" in build(run).read_text()) is shown
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence", "partition", "op", "same"),
+    [
+        ("model-violation", "at offset 22: queue-3, which is there", "__cluster_metadata-0", -1, "partition"),
+        ("model-violation", "at offset 22", "queue-3", -1, "partition"),
+        ("zombie-write", "Record 1/2", "queue-9", 7, "op"),
+        ("model-violation", "at offset 22: queue-31 and old.queue-3 and my-queue-3", "queue-31", -1, ""),
+        ("duplicate", "Record 1/2", "queue-3", 7, ""),
+    ],
+)
+def test_a_finding_about_the_same_op_or_partition_is_quoted(
+    name: str, sentence: str, partition: str, op: int, same: str
+) -> None:
+    verdict = anomalous().verdict
+    assert verdict is not None
+    one = verdict.anomalies["lost-write"]
+    view = msgspec.structs.replace(one.examples[0].ops[0], op=7)
+    mine = Example(sentence="", allowed=False, why="", partition="queue-3", ops=[view])
+    other = Example(
+        sentence=sentence,
+        allowed=False,
+        why="",
+        partition=partition,
+        ops=[msgspec.structs.replace(view, op=op)],
+    )
+    for allowed in (False, True):
+        example = msgspec.structs.replace(other, allowed=allowed)
+        classes = {"lost-write": one, name: msgspec.structs.replace(one, examples=[example])}
+        both = msgspec.structs.replace(verdict, anomalies=classes)
+        quoted = story.seen_with(both, "lost-write", mine)
+        assert (quoted.same if quoted else "") == ("" if allowed else same)
+        assert quoted is None or (quoted.name, quoted.example) == (name, example)
+
+
 def test_headlines_are_of_classes_that_there_are() -> None:
     assert set(headlines.HEADLINES) <= set(ANOMALIES)
 
