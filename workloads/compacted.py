@@ -22,6 +22,7 @@ from core.op import Isolation, Mop, Op
 from workloads.specs import consumer, producer, reading, transactional
 
 TOPIC = "compacted"
+PRESET = "compacted"
 TOMBSTONES = 0.2
 """Share of the records that delete their key."""
 FEW = 8

@@ -38,7 +38,8 @@ class Workload:
     topics: topic → number of partitions; the run creates them before its clients start. plans: the session
     settings of each slot (the run fills in `process` when a process starts). ops: the schedule of one process
     of a slot; where it ends, the slot continues with a new process. settings: those that it has and not every
-    workload (`SETTINGS` of its module).
+    workload (`SETTINGS` of its module). preset: the one without whose settings it means nothing (`PRESET`
+    there), "" = none.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Workload:
     plans: Callable[[RunConfig], tuple[SessionSpec, ...]]
     ops: Callable[[RunConfig, SessionSpec, Slot], Iterator[Planned]]
     settings: tuple[str, ...] = ()
+    preset: str = ""
 
     def tps(self, config: RunConfig) -> tuple[TopicPartition, ...]:
         """All partitions of the workload's topics."""
@@ -68,6 +70,7 @@ def extension_of(name: str, made: WorkloadModule) -> Workload:
         plans=made.plans,
         ops=made.ops,
         settings=getattr(made, "SETTINGS", ()),
+        preset=getattr(made, "PRESET", ""),
     )
 
 

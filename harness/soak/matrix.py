@@ -127,7 +127,10 @@ class Matrix(_Strict):
         return self
 
     def _product(self) -> list[Combination]:
-        return [Combination(*c) for c in product(self.workloads, self.nemeses, self.presets)]
+        """All but those of a workload that means nothing without the settings of another preset."""
+        every = [Combination(*c) for c in product(self.workloads, self.nemeses, self.presets)]
+        needed = {name: workload.preset for name, workload in WORKLOADS.items() if workload.preset}
+        return [one for one in every if needed.get(one.workload, one.preset) == one.preset]
 
     def combinations(self) -> list[Combination]:
         """All combinations that no rule excludes."""

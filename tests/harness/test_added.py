@@ -166,6 +166,7 @@ DEPLOYMENT_ENTRY = """
         recipe="kafka",
         controllers=False,
         ensemble=False,
+        upgrades=False,
         nodes=".kafka.ancient:Ancient",
     ),"""
 ASKED = """

@@ -21,6 +21,8 @@ from tests.harness.cli.bad_input import command, no_traceback
 SMALL = {"sut": "simulated", "seed": 5, "duration_s": 6, "rate": 10, "nemesis": "kill", "producers": 1}
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "run": (["run", "--sut", "simulated"], "harness.systems.record"),
+    "demo": (["demo"], "harness.systems.record"),
+    "client-test": (["client-test", "true"], "harness.conformance.suite.perform"),
     "check": (["check", "run"], "checkers.api.check"),
     "check, the report": (["check", "run"], "harness.report.build"),
     "check of histories": (["check", "--history", "file"], "checkers.api.check_portable"),
@@ -79,6 +81,7 @@ def test_every_command_ends_with_130(
     monkeypatch: pytest.MonkeyPatch, words: list[str], part: str, number: signal.Signals
 ) -> None:
     monkeypatch.setattr(part, struck(number))
+    monkeypatch.setenv("INQUEST_CLIENT", "")  # `client-test` sets it; it is taken back at the end
     ended = command(*words)
     no_traceback(ended)
     assert ended.code == 130, ended

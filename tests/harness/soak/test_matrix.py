@@ -45,7 +45,12 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
     combinations = matrix.combinations()
     assert {c.workload for c in combinations} == set(WORKLOADS)
     assert {c.nemesis for c in combinations} >= set(NEMESES) - {"unclean", "power", "upgrade", "schedule"}
-    assert len({(c.workload, c.nemesis) for c in combinations}) == len(WORKLOADS) * (len(NEMESES) - 4)
+    pairs = {(c.workload, c.nemesis) for c in combinations if c.workload != "compacted"}
+    assert len(pairs) == (len(WORKLOADS) - 1) * (len(NEMESES) - 4)
+    assert {c[1:] for c in combinations if c.workload == "compacted"} == {
+        (nemesis, "compacted") for nemesis in ("none", "partition", "kill")
+    }
+    assert {c.workload for c in combinations if c.preset == "compacted"} == {"compacted"}
     assert all(PRESETS[name].get("expect") for name in matrix.canaries())
     assert ("copier", "kill", "exactly-once") in combinations
     assert ("queue", "kill", "exactly-once") not in combinations
