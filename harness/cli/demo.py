@@ -1,7 +1,7 @@
 """`inquest demo`: a loss found, explained, and absent where Kafka mended its cause; no Docker, no Kafka.
 
-Two simulated runs of one seed, before and after KIP-101. Kafka 0.10 cut the log of a replica that started off
-at its high watermark, which comes a fetch later than the records (KIP-101; docs/model/truncation.md).
+Two simulated runs of one seed, before and after KIP-101. In Kafka 0.10 a new follower cut its log off at its
+high watermark, which comes a fetch later than the records (KIP-101; docs/model/truncation.md).
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ A simulated cluster of Kafka 0.10: three brokers, producers with acks=all, min.i
 three brokers are killed, twice, and started again. No election is unclean: nothing may be lost.
 """
 WHY: Final = """
-Why: each in-sync replica had these records, so they were acknowledged. A follower hears one fetch later
-that they are committed. One that was killed in between started again, cut its log off at its old high
-watermark, as Kafka did before 0.11, and was elected: the records were gone everywhere. Since KIP-101 a
-replica asks the leader where its epoch ended, and cuts nothing that was committed. The same run, with the
-Kafka of today:
+Why: each in-sync replica had these records, so they were acknowledged. A follower hears one fetch later that
+they are committed: its high watermark is late. Brokers 2 and 3 were dead. Before the controller noticed the
+death of 3, it made 3 the leader and 1 its follower, and before Kafka 0.11 a new follower cut its log off at
+its own high watermark. Then 1 was elected, and the records were gone everywhere. Since KIP-101 a follower
+first asks its leader where the last epoch ended. The same run, with the Kafka of today:
 """
 AFTER: Final = """
 The report shows the first lost record, who led, and each broker's log around it: open it in a browser.

@@ -10,6 +10,9 @@ import pytest
 from core.config import RunConfig
 from core.errors import ExitCode
 from harness.cli.demo import demo
+from history.events import RolesSeen
+from history.reader import read_events
+from history.run_folder import Run
 
 LINES_MOST = 30
 
@@ -25,7 +28,13 @@ def test_a_loss_is_found_explained_and_absent_today(tmp_path: Path) -> None:
     (why,) = (at for at, line in enumerate(lines) if line.startswith("Why: "))
     (valid,) = (at for at, line in enumerate(lines) if line.startswith("VALID: "))
     assert lost < why < valid
+    assert "node 1 was elected cleanly in epoch 2" in done.stderr  # as the explanation says
+    first, _ = sorted(tmp_path.glob("2*"))
     assert len(list(tmp_path.glob("2*/report.html"))) == 2
+    roles = [event for event in read_events(Run(first)) if isinstance(event, RolesSeen)]
+    led = [(each.leaders["queue-1"], each.answering) for each in roles]
+    assert (3, (1,)) in led, "broker 3 leads, and is dead"
+    assert led.index((3, (1,))) < led.index((1, (1,)))
 
 
 @pytest.mark.parametrize(
