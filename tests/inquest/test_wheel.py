@@ -105,7 +105,9 @@ def test_importing_it_leaves_the_names_of_others_alone(installed: Path, tmp_path
         (tmp_path / f"{room}.py").write_text("OWN = True\n")
     program = "".join(f"import {room}; assert {room}.OWN\n" for room in ROOMS)
     program += "import inquest.checkers.api, inquest.harness.cli.main, core; assert core.OWN\n"
-    subprocess.run([installed / "bin" / "python", "-c", program], cwd=tmp_path, check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(installed / "bin" / "python"), "-c", program]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
 
 
 @pytest.mark.sampled(3)
