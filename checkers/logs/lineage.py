@@ -57,6 +57,9 @@ RULES: Final = {
 
 CLOCK_MS: Final = 5
 """How far the times of clients and of batches may be apart, which one clock gave."""
+UNNOTICED_MS: Final = 500
+"""How far the clock of a machine may be set in a run, or run fast or slow, before the harness notes it
+(`harness.processes.clocks`): the times of an op are those of a clock that no one sets, a batch's are not."""
 
 
 def join(run: WholeRun, result: Tally) -> None:
@@ -144,8 +147,8 @@ class _Lineage:
         here = np.maximum(at, 0)
         if main.count:
             held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
-            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + CLOCK_MS
-            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - CLOCK_MS
+            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + sent["apart_ms"]
+            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - sent["apart_ms"]
         else:
             held = np.zeros(len(offset), np.bool_)
         for row in np.flatnonzero(kept & ~held).tolist():
@@ -248,6 +251,8 @@ def _acknowledged(history: History) -> dict[TopicPartition, dict[str, Array]]:
     sent = {name: column[wanted] for name, column in columns.items()}
     sent["invoke_ms"] = sent["invoke_ns"] // 1_000_000 + origin
     sent["ack_ms"] = sent["ack_ns"] // 1_000_000 + origin + 1
+    simulated = recorded_config(history.run.config).sut == "simulated"
+    sent["apart_ms"] = np.full(int(wanted.sum()), CLOCK_MS if simulated else UNNOTICED_MS)
     found = {}
     for row in history.tables["tps"].to_pylist():
         mine = sent["tp"] == row["tp"]
