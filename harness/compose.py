@@ -65,8 +65,8 @@ def plan(
     backend = backend_of(config)
     if why := backend.refusal(config):
         raise ConfigError(why)
-    if config.clients == "command" and config.workload == "compacted":
-        raise ConfigError("clients=command: records of workload compacted have keys, the protocol none")
+    if config.clients == "command" and config.compacted:
+        raise ConfigError("clients=command: records of a compacted topic have keys, the protocol none")
     check(made.workload.plans(config), client_kind(config).client_library())
     if Upgradable in backend.capabilities(config) and Upgradable not in execute.needs(made.steps):
         raise ConfigError(

@@ -143,6 +143,15 @@ def _unisolated(config: RunConfig) -> str:
     return "" if config.controllers else "there are no isolated controllers: set controllers to 1 or 3"
 
 
+EVERY_NODE = FaultKind(
+    doc="every node in turn, isolated controllers first, gets the later version",
+    targeted=False,
+    hold=Hold.BRIEF,
+    weight=0,
+    apply_each_s=ROLL_S,
+    every_node=True,
+    once=True,
+)
 UPGRADE = Nemesis(
     name="upgrade",
     healings=(REVIVED,),
@@ -172,44 +181,21 @@ that the older version cannot load; what changes when features rise under load. 
     colour="#1B7837",
     needs=(Upgradable, Electable),
     kinds={
-        "whole": FaultKind(
+        "whole": replace(
+            EVERY_NODE,
             doc="every node in turn, isolated controllers first, gets the later version; then the features "
             "are raised",
-            targeted=False,
-            hold=Hold.BRIEF,
+            weight=1,
             apply_s=RAISE_S,
-            apply_each_s=ROLL_S,
-            every_node=True,
-            once=True,
         ),
-        "rolling": FaultKind(
-            doc="every node in turn, isolated controllers first, gets the later version",
-            targeted=False,
-            hold=Hold.BRIEF,
-            weight=0,
-            apply_each_s=ROLL_S,
-            every_node=True,
-            once=True,
+        "rolling": EVERY_NODE,
+        "controllers-last": replace(
+            EVERY_NODE, doc="as rolling, isolated controllers after the brokers", refuses=_unisolated
         ),
-        "controllers-last": FaultKind(
-            doc="as rolling, isolated controllers after the brokers",
-            targeted=False,
-            hold=Hold.BRIEF,
-            weight=0,
-            apply_each_s=ROLL_S,
-            every_node=True,
-            once=True,
-            refuses=_unisolated,
-        ),
-        "back": FaultKind(
+        "back": replace(
+            EVERY_NODE,
             doc="every node with the later version gets the first one again, in turn, isolated controllers "
             "last; only before the features are raised",
-            targeted=False,
-            hold=Hold.BRIEF,
-            weight=0,
-            apply_each_s=ROLL_S,
-            every_node=True,
-            once=True,
         ),
         "one": FaultKind(
             doc="the target gets the later version and keeps it: the run ends on a mixed cluster",

@@ -5,7 +5,7 @@ protocol  The lines: commands to the program, and its answers.
 session   A session over such a program.
 settings  What these clients work with.
 speaker   The running program: one command at a time, reports of records at any time.
-trial     The trial before a run: the its program learns its settings, and says what it cannot do.
+trial     The trial before a run: the program learns its settings, and says what it cannot do.
 
 The command comes from the person who starts Inquest, and never from a run folder. The program stays in the
 process group of its worker, so it is paused and killed with it. A program that ends, stands still, or writes
