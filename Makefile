@@ -15,8 +15,8 @@ PART ?= $(shell date +%j | sed 's/^0*//')
 DOCKER_JOBS ?= 2
 # Python keeps what it compiled, whatever the environment says: tests start hundreds of processes.
 ONE = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --durations=15 $(if $(PART),--part $(PART))
-# One process more than processors: tests that start processes wait for a good part of their time.
-PYTEST = $(ONE) -n $$(($$(nproc) + 1)) --dist worksteal
+# Two processes more than processors: tests that start processes wait for a good part of their time.
+PYTEST = $(ONE) -n $$(($$(nproc) + 2)) --dist worksteal
 REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 

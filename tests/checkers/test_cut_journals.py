@@ -318,6 +318,7 @@ def simulated(results: Path, **settings: object) -> Run:
     return record(run_config(base | settings), results=results, display=silent()).run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workload", ["queue", "groups", "transactions", "copier"])
 def test_a_truncated_journal_makes_a_run_unknown_and_never_invalid(tmp_path: Path, workload: str) -> None:
     run = simulated(tmp_path, workload=workload)
@@ -335,6 +336,7 @@ def test_a_truncated_journal_makes_a_run_unknown_and_never_invalid(tmp_path: Pat
         assert any("without a last line" in line for line in incident_lines(verdict))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workload", ["queue", "groups", "transactions", "copier"])
 def test_a_journal_that_is_gone_makes_a_run_unknown_and_never_invalid(tmp_path: Path, workload: str) -> None:
     run = simulated(tmp_path, workload=workload)

@@ -138,6 +138,7 @@ exit $code
 """
 
 
+@pytest.mark.sampled(2)
 def test_a_full_scratch_disk_is_one_line_that_names_it(run: Run, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -173,6 +174,7 @@ def test_ctrl_c_ends_each_stage(run: Run, right: tuple[object, ...], tmp_path: P
     assert (again.code, again.err, verdict(run)) == (right[1], "", right)
 
 
+@pytest.mark.sampled(2)
 def test_two_checks_of_one_folder_at_once_say_the_same(run: Run, right: tuple[object, ...]) -> None:
     both = [command(run), command(run, engine="process"), command(run)]
     for one in both:

@@ -30,6 +30,7 @@ def run(tmp_path: Path, kind: str, workload: str, nemesis: str, *words: str) -> 
     return inquest(tmp_path, "run", *where, *what, "--duration", "8", *few, *words)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("kind", "workload", "nemesis", "code", "said"),
     [

@@ -23,5 +23,6 @@ def sessions(cluster: ModelCluster) -> Iterator[Sessions]:
     made.close()
 
 
+@pytest.mark.sampled(2)
 class TestModel(SessionContract, WorkContract):
     """Brokers of the model."""
