@@ -23,13 +23,15 @@ class Ground:
     """What a configuration lets Kafka do, and what may have happened to the log of one finding.
 
     excuse: of the finding; rules without one leave it empty. commit: when copiers commit the offsets of their
-    input (`RunConfig.commit`). unstable: consumers at read_uncommitted, whose groups may receive offsets
-    from before a transaction that is just ending. subscribe: rebalances may move positions of
+    input (`RunConfig.commit`). sink: how rows of a database are kept from being there twice
+    (`RunConfig.sink`), "" = the copies are records. unstable: consumers at read_uncommitted, whose groups may
+    receive offsets from before a transaction that is just ending. subscribe: rebalances may move positions of
     portable histories, which seldom record them. rebalances: those of members of groups are on record.
     """
 
     excuse: Excuse = Excuse.NONE
     commit: str = "transaction"
+    sink: str = ""
     unstable: bool = False
     subscribe: bool = False
     rebalances: bool = True
@@ -41,7 +43,11 @@ Rule = Callable[[Ground, str], Answer]
 
 def ground(config: RunConfig) -> Ground:
     """The ground of a recorded run, before anything is said of a finding."""
-    return Ground(commit=config.commit, unstable=config.isolation is Isolation.READ_UNCOMMITTED)
+    return Ground(
+        commit=config.commit,
+        sink=config.sink if config.workload == "sink" else "",
+        unstable=config.isolation is Isolation.READ_UNCOMMITTED,
+    )
 
 
 TRUNCATIONS: Final[Mapping[Excuse, str]] = {

@@ -88,6 +88,8 @@ class RunConfig(_Sectioned):
     commit: Literal["transaction", "after", "before"] = "transaction"
     """When a copier commits its input offsets: in the transaction of its output, or outside of it,
     after or before it produced."""
+    sink: Literal["plain", "unique-id", "offset-in-transaction", "optimistic-lock"] = "unique-id"
+    """How rows of the workload `sink` are kept from being written twice (`harness.clients.database`)."""
     clients: str = Field(default="", exclude_if=lambda name: not name)
     """Kind of the load clients (`harness.clients.registry`), "" = the usual one of the system."""
     client_settings: dict[str, str] = Field(default_factory=dict)
@@ -228,6 +230,11 @@ FAST_CLEANER: Final[dict[str, str]] = {
 }
 """Settings of brokers: segments are closed, and compacted, after some seconds."""
 
+SINK: Final[dict[str, Any]] = {"workload": "sink", "nemesis": "client:crash-before-commit@member"}
+SINK_CURED: Final[dict[str, Any]] = SINK | {
+    "nemesis": "client:crash-before-commit@member,client:crash@member,kill"
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
     # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
     "safe": {},
@@ -302,6 +309,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "commit": "before",
         "expect": ("eos-loss",),
     },
+    # Control. A consumer that dies after it committed its rows to the database and before it commits their
+    # offsets to Kafka: its successor writes the same again.
+    "sink-plain": SINK | {"sink": "plain", "expect": ("eos-duplicate",)},
+    # The three cures, under the same fault and more: each row is there once.
+    "sink-unique-id": SINK_CURED | {"sink": "unique-id"},
+    "sink-offset-in-transaction": SINK_CURED | {"sink": "offset-in-transaction"},
+    "sink-optimistic-lock": SINK_CURED | {"sink": "optimistic-lock"},
     # All brokers lose power at once, and each record was flushed before it was acknowledged: nothing is lost.
     "flush-each": {"nemesis": "power:all", "broker_settings": {"log.flush.interval.messages": "1"}},
     # Control. All brokers lose power at once, and flushing is left to the operating system, as by default:

@@ -9,7 +9,7 @@ Not here: how ops are chosen (`core.generator`), executed (`harness.clients.exec
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+DATABASE: Final = "database"
+"""In place of a topic: the database of the run, which Kafka knows nothing of (`harness.clients.database`)."""
 
 
 class Outcome(IntEnum):
@@ -135,11 +139,19 @@ class SendOffsets(msgspec.Struct, frozen=True, tag="send-offsets", array_like=Tr
 class Copy(msgspec.Struct, frozen=True, tag="copy", array_like=True):
     """Produce one record to `topic` for each record of this run that the op polled so far, to the
     partition of the same number: consume-transform-produce. Their values are `first`, `first` + 1, …
-    in the order of the poll; the op's polls together ask for at most `most` records."""
+    in the order of the poll; the op's polls together ask for at most `most` records. Copies to `DATABASE` are
+    rows, written in one transaction of the database; what it refuses has the outcome FAIL, and the op
+    is as it would be without it."""
 
     topic: str
     first: int
     most: int
+
+
+class ReadDatabase(msgspec.Struct, frozen=True, tag="read-database", array_like=True):
+    """Read all rows of these partitions of the database."""
+
+    tps: tuple[TopicPartition, ...]
 
 
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic", array_like=True):
@@ -150,7 +162,7 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic", array_like=Tr
     partitions: int
 
 
-Mop = Send | Poll | Assign | Subscribe | CommitOffsets | SendOffsets | Copy | CreateTopic
+Mop = Send | Poll | Assign | Subscribe | CommitOffsets | SendOffsets | Copy | ReadDatabase | CreateTopic
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True):

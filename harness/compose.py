@@ -54,11 +54,13 @@ def plan(
         raise ConfigError(
             "workload compacted: it needs topic_settings.cleanup.policy=compact, as in preset compacted"
         )
-    if config.commit != "transaction" and config.workload not in having("commit"):
-        raise ConfigError(
-            f"commit {config.commit!r} is a setting of the workload {' or '.join(having('commit'))}; "
-            f"it is without effect in {config.workload}"
-        )
+    for setting in ("commit", "sink"):
+        value, usual = getattr(config, setting), RunConfig.model_fields[setting].default
+        if value != usual and config.workload not in having(setting):
+            raise ConfigError(
+                f"{setting} {value!r} is a setting of the workload {' or '.join(having(setting))}; "
+                f"it is without effect in {config.workload}"
+            )
     if fail_fast and system.repeatable:
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     made = planned(config) if steps is None else RunPlan(config, steps)

@@ -21,6 +21,7 @@ from core.op import Phase
 from core.runtime import run_blocking
 from core.systems import SYSTEMS, System, runnable
 from harness.clients.command.trial import library
+from harness.clients.database import database_of
 from harness.clients.pool import ClientPool
 from harness.clients.registry import ClientKind, clients_of
 from harness.clients.worker_process import WorkerProcess
@@ -121,8 +122,9 @@ def _program(
     wall = datetime.now(UTC).isoformat(timespec="milliseconds")
     started = RunStarted(ns=runtime.now_ns(), wall=wall, run=run.name, versions=versions(plan.config))
     return RunProgram(
-        plan, cluster, clients, runtime, recorder, display, started, logs=run.cluster, evidence=run.evidence
-    )
+        plan, cluster, clients, runtime, recorder, display, started,
+        logs=run.cluster, evidence=run.evidence, database=database_of(plan.config, run.database),
+    )  # fmt: skip
 
 
 def versions(config: RunConfig) -> dict[str, str]:

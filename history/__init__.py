@@ -40,6 +40,7 @@ The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
     events.jsonl      what happened              journal/        one file per process
     cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
     history/          sealed tables, names.json  checked/        anomalies.parquet
+    database.sqlite   rows of the workload `sink` (real clients; `harness.clients.database` writes and reads)
     evidence/         what brokers left on disk, and captured messages, as tables
                       (copies/, captured/: until then)
     verdict.json      report.html  junit.xml     soak            the session that this run belongs to

@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec.structs import asdict
 
 from core.errors import HistoryError
-from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
+from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, ReadDatabase, Send
 from history import journal as j
 from history.columns import arrow_array, dtype_of
 from history.run_folder import FORMAT
@@ -471,7 +471,7 @@ class _Process:
                 pos += 1
             elif isinstance(mop, Copy) and at in op.copying:
                 pos += self._copy(op, at, pos)
-            elif isinstance(mop, Poll):
+            elif isinstance(mop, Poll | ReadDatabase):
                 for line, numbers in op.polled.get(at, ()):
                     count = self._reads(op, line, numbers, pos)
                     reads, pos = reads + count, pos + count

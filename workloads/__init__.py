@@ -11,6 +11,8 @@ groups        Consumer groups with rebalances, and three ways of committing offs
 queue         Sends and reads without transactions.
 registry      The registry of workloads: every name that a run can be asked for.
 send_modes    The ways in which applications send: waiting, pipelining, forgetting, giving up early.
+sink          Consumers write what they read to a database: the two writes that no transaction of Kafka
+              spans.
 specs         What workloads share: session settings of a producer, a transactional producer, a
               consumer; and what plain producers and plain readers do.
 transactions  Atomic writes over several partitions, some with reads in the same transaction.

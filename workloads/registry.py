@@ -13,7 +13,7 @@ from core.config import RunConfig
 from core.extensions import extensions
 from core.generator import Planned, Slot
 from core.op import TopicPartition
-from workloads import compacted, copier, fencing, fresh_topic, groups, queue, send_modes, transactions
+from workloads import compacted, copier, fencing, fresh_topic, groups, queue, send_modes, sink, transactions
 
 
 class WorkloadModule(Protocol):
@@ -75,7 +75,7 @@ def extension_of(name: str, made: WorkloadModule) -> Workload:
 
 
 MODULES: tuple[WorkloadModule, ...] = (
-    queue, transactions, copier, fresh_topic, fencing, groups, send_modes, compacted,
+    queue, transactions, copier, fresh_topic, fencing, groups, send_modes, compacted, sink,
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {
     **{workload.name: workload for workload in map(workload_of, MODULES)},

@@ -203,6 +203,10 @@ def _never_copied(tp: int, position: CommittedPosition, offset: int) -> Finding:
 
 def copied_twice(ground: Ground, variant: str) -> Answer:
     """Two committed copies of one input."""
+    if ground.sink == "plain":
+        return True, "rows are committed to the database before offsets are to Kafka: at least once"
+    if ground.sink:
+        return False, f"the database refuses a row for what it has already ({ground.sink})"
     if ground.commit == "after":
         return True, "offsets are committed separately after the copies: at least once"
     if ground.commit == "before":
@@ -214,6 +218,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
 
 def copied_never(ground: Ground, variant: str) -> Answer:
     """An input that a group passed, without a committed copy."""
+    if ground.sink:
+        return truncated(ground, "offsets are committed only once the rows are in the database")
     if ground.commit == "before":
         return True, "offsets are committed separately before the copies are made: at most once"
     if ground.commit == "after":

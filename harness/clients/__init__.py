@@ -3,6 +3,7 @@
 consumer_state   What one process reads: its positions, what an op may copy or commit of it, and its journal
                  lines.
 command          Clients of a program of the user, which speaks JSON lines.
+database         The database of a run, which consumers of the workload `sink` write to.
 executor         The client loop: op → session verbs → outcome, journaled.
 librdkafka       A session over confluent-kafka.
 pool             The load clients of a run: start, command, crash, restart, pause, and notice which are lost.

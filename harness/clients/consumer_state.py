@@ -47,8 +47,8 @@ class ConsumerProcess:
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
     _taken: set[TopicPartition] = field(default_factory=set)
     """Partitions that were taken away and not given back."""
-    _records: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
-    """Offsets of this op's records of this run, in order."""
+    _records: list[tuple[TopicPartition, list[int], list[int]]] = field(default_factory=list)
+    """Offsets and values of this op's records of this run, in order."""
     _first: dict[TopicPartition, int] = field(default_factory=dict)
     """The lowest offset that this op was given of each partition, foreign records included."""
     _copied: set[TopicPartition] = field(default_factory=set)
@@ -66,10 +66,14 @@ class ConsumerProcess:
 
     # what the op may do with what it polled
 
-    def to_copy(self) -> list[tuple[TopicPartition, int]]:
-        """Partition and offset of each record that this op polled and still answers for."""
-        records = [(tp, offset) for tp, offsets in self._records for offset in offsets]
-        self._copied.update(tp for tp, _ in records)
+    def to_copy(self) -> list[tuple[TopicPartition, int, int]]:
+        """Partition, offset and value of each record that this op polled and still answers for."""
+        records = [
+            (tp, offset, value)
+            for tp, offsets, values in self._records
+            for offset, value in zip(offsets, values, strict=True)
+        ]
+        self._copied.update(tp for tp, _, _ in records)
         return records
 
     def to_offer(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
@@ -130,7 +134,7 @@ class ConsumerProcess:
         dropped = set(tps)
         self._unsettled -= dropped
         self._orphaned = self._orphaned or bool(self._copied & dropped)
-        self._records = [(tp, offsets) for tp, offsets in self._records if tp not in dropped]
+        self._records = [some for some in self._records if some[0] not in dropped]
         for tp in dropped:
             self._positions.pop(tp, None)
             self._first.pop(tp, None)
@@ -182,7 +186,7 @@ class ConsumerProcess:
                 if tp not in self._taken:
                     self._unsettled.add(tp)
                     self._first[tp] = min(offset, self._first.get(tp, offset))
-                    self._records.append((tp, run[2]))
+                    self._records.append((tp, run[2], run[3]))
             self._positions[tp] = offset + 1
             value = decode(self.run, tp, record.payload)
             if isinstance(value, Foreign):
@@ -195,6 +199,15 @@ class ConsumerProcess:
             run[3].append(value)
             run[4].append(record.leader_epoch)
         self.journal.write(j.Polled(self.op, at, begin, self.now_ns(), runs, foreign))
+
+    def rows_read(
+        self, at: int, begin: int, tp: TopicPartition, numbers: list[int], values: list[int]
+    ) -> None:
+        """Journal all rows of a partition of the database, as records to its end."""
+        now, end = self.now_ns(), len(numbers)
+        runs = [(tp.topic, tp.partition, numbers, values, [-1] * end)] if end else []
+        self.journal.write(j.Polled(self.op, at, begin, now, runs))
+        self.note((EndReached(tp=tp, offset=end, ns=now),))
 
     # what happened beside
 

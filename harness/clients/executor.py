@@ -14,7 +14,8 @@ journals each result as it comes, ends the transaction if the op is one, and dec
 No verb is ever repeated: a second attempt would forge the history.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from core.cluster import CrashPoint
 from core.config import RunConfig
 from core.keys import is_tombstone, key_bytes
 from core.op import (
+    DATABASE,
     Assign,
     CommitKind,
     CommitOffsets,
@@ -34,6 +36,7 @@ from core.op import (
     Outcome,
     Phase,
     Poll,
+    ReadDatabase,
     Send,
     SendOffsets,
     Subscribe,
@@ -43,6 +46,7 @@ from core.payload import encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session
 from harness.clients.consumer_state import ConsumerProcess
+from harness.clients.database import REFUSED, Database, Row
 from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
 from history.journal import JournalWriter
@@ -57,6 +61,10 @@ TXN_VERBS: Final = 8
 
 TAKEN_AWAY = "_ASSIGNMENT_LOST"
 """Code of a transaction that is aborted because a partition that it copied from was taken away."""
+DATABASE_ERROR = "DATABASE"
+"""Code of an op whose rows the database may not have taken."""
+ROW_THERE = "ROW_THERE"
+"""Code of a row that the database refused, because of what it has already."""
 
 
 def _anywhere(_: CrashPoint) -> None:
@@ -76,7 +84,8 @@ class Completion:
 class Client:
     """One process. `phase` tells the phase of the run at any moment.
 
-    at: called when the process gets to a point at which it may be made to crash.
+    at: called when the process gets to a point at which it may be made to crash. database: of the run, where
+    its workload has one.
     """
 
     run: str
@@ -88,6 +97,7 @@ class Client:
     config: RunConfig
     progress: ClientProgress = field(default_factory=ClientProgress)
     at: Callable[[CrashPoint], None] = _anywhere
+    database: Database | None = None
     _reading: ConsumerProcess = field(init=False)
 
     def __post_init__(self) -> None:
@@ -212,6 +222,8 @@ class Client:
                     if op.txn and refused is not None:
                         # The transaction would commit offsets behind a record that was not copied.
                         raise Definite(refused.code, "a copy was not taken")
+                case ReadDatabase(tps=tps):
+                    self._read_database(at, tps)
                 case CommitOffsets():
                     if not op.txn and any(not isinstance(d, Acked) for d in deliveries):
                         return  # a commit says that the work before it is done, and it is not
@@ -270,14 +282,44 @@ class Client:
         if not inputs:
             return []
         values = [
-            (TopicPartition(mop.topic, tp.partition), mop.first + n) for n, (tp, _) in enumerate(inputs)
+            (TopicPartition(mop.topic, tp.partition), mop.first + n) for n, (tp, _, _) in enumerate(inputs)
         ]
         copies = [
             (out.topic, out.partition, value, tp.topic, tp.partition, offset)
-            for (out, value), (tp, offset) in zip(values, inputs, strict=True)
+            for (out, value), (tp, offset, _) in zip(values, inputs, strict=True)
         ]
         self.journal.write(j.Copying(self._reading.op, at, self.clock.now_ns(), copies))
+        if mop.topic == DATABASE:
+            self._write_rows(at, [Row(*each, mop.first + n) for n, each in enumerate(inputs)])
+            return []  # the op does not fail where the database refuses a row
         return await self._send(op, at, values)
+
+    def _write_rows(self, at: int, rows: Sequence[Row]) -> None:
+        """Write rows in one transaction of the database. Raises: Indefinite."""
+        assert self.database is not None, "the workload has no database (`SETTINGS`)"
+        begin, numbers, error = self.clock.now_ns(), list[int](), ""
+        try:
+            numbers = self.database.write(rows)
+        except sqlite3.Error as failed:
+            error = f"{failed}"
+        ns = self.clock.now_ns()
+        refused, unknown = (1, -1, ns, ROW_THERE), (2, -1, ns, DATABASE_ERROR)
+        results = [refused if number == REFUSED else (0, number, ns, "") for number in numbers]
+        results = results or [unknown] * len(rows)
+        self.journal.write(j.SendResults(self._reading.op, at, begin, ns, results))
+        if error:
+            raise Indefinite(DATABASE_ERROR, error)
+
+    def _read_database(self, at: int, tps: Iterable[TopicPartition]) -> None:
+        """Read all rows of these partitions. Raises: Indefinite."""
+        assert self.database is not None, "the workload has no database (`SETTINGS`)"
+        for tp in tps:
+            begin = self.clock.now_ns()
+            try:
+                numbers, values = self.database.read(tp)
+            except sqlite3.Error as error:
+                raise Indefinite(DATABASE_ERROR, f"{error}") from None
+            self._reading.rows_read(at, begin, tp, numbers, values)
 
     async def _send_offsets(self, at: int) -> None:
         offered = self._reading.to_offer(await self.session.position())

@@ -16,9 +16,10 @@ from core.client_settings import SessionSpec
 from core.cluster import CrashPoint
 from core.config import RunConfig
 from core.generator import Planned, Slot, source
-from core.op import Assign, End, Isolation, Op, Outcome, Phase, Poll, TopicPartition
+from core.op import DATABASE, Assign, End, Isolation, Op, Outcome, Phase, Poll, ReadDatabase, TopicPartition
 from core.runtime import Clock, Runtime
 from core.session import Session
+from harness.clients.database import Database
 from harness.clients.executor import Client
 from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, ReadFinal
 from history.journal import JournalHeader, JournalWriter
@@ -49,6 +50,9 @@ class Host(Protocol):
     def used(self, process: int) -> bool:
         """Whether a journal of this process exists."""
 
+    def database(self, config: RunConfig) -> Database | None:
+        """A connection to the database of the run; None where its workload has none."""
+
     def die(self) -> None:
         """SIGKILL: nothing of the client has an effect from now on."""
 
@@ -66,6 +70,7 @@ class Worker:
         self._plans = self._workload.plans(config)
         self._width = len(self._plans) + len(FINAL_LEVELS)
         self._host = host
+        self._database = host.database(config)
         self._dead = False
         self._crash_at: CrashPoint | None = None
         self._final: ReadFinal | None = None
@@ -139,7 +144,11 @@ class Worker:
         )
         ends = {TopicPartition(topic, p): end for topic, p, end in self._final.ends[isolation]}
         client = self._open(spec)
-        await read_to_ends(client, ends, self._clock, self._config.final_deadline_s)
+        rows = tuple(tp for tp in ends if tp.topic == DATABASE)
+        records = {tp: end for tp, end in ends.items() if tp not in rows}
+        await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
+        if rows:
+            await client.invoke(Op(f="read-database", mops=(ReadDatabase(rows),)))
         await client.close(End.CLOSED)
 
     def _unused(self) -> int:
@@ -169,6 +178,7 @@ class Worker:
             config=self._config,
             progress=self.progress,
             at=self.at,
+            database=self._database,
         )
 
 

@@ -31,6 +31,7 @@ from core.errors import ConfigError, WrongCluster
 from core.runtime import run_blocking
 from core.session import Session
 from harness.clients.command.speaker import ClientLost
+from harness.clients.database import Database, database_of
 from harness.clients.worker import Worker
 from harness.clients.worker_protocol import Command, WorkerLine
 from harness.processes import guard
@@ -62,6 +63,10 @@ class ProcessHost:
     def used(self, process: int) -> bool:
         """Whether the file exists."""
         return (self._run.journal / f"{process}.jsonl").exists()
+
+    def database(self, config: RunConfig) -> Database | None:
+        """The file in the run folder."""
+        return database_of(config, self._run.database)
 
     def die(self) -> None:
         """SIGKILL to this process and its group, which it leads: what it started dies with it."""

@@ -121,6 +121,8 @@ def _preset(workload: str, rng: random.Random) -> str:
         return "exactly-once"
     if workload == "compacted":
         return workload
+    if workload == "sink":
+        return rng.choice(("sink-unique-id", "sink-offset-in-transaction", "sink-optimistic-lock"))
     plain = workload in ("queue", "groups", "send-modes", "fresh-topic")
     return "safe-legacy" if rng.random() < LEGACY_SHARE and plain else "safe"
 

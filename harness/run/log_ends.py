@@ -1,6 +1,8 @@
 """The ends of all logs, once the clients are closed: what the final reads have to reach."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from core.cluster import Cluster
 from core.op import Isolation, TopicPartition
@@ -77,6 +79,12 @@ def _moving(now: int, since: int, late: int, quiet_s: float) -> str:
     if now - since < quiet_s * 1e9:
         return f"an end moved {(now - since) / 1e9:.1f} s before"
     return ""
+
+
+def with_rows(bounds: BoundsListed, ends: Mapping[TopicPartition, int]) -> BoundsListed:
+    """Beside the logs' ends those of the database, which has no levels of isolation."""
+    rows = [(*tp, int(level), 0, end) for level in Isolation if level >= 0 for tp, end in ends.items()]
+    return msgspec.structs.replace(bounds, rows=(*bounds.rows, *rows))
 
 
 def open_ends(rows: Rows) -> list[TopicPartition]:

@@ -15,11 +15,12 @@ from core.cluster import SENT, Cluster, Linked, Wired, WiredBetween
 from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
+from harness.clients.database import Database
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
-from harness.run.log_ends import STABLE_S, TRANSACTION_GRACE_S, open_ends, stable_ends
+from harness.run.log_ends import STABLE_S, TRANSACTION_GRACE_S, open_ends, stable_ends, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, unrecovered
@@ -56,7 +57,7 @@ class RunProgram:
 
     ended_early: why the phase of faults is to end before its time, asked again and again ("" = it is not).
     started: the first event. logs, evidence: folders for the logs of the nodes, and for what they leave on
-    disk. stable_s: see `log_ends.STABLE_S`.
+    disk. stable_s: see `log_ends.STABLE_S`. database: that the clients write to; None = they have none.
     """
 
     plan: RunPlan
@@ -70,6 +71,7 @@ class RunProgram:
     logs: Path
     evidence: Path
     stable_s: float = STABLE_S
+    database: Database | None = None
     ended_early: Callable[[], str] = str
     phase: Phase = Phase.SETUP
     """The newest one."""
@@ -287,6 +289,8 @@ class RunProgram:
             cut_short=self._cut_short,
             show=lambda why: self.display.refresh(lambda: f"quiesce: {why}"),
         )
+        if self.database is not None:
+            bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
         self._write(bounds)
         if (tps := open_ends(bounds.rows)) and not self._cut_short():
             rows = tuple(await self.cluster.open_transactions(tps))

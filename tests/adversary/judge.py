@@ -70,6 +70,7 @@ class Permission:
     def __init__(self, f: Facts) -> None:
         config: RunConfig = f.recorded.config
         self.f, self.commit = f, config.commit
+        self.sink = config.sink if config.workload == "sink" else ""
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
         names = {row["tp"]: f"{row['topic']}-{row['partition']}" for row in f.rows["tps"]}
         self.logs = Logs(config, f.recorded.events, names)
@@ -103,13 +104,15 @@ class Permission:
                 return False
             case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "weak" | "abandoned")):
                 return True
+            case "eos-duplicate", _ if self.sink:
+                return self.sink == "plain"
             case "eos-duplicate", _ if self.commit == "after":
                 return True
             case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:
                 return True
             case "resurrected-key", _ if excuse == "away":
                 return True
-            case "eos-loss", _ if self.commit == "before":
+            case "eos-loss", _ if self.commit == "before" and not self.sink:
                 return True
             case "group-skip", "auto":
                 return True

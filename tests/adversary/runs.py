@@ -80,6 +80,8 @@ def plan(rng: Random, *, portable: bool) -> Plan:
             broker_settings=rng.choice(OF_BROKERS) if rng.random() < 0.2 else {},
             expect=("lost-write",) if rng.random() < 0.05 else (),
         )
+        if config.commit == "after" and rng.random() < 0.5:  # the copies are rows of a database
+            config = config.model_copy(update={"workload": "sink", "sink": "plain"})
     chosen = rng.sample(BUGS, rng.choice((0, 0, 1, 1, 1, 2, 3)))
     return Plan(
         config=config, bugs=chosen, coarse=rng.random() < 0.3, portable=portable, tps=rng.randint(2, 4)

@@ -9,7 +9,18 @@ import pytest
 
 from core.config import RunConfig, run_config
 from core.generator import Planned, Slot, source
-from core.op import CommitOffsets, Copy, CreateTopic, Op, Poll, Send, SendOffsets, Subscribe, process_of
+from core.op import (
+    DATABASE,
+    CommitOffsets,
+    Copy,
+    CreateTopic,
+    Op,
+    Poll,
+    Send,
+    SendOffsets,
+    Subscribe,
+    process_of,
+)
 from workloads.registry import WORKLOADS, having
 
 
@@ -135,7 +146,15 @@ def test_the_values_of_copies_are_reserved_and_overlap_nothing() -> None:
     assert {process_of(value) for value in taken} == {7}
 
 
-@pytest.mark.parametrize("name", ["copier", "groups"])
+def test_rows_are_written_before_their_offsets_are_committed() -> None:
+    config = config_of("sink")
+    slot = next(plan.slot for plan in WORKLOADS["sink"].plans(config) if plan.group)
+    _, *ops = [p.op for p in schedule(config, slot, 7, 90)]
+    assert {tuple(map(type, op.mops)) for op in ops} == {(Poll, Copy, CommitOffsets)}
+    assert {mop.topic for op in ops for mop in op.mops if isinstance(mop, Copy)} == {DATABASE}
+
+
+@pytest.mark.parametrize("name", ["copier", "groups", "sink"])
 def test_members_of_a_group_leave_and_come_back(name: str) -> None:
     config = config_of(name)
     plans = WORKLOADS[name].plans(config)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.config import RunConfig
+from harness.clients.database import IN_MEMORY, database_of
 from harness.clients.pool import ClientPool
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.end import unfinished
@@ -82,14 +83,18 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
     watched = Invariants(cluster) if invariants else None
     tracing = Tracing(cluster) if trace else None
     journals: dict[int, Lines[j.Line]] = {}
+    database = database_of(config, IN_MEMORY)
     clients = ClientPool(
-        plan.names.clients, lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals), runtime
+        plan.names.clients,
+        lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals, database),
+        runtime,
     )
     recorder = Lines[ev.Event]()
     started = ev.RunStarted(ns=runtime.now_ns(), wall="", run=run, versions={})
     program = RunProgram(
-        plan, cluster, clients, runtime, recorder, display, started, logs=Path(), evidence=Path()
-    )
+        plan, cluster, clients, runtime, recorder, display, started,
+        logs=Path(), evidence=Path(), database=database,
+    )  # fmt: skip
     done = scheduler.spawn(program.run())
     limit = LIMIT_S + config.duration_s
     if not scheduler.run(done, limit=int(limit * 1e6)):

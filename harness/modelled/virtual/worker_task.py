@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.runtime import Runtime
+from harness.clients.database import Database
 from harness.clients.worker import Died, Worker
 from harness.clients.worker_protocol import ClientProgress, Command
 from harness.modelled.virtual.cluster import SimulatedCluster
@@ -38,7 +39,7 @@ class Lines(Generic[T]):
 class WorkerTask:
     """See `harness.clients.worker_protocol.WorkerHandle`; the host of its worker.
 
-    journals: of all processes of the run, by number; takes those of this client.
+    journals: of all processes of the run, by number; takes those of this client. database: of the run.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class WorkerTask:
         runtime: Runtime,
         cluster: SimulatedCluster,
         journals: dict[int, Lines[j.Line]],
+        database: Database | None = None,
     ) -> None:
         self.slot = slot
         self.condemned = False
         self.ended: int | None = None
         self._cluster = cluster
         self._journals = journals
+        self._database = database
         self._journal: Lines[j.Line] | None = None
         self._session: SimSession | None = None
         self._paused = False
@@ -86,6 +89,10 @@ class WorkerTask:
     def used(self, process: int) -> bool:
         """Whether the journal of this process exists."""
         return process in self._journals
+
+    def database(self, config: RunConfig) -> Database | None:
+        """That of the run; in memory, so all its clients have one connection."""
+        return self._database
 
     def die(self) -> None:
         """Neither the session nor the journal has an effect from now on."""

@@ -123,6 +123,8 @@ RUN: dict[str, tuple[list[str], str]] = {
     "isolation as a number": (["--set", "isolation=7"], "isolation"),
     "min.insync.replicas of 7": (["--set", "min_insync_replicas=7"], "min_insync_replicas 7"),
     "commit of another workload": (["--set", "commit=after"], "copier"),
+    "sink of another workload": (["--set", "sink=plain"], "sink"),
+    "unknown sink": (["--set", "sink=kitchen"], "sink"),
     "two controllers": (["--set", "controllers=2"], "controllers"),
     "partitions of text": (["--set", "partitions=many"], "partitions"),
     "partitions as a list": (setting("partitions", [3]), "partitions"),

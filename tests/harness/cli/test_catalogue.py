@@ -106,8 +106,10 @@ def test_what_is_allowed(
 def test_every_answer_says_why() -> None:
     for name in ANOMALIES:
         for variant in ("", "0", "1", "all", "rc", "ru", "reads", "ack 1", "auto", "commit", "read", "hole"):
-            for excuse, commit in product(Excuse, ("transaction", "after", "before")):
-                here = Ground(excuse=excuse, commit=commit)
+            for excuse, commit, sink in product(
+                Excuse, ("transaction", "after", "before"), ("", "plain", "unique-id")
+            ):
+                here = Ground(excuse=excuse, commit=commit, sink=sink)
                 assert len(ANOMALIES[name].rule(here, variant)[1].split()) > 2
 
 

@@ -8,6 +8,7 @@ import pytest
 from core.cluster import CrashPoint
 from core.generator import Values
 from core.op import (
+    DATABASE,
     Assign,
     AssignmentKind,
     CommitOffsets,
@@ -18,8 +19,10 @@ from core.op import (
     Op,
     Outcome,
     Poll,
+    ReadDatabase,
     SendOffsets,
     Subscribe,
+    TopicPartition,
     process_of,
     value_of,
 )
@@ -38,7 +41,8 @@ from core.session import (
     Unknown,
 )
 from harness.clients.consumer_state import BEGINNING
-from harness.clients.executor import Client, Completion
+from harness.clients.database import IN_MEMORY, Database
+from harness.clients.executor import DATABASE_ERROR, ROW_THERE, Client, Completion
 from history import journal as j
 from tests.histories.script import OTHER, TP, Script, fetched, invoke, journaled, lines, scripted, sends
 
@@ -395,6 +399,60 @@ def test_a_commit_without_news_comes_to_no_crash_point(client: Client) -> None:
     points(client, Poll(), poll=fetched(2))
     lost = AssignmentEvent(kind=AssignmentKind.REVOKED, tps=(TP,), generation=1, ns=1)
     assert points(client, Poll(), commit, events=[lost], position={OTHER: 7}) == []
+
+
+def stored(client: Client, offsets: list[int], *commits: Mop, **answers: Any) -> Completion:
+    rows = Copy(DATABASE, value_of(5, 1 + 9 * client.progress.ok), 9)
+    op = Op(f="store", mops=(Poll(), rows, *commits))
+    return invoke(client, op, poll=fetched(*offsets), **answers)[0]
+
+
+def test_rows_go_to_the_database_and_a_refused_one_is_no_failure(client: Client, tmp_path: Path) -> None:
+    client.database = Database(IN_MEMORY, "unique-id")
+    assert stored(client, [0, 1], CommitOffsets()) == Completion(Outcome.OK)
+    assert stored(client, [1, 2], CommitOffsets()) == Completion(Outcome.OK)
+    results = [line.results for line in lines(client, tmp_path) if isinstance(line, j.SendResults)]
+    assert [[(one[0], one[1], one[3]) for one in some] for some in results] == [
+        [(0, 0, ""), (0, 1, "")],
+        [(1, -1, ROW_THERE), (0, 2, "")],
+    ]
+    assert client.progress.acked == 0  # by no broker
+
+
+def test_a_crash_before_the_commit_comes_after_the_rows(client: Client) -> None:
+    client.database = Database(IN_MEMORY, "plain")
+    met: list[tuple[CrashPoint, int]] = []
+
+    def at(point: CrashPoint) -> None:
+        met.append((point, sum(client.database.ends([0]).values()) if client.database else -1))
+
+    client.at = at
+    stored(client, [0, 1], CommitOffsets())
+    assert met == [(CrashPoint.ANYWHERE, 0), (CrashPoint.BEFORE_COMMIT, 2)]
+
+
+def test_rows_that_the_database_may_not_have_end_the_process_before_its_commit(client: Client) -> None:
+    client.database = Database(IN_MEMORY, "plain")
+    client.database.close()
+    session = Script(poll=fetched(0))
+    client.session = session
+    op = Op(f="store", mops=(Poll(), Copy(DATABASE, value_of(5, 1), 9), CommitOffsets()))
+    done = run_blocking(client.invoke(op))
+    assert (done.outcome, done.error, done.replace) == (Outcome.INFO, DATABASE_ERROR, True)
+    assert [call[0] for call in session.calls] == ["poll"]
+
+
+def test_a_final_reader_reads_the_rows_of_each_partition(client: Client, tmp_path: Path) -> None:
+    client.database = Database(IN_MEMORY, "plain")
+    stored(client, [4, 5])
+    tps = TopicPartition(DATABASE, 0), TopicPartition(DATABASE, 1)
+    invoke(client, Op(f="read-database", mops=(ReadDatabase(tps),)))
+    *_, first, _, empty, _, _ = lines(client, tmp_path)
+    assert isinstance(first, j.Polled)
+    assert first.runs == [(DATABASE, 0, [0, 1], [value_of(5, 1), value_of(5, 2)], [-1, -1])]
+    assert isinstance(empty, j.Polled)
+    assert empty.runs == []
+    assert client.ends == {tps[0]: 2, tps[1]: 0}
 
 
 def test_work_is_counted_where_records_were_given(client: Client) -> None:

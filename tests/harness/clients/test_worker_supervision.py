@@ -184,6 +184,9 @@ class Host:
     def used(self, process: int) -> bool:
         return process in self.journals
 
+    def database(self, config: RunConfig) -> None:
+        return None
+
     def die(self) -> None:
         self.deaths += 1
 
