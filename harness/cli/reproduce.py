@@ -19,6 +19,9 @@ def reproduce(
     runs: Annotated[int, typer.Option(min=1, help="How many runs, on one cluster.")] = 1,
     good: Annotated[bool, typer.Option("--good", help="The good side: the twin that shows no bug.")] = False,
     kafka: Annotated[str | None, typer.Option(help="Version of Kafka, in place of the side's own.")] = None,
+    deaths: Annotated[
+        str, typer.Option(help="How coordinators lose their partition: kill, shutdown, election.")
+    ] = "kill",
     record: Annotated[
         bool, typer.Option("--record", help="Put the rate on record (docs/known-bugs.md).")
     ] = False,
@@ -29,6 +32,7 @@ def reproduce(
     from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code
     from harness.reproduce.schedules import REPRODUCTIONS
+    from harness.reproduce.stage import Deaths
 
     if not name:
         for key, one in REPRODUCTIONS.items():
@@ -40,14 +44,19 @@ def reproduce(
     version = kafka or bug.versions[good]
     if why := refused_version(version):
         raise UsageError(f"--kafka {version!r}: {why}")
+    if deaths not in bug.deaths:
+        raise UsageError(f"--deaths {deaths!r}: {name} takes {', '.join(bug.deaths)}")
     folder = results / "reproduced" / unused_name(f"{name}-{'good' if good else 'bad'}")
     with written_into(folder):
         folder.mkdir(parents=True)
     show(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
-        done = attempts(bug, version, runs=runs, good=good, folder=folder, say=show_lines)
+        done = attempts(
+            bug, version, runs=runs, good=good, folder=folder, say=show_lines, deaths=Deaths(deaths)
+        )
     if record:
-        rates.record(rates.rate(name, version, good, done, f"{datetime.now(UTC):%Y-%m-%d}"))
+        day = f"{datetime.now(UTC):%Y-%m-%d}"
+        rates.record(rates.rate(name, version, good, done, day, Deaths(deaths)))
     counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
     show(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")

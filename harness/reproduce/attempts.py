@@ -29,7 +29,7 @@ from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent, anomalies
-from harness.reproduce.stage import FiveBrokers, Say
+from harness.reproduce.stage import Deaths, FiveBrokers, Say
 from history.broker_logs import broker_logs
 from history.evidence import Evidence
 from history.run_folder import Run
@@ -62,7 +62,14 @@ class ScheduleRun:
 
 
 def attempts(
-    reproduction: Reproduction, kafka: str, *, runs: int, good: bool, folder: Path, say: Say
+    reproduction: Reproduction,
+    kafka: str,
+    *,
+    runs: int,
+    good: bool,
+    folder: Path,
+    say: Say,
+    deaths: Deaths = Deaths.KILL,
 ) -> list[ScheduleRun]:
     """Perform the runs on one cluster, each with a topic and a transactional id of its own.
 
@@ -78,6 +85,7 @@ def attempts(
         settings,
         wire=reproduction.wire,
         between=reproduction.between,
+        deaths=deaths,
     )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 

@@ -15,6 +15,7 @@ import msgspec
 from checkers.known_bugs.registry import KNOWN_BUGS
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.schedules import REPRODUCTIONS
+from harness.reproduce.stage import Deaths
 from history.run_folder import write_atomically
 
 MEASURED: Final = Path(__file__).with_name("measured.json")
@@ -82,14 +83,22 @@ and dies; a follower comes back and may become leader (`unclean.leader.election.
 """What schedules show and no finding is labelled with: runs keep no evidence of it, or Kafka permits it."""
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
+HOW: Final = (
+    "how coordinators lose their partition: SIGKILL; a controlled shutdown, as in a rolling restart; an "
+    "election of the preferred leader, where no broker ends"
+)
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
     """Of one side of a reproduction on one version of Kafka: how many runs showed the bug, how many showed
-    that every record is read, how many did not reach the schedule. day: of the measurement, in UTC.
-    found_in_logs: in how many runs the rules about logs found something; None = they were not applied."""
+    that every record is read, how many did not reach the schedule. deaths: how coordinators lost their
+    partition. day: of the measurement, in UTC. found_in_logs: in how many runs the rules about logs found
+    something; None = they were not applied."""
 
     name: str
     kafka: str
     good: bool
+    deaths: Deaths = Deaths.KILL
     shown: int
     clean: int
     unreached: int
@@ -102,7 +111,9 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
         return self.shown + self.clean + self.unreached
 
 
-def rate(name: str, kafka: str, good: bool, done: Sequence[ScheduleRun], day: str) -> Rate:
+def rate(
+    name: str, kafka: str, good: bool, done: Sequence[ScheduleRun], day: str, deaths: Deaths = Deaths.KILL
+) -> Rate:
     """What these runs showed. day: such as 2026-11-27."""
     counts = Counter(one.shows for one in done)
     shown, clean, unreached = (counts[shows] for shows in (Shows.SHOWN, Shows.CLEAN, Shows.UNREACHED))
@@ -111,6 +122,7 @@ def rate(name: str, kafka: str, good: bool, done: Sequence[ScheduleRun], day: st
         name=name,
         kafka=kafka,
         good=good,
+        deaths=deaths,
         shown=shown,
         clean=clean,
         unreached=unreached,
@@ -126,8 +138,8 @@ def measured(path: Path = MEASURED) -> list[Rate]:
 
 def record(new: Rate, path: Path = MEASURED) -> None:
     """Put a measurement on record, in the place of an earlier one of its side and version."""
-    place = (new.name, new.kafka, new.good)
-    others = [one for one in measured(path) if (one.name, one.kafka, one.good) != place]
+    place = (new.name, new.kafka, new.good, new.deaths)
+    others = [one for one in measured(path) if (one.name, one.kafka, one.good, one.deaths) != place]
     write_atomically(path, msgspec.json.format(msgspec.json.encode(sorted([*others, new]))).decode() + "\n")
 
 
@@ -157,6 +169,8 @@ def _shown(label: str) -> Iterator[str]:
     for name in names:
         one = REPRODUCTIONS[name]
         yield f"- `inquest bugs reproduce {name}`: {one.bad}. `--good`: {one.good}."
+        if len(one.deaths) > 1:
+            yield f"  `--deaths {'|'.join(one.deaths)}`: {HOW}."
     yield from (
         "",
         "| reproduction | side | Kafka | runs | showed the bug | every record read | not reached "
@@ -165,6 +179,8 @@ def _shown(label: str) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for rate in rates:
         side = "good" if rate.good else "bad"
+        if len(REPRODUCTIONS[rate.name].deaths) > 1:
+            side = f"{side}, {rate.deaths}"
         found = "?" if rate.found_in_logs is None else rate.found_in_logs
         counts = f"{rate.runs} | {rate.shown} | {rate.clean} | {rate.unreached} | {found}"
         yield f"| {rate.name} | {side} | {rate.kafka} | {counts} | {rate.day} |"

@@ -35,7 +35,7 @@ from harness.reproduce.sendings import (
     refused_first,
     unclean,
 )
-from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
+from harness.reproduce.stage import PAUSE_S, STEP_S, Deaths, FiveBrokers, NotReached
 
 NO_MARKER = "partition 0 has no abort marker"
 APPENDED_S = 1.0
@@ -85,11 +85,10 @@ def meanwhile(
 
 
 def hand_over(stage: FiveBrokers, producer: WireProducer, old: int, new: int) -> str:
-    """Kill a coordinator; what the next one knows of the transaction."""
-    stage.kill(old)
-    stage.leads(new, stage.log)
+    """Take the partition from a coordinator; what the next one knows of the transaction."""
+    done = stage.hand_over(old, new)
     state = stage.loaded(new, producer)
-    stage.say(f"broker {old} is killed; broker {new} coordinates and has loaded: {state}")
+    stage.say(f"{done}; broker {new} coordinates and has loaded: {state}")
     return state
 
 
@@ -243,8 +242,8 @@ class Reproduction:
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
     in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
     brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
-    too. shows: the classes of anomalies of the bad side, of a plain
-    producer's records: these and no others.
+    too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
+    the bad side, of a plain producer's records: these and no others.
     """
 
     title: str
@@ -257,6 +256,7 @@ class Reproduction:
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
     wire: bool = False
     between: bool = False
+    deaths: tuple[Deaths, ...] = (Deaths.KILL,)
     shows: frozenset[str] = frozenset()
 
 
@@ -426,19 +426,21 @@ REPRODUCTIONS = {
     ),
     "uncommitted-abort": Reproduction(
         title="A commit is acknowledged, and one half of its transaction is aborted.",
-        bad="a coordinator acts upon an abort that is not committed; two clean failovers",
+        bad="a coordinator acts upon an abort that is not committed; two changes of its leader",
         good=NO_LAG,
         versions=("4.4.0", "4.4.0"),
         play=uncommitted_abort,
         label="uncommitted-state",
+        deaths=tuple(Deaths),
     ),
     "uncommitted-partition": Reproduction(
         title="A commit is acknowledged, and one partition of its transaction never gets a marker.",
-        bad="a coordinator answers for a partition whose record is not committed; two clean failovers",
+        bad="a coordinator answers for a partition whose record is not committed; two changes of its leader",
         good=NO_LAG,
         versions=("4.4.0", "4.4.0"),
         play=uncommitted_partition,
         label="uncommitted-state",
+        deaths=tuple(Deaths),
     ),
 }
 """By the name that `inquest bugs reproduce` takes."""

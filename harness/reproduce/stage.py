@@ -7,6 +7,7 @@ are the other two. Every replication factor is 3, min.insync.replicas is 2, uncl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +46,14 @@ WHOLE_S = 120.0
 Say = Callable[[str], None]
 
 
+class Deaths(StrEnum):
+    """How a coordinator loses its partition to the next one."""
+
+    KILL = "kill"
+    SHUTDOWN = "shutdown"
+    ELECTION = "election"
+
+
 class NotReached(NotYet):
     """The cluster did not take the way that the schedule describes."""
 
@@ -61,9 +70,11 @@ class FiveBrokers:
         *,
         wire: bool = False,
         between: bool = False,
+        deaths: Deaths = Deaths.KILL,
     ) -> None:
         """Nothing is started. settings: of brokers, beside SETTINGS. wire: clients reach the brokers through
-        the proxy that knows frames. between: brokers reach each other through such proxies.
+        the proxy that knows frames. between: brokers reach each other through such proxies. deaths: how
+        coordinators lose their partition.
 
         Raises: ConfigError, for a version that cannot run.
         """
@@ -75,6 +86,7 @@ class FiveBrokers:
         if between:
             run_blocking(self.cluster.use_wire_between())
         self.say = say
+        self.deaths = deaths
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0
 
@@ -116,6 +128,8 @@ class FiveBrokers:
                 raise NotYet("not every replica is in sync")
 
         until(WHOLE_S, PAUSE_S, whole)
+        if self.deaths is Deaths.ELECTION:
+            self.reorder(self.log, (self.a, self.b, self.c))
         run_blocking(self.cluster.elect_preferred([self.log]))
         self.leads(self.a, self.log)
 
@@ -270,6 +284,29 @@ class FiveBrokers:
     def kill(self, node: int) -> None:
         """SIGKILL."""
         run_blocking(self.cluster.kill([node]))
+
+    def hand_over(self, old: int, new: int) -> str:
+        """Take the log partition from one of A, B, C and wait until another one leads it; what was done.
+
+        SHUTDOWN: SIGTERM, and the broker hands its leaders over, as in a rolling restart. ELECTION: no broker
+        ends; the new leader becomes the preferred one, as tools that balance a cluster do it.
+
+        Raises: ClusterError, NotYet.
+        """
+        match self.deaths:
+            case Deaths.KILL:
+                self.kill(old)
+                done = f"broker {old} is killed"
+            case Deaths.SHUTDOWN:
+                run_blocking(self.cluster.shut_down([old]))
+                done = f"broker {old} is shut down in order"
+            case Deaths.ELECTION:
+                others = (node for node in (self.a, self.b, self.c) if node != new)
+                self.reorder(self.log, (new, *others))
+                run_blocking(self.cluster.elect_preferred([self.log]))
+                done = f"broker {new} is made the preferred leader, and elected"
+        self.leads(new, self.log)
+        return done
 
     def stable(self, tp: TopicPartition) -> int:
         """Last stable offset. Raises: NotYet, where no broker tells it."""

@@ -13,7 +13,7 @@ from core.systems import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.schedules import PATIENT, REPRODUCTIONS
-from harness.reproduce.stage import FiveBrokers
+from harness.reproduce.stage import Deaths, FiveBrokers
 
 SIDES = [
     ("acks1", False, Shows.SHOWN),
@@ -90,6 +90,21 @@ def test_a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Pat
     assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
     assert {one.check for one in bad.in_logs} == {"marker-decided", "decisions-agree"}
     assert not good.in_logs
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("deaths", [Deaths.SHUTDOWN, Deaths.ELECTION])
+def test_a_rolling_restart_and_two_elections_lose_what_two_deaths_lose(
+    tmp_path: Path, deaths: Deaths
+) -> None:
+    stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, deaths=deaths)
+    names = ("uncommitted-abort", "uncommitted-partition")
+    wanted = [(REPRODUCTIONS[name], name, False) for name in names]
+    wanted.append((REPRODUCTIONS[names[1]], "good", True))
+    *bad, good = attempts.on_one_cluster(stage, wanted, tmp_path)
+    assert [one.shows for one in bad] == [Shows.SHOWN, Shows.SHOWN], bad
+    assert all(one.in_logs for one in bad)
+    assert (good.shows, good.in_logs) == (Shows.CLEAN, ()), good.text
 
 
 @pytest.mark.sampled(3)

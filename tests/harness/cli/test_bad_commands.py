@@ -236,6 +236,8 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "reproduce no run": (["bugs", "reproduce", "kafka-17754-commit", "--runs", "0"], "--runs"),
     "reproduce on an old version": (["bugs", "reproduce", "kafka-17754-commit", "--kafka", "2.0.0"], "2.0.0"),
     "reproduce on a word": (["bugs", "reproduce", "kafka-17754-commit", "--kafka", "../x"], "--kafka"),
+    "reproduce by another death": (["bugs", "reproduce", "uncommitted-abort", "--deaths", "x"], "'x'"),
+    "reproduce without a coordinator": (["bugs", "reproduce", "acks1", "--deaths", "shutdown"], "takes kill"),
     "reproduce into a file": (
         ["bugs", "reproduce", "kafka-17754-commit", "--results", "file"],
         "cannot be written",

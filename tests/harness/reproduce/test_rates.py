@@ -6,6 +6,7 @@ import pytest
 
 from harness.reproduce import rates
 from harness.reproduce.attempts import ScheduleRun, Shows
+from harness.reproduce.stage import Deaths
 
 DONE = [ScheduleRun(shows=shows, text="") for shows in (Shows.SHOWN, Shows.SHOWN, Shows.UNREACHED)]
 DAY = "2026-11-27"
@@ -31,6 +32,18 @@ def test_a_new_measurement_takes_the_place_of_its_side_and_version_only(path: Pa
     again = rates.rate("kafka-20734", "4.3.1", False, DONE[:1], DAY)
     rates.record(again, path)
     assert rates.measured(path) == [other, again, good]
+
+
+def test_ways_to_lose_a_coordinator_are_measured_apart(path: Path) -> None:
+    by_kill, by_election = (
+        rates.rate("uncommitted-abort", "4.4.0", False, DONE, DAY, deaths)
+        for deaths in (Deaths.KILL, Deaths.ELECTION)
+    )
+    for one in (by_kill, by_election):
+        rates.record(one, path)
+    again = rates.rate("uncommitted-abort", "4.4.0", False, DONE[:1], DAY, Deaths.ELECTION)
+    rates.record(again, path)
+    assert sorted(rates.measured(path)) == sorted([by_kill, again])
 
 
 def test_the_page_shows_each_measurement_at_its_bug(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
