@@ -250,7 +250,7 @@ class ServedCluster(Cluster, Protocol):
     """A system that other processes reach: every one but a simulated one."""
 
     def endpoint(self) -> Endpoint:
-        """How worker processes reach it; known before `start`."""
+        """How worker processes reach it; known before `start`, once the proxies are asked for."""
 
 
 class Direction(StrEnum):

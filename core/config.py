@@ -28,7 +28,7 @@ from core.errors import ConfigError, HistoryError
 from core.files import read_small
 from core.op import Isolation
 from core.secrets import HIDDEN, is_secret, masked, shown
-from core.systems import SYSTEMS, Section, short_settings
+from core.systems import SYSTEMS, ExternalSection, Section, short_settings
 
 SHORT: Final = short_settings()
 """Short names for settings in sections (`core.systems.System.short`)."""
@@ -138,6 +138,11 @@ class RunConfig(_Sectioned):
     def title(self) -> str:
         """What the run is made on, in two to six words."""
         return SYSTEMS[self.sut].title(getattr(self, self.sut, None))
+
+    @property
+    def prefix(self) -> str:
+        """How the names of all topics, groups and transactional ids of the run begin."""
+        return self.section(ExternalSection).prefix if self.has(ExternalSection) else ""
 
     @property
     def compacted(self) -> bool:

@@ -24,6 +24,11 @@ Packages name theirs as entry points of the groups `inquest.workloads`, `inquest
 CLIENT: Final = "INQUEST_CLIENT"
 """Names the program that is the load client, as words of a command line (`harness.clients.command`)."""
 
+CLUSTER: Final = "INQUEST_CLUSTER"
+"""Names the file of the cluster that is external (`harness.external`)."""
+OWNED: Final = "INQUEST_CLUSTER_OWNED"
+"""Set where that cluster may have topics and groups of others."""
+
 
 def is_file(words: str) -> bool:
     """Whether these words of the command line name a file, `path.py` or `path.py:attribute`."""
@@ -54,9 +59,9 @@ def extensions(kind: Kind) -> dict[str, Any]:
 
 
 def assignment() -> str:
-    """The variables as they stand before a command that has to find the same files and the same program, "" =
+    """The variables as they stand before a command that has to find the same files, program and cluster, "" =
     there are none."""
-    given = [name for name in (VARIABLE, CLIENT) if os.environ.get(name)]
+    given = [name for name in (VARIABLE, CLIENT, CLUSTER, OWNED) if os.environ.get(name)]
     return "".join(f"{name}={shlex.quote(os.environ[name])} " for name in given)
 
 

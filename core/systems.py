@@ -119,6 +119,11 @@ def refused_version(version: str) -> str:
     return "; ".join(dict.fromkeys(one.refused(version) for one in DEPLOYMENTS.values()))
 
 
+Profile = Literal["kafka", "redpanda", "object-store"]
+"""Kinds of brokers behind Kafka's protocol: Kafka's own; Redpanda's, which name their controller in answer to
+Metadata; ones whose replicas are a store's, and which have neither in-sync replicas nor a controller."""
+
+
 class Section(BaseModel):
     """Settings of one system, a section of the config that has the system's name."""
 
@@ -202,6 +207,18 @@ class ModelSection(Section):
     """Brokers are containers, on the network that Kafka's would have; else processes of this machine."""
 
 
+class ExternalSection(Section):
+    """Settings of a cluster that the harness did not start (`sut` external): what its file says of names. How
+    it is reached and what breaks it stand in that file only (`--cluster`)."""
+
+    prefix: str = Field(default="inquest-", pattern=r"^[A-Za-z0-9.-][A-Za-z0-9._-]{0,99}$")
+    """How the names of all topics, groups and transactional ids of the run begin."""
+    profile: Profile = "kafka"
+    """What kind of brokers it has."""
+    nodes: tuple[int, ...] = (1, 2, 3)
+    """Their numbers as the cluster has them: brokers, then isolated controllers."""
+
+
 class ImportedSection(Section):
     """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""
 
@@ -266,6 +283,12 @@ SYSTEMS: Final[dict[str, System]] = {
         short={"era": "era", "mutant": "mutant", "containers": "containers"},
         title=lambda its: f"model's brokers, {_model(its)}",
         backend=".modelled.real.system:MODEL",
+    ),
+    "external": System(
+        doc="a cluster that you have: --cluster FILE (docs/external.md)",
+        section=ExternalSection,
+        title=lambda its: f"external cluster, {its.profile}",
+        backend=".external.system:EXTERNAL",
     ),
     "imported": System(
         doc="a recording of another program",

@@ -14,6 +14,7 @@ soak         Run after run until a time budget is used up.
 
 Systems: what is tested. None imports another, and a run finds them by name (`core.systems.SYSTEMS`).
 
+external     The system `external`: a cluster that the harness did not start (`--cluster FILE`).
 kafka        The system `kafka`: real brokers in containers.
 modelled     Kafka's reference model as a cluster, in virtual time and in real time.
 

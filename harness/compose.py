@@ -75,7 +75,9 @@ def plan(
             f"upgrade: no fault of nemesis {config.nemesis!r} changes a node's version; add upgrade"
         )
     if lacking := execute.missing(made.steps, backend.capabilities(config)):
-        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+        why = f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}"
+        advice = backend.lacking(lacking)
+        raise ConfigError(f"{why}; {advice}" if advice else why)
     return made
 
 

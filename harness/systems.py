@@ -112,11 +112,15 @@ def _program(
     backend = backend_of(plan.config)
     assert backend.cluster is not None
     cluster = backend.cluster(plan.config, run.folder)
-    endpoint = cluster.endpoint()
-    if not endpoint.factory:
-        endpoint = msgspec.structs.replace(endpoint, factory=client_kind(plan.config).factory)
+
+    def launched(slot: int) -> WorkerProcess:
+        endpoint = cluster.endpoint()
+        if not endpoint.factory:
+            endpoint = msgspec.structs.replace(endpoint, factory=client_kind(plan.config).factory)
+        return WorkerProcess(run, slot, endpoint)
+
     runtime = RealRuntime(interrupts)
-    clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
+    clients = ClientPool(plan.names.clients, launched, runtime)
     interrupts.second = clients.strike
     write_atomically(run.schedule, jsonl.encode(plan.steps))
     wall = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -8,6 +8,8 @@ copier        Consume, transform, produce: records are copied from one topic to 
 fencing       Zombie twins: two clients share one transactional id, and take it from each other.
 fresh_topic   Idempotent bursts to partitions that were created a moment ago.
 groups        Consumer groups with rebalances, and three ways of committing offsets.
+prefixed      Names of a workload on a cluster that is not the harness's own: each begins
+              with the run's prefix.
 queue         Sends and reads without transactions.
 registry      The registry of workloads: every name that a run can be asked for.
 send_modes    The ways in which applications send: waiting, pipelining, forgetting, giving up early.

@@ -6,6 +6,7 @@ generator); the client loop (`harness.clients.executor`) does it. It imports no 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from core.client_settings import SessionSpec
@@ -14,6 +15,7 @@ from core.extensions import extensions
 from core.generator import Planned, Slot
 from core.op import TopicPartition
 from workloads import compacted, copier, fencing, fresh_topic, groups, queue, send_modes, sink, transactions
+from workloads.prefixed import prefixed_ops, prefixed_plans, prefixed_topics
 
 
 class WorkloadModule(Protocol):
@@ -66,9 +68,9 @@ def extension_of(name: str, made: WorkloadModule) -> Workload:
     return Workload(
         name=name,
         doc=made.__doc__ or "",
-        topics=made.topics,
-        plans=made.plans,
-        ops=made.ops,
+        topics=partial(prefixed_topics, made.topics),
+        plans=partial(prefixed_plans, made.plans),
+        ops=partial(prefixed_ops, made.ops),
         settings=getattr(made, "SETTINGS", ()),
         preset=getattr(made, "PRESET", ""),
     )

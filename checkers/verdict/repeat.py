@@ -10,7 +10,7 @@ import msgspec
 
 from core.config import PRESETS, RunConfig
 from core.op import Isolation
-from core.systems import ImportedSection
+from core.systems import ExternalSection, ImportedSection
 from history.run_folder import Run
 
 OPTIONS: Final = {
@@ -28,6 +28,9 @@ OPTIONS: Final = {
 """Settings with an option of their own (`inquest run --help`)."""
 ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
 
+OF_CLUSTER: Final = ("brokers", "controllers", "broker_settings")
+"""Settings that an external cluster decides."""
+
 
 def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
@@ -39,7 +42,10 @@ def repro(config: RunConfig, run: Run) -> str:
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
     usual = {"clients": ""} | RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]
-    for name, value in config.short().items():
+    told = config.short()
+    if config.has(ExternalSection):
+        told = {name: value for name, value in told.items() if name not in OF_CLUSTER}
+    for name, value in told.items():
         if name in ALWAYS or (value != usual[name] and name in OPTIONS):
             shown = f"{value:g}" if isinstance(value, float) else str(value)
             words += [f"--{OPTIONS[name]}", shown]

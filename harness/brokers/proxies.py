@@ -4,10 +4,10 @@ Clients dial the first proxy at the advertised port. Where both stand, the wire'
 listener a broker: a client that names the node which it means to reach (KIP-1242) reaches that one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from core.cluster import Toxic
+from core.cluster import Address, Toxic
 from core.errors import ClusterError
 from core.wire import Seen, WireRule
 from harness.brokers import toxiproxy
@@ -20,15 +20,23 @@ from harness.wire.proxy_main import ProxyRoute
 class ProxiedBrokers:
     """`Linked`, `Wired`."""
 
-    def __init__(self, ports: Plan, brokers: tuple[int, ...]) -> None:
-        """No proxy is asked for yet."""
+    def __init__(
+        self, ports: Plan, brokers: tuple[int, ...], elsewhere: Mapping[int, Address] | None = None
+    ) -> None:
+        """No proxy is asked for yet. elsewhere: where brokers listen that advertise no port of the plan."""
         self._ports = ports
+        self._elsewhere = elsewhere or {}
         self.brokers = brokers
         self._toxiproxy = ""
         self._proxies: toxiproxy.ToxiproxyServer | None = None
         self._wired = False
         self._wire: WireProxy | None = None
         self._between: Between | None = None
+
+    @property
+    def wired(self) -> bool:
+        """Whether the proxy that knows frames is asked for."""
+        return self._wired
 
     def behind_proxies(self, node: int) -> int:
         """Port of a broker's client listener: the advertised one, where no proxy is asked for."""
@@ -111,11 +119,14 @@ class ProxiedBrokers:
 
     def _start_wire(self) -> WireProxy:
         behind = self._ports.between if self._toxiproxy else self._ports.behind
-        routes = [
-            ProxyRoute(node=node, listen=self._ports.advertised(node), host=LOOPBACK, port=behind(node))
-            for node in self.brokers
-        ]
-        return WireProxy(routes)
+
+        def route(node: int, listen: int) -> ProxyRoute:
+            if (broker := self._elsewhere.get(node)) is None:
+                return ProxyRoute(node=node, listen=listen, host=LOOPBACK, port=behind(node))
+            told = str(broker)
+            return ProxyRoute(node=node, listen=listen, host=broker.host, port=broker.port, advertised=told)
+
+        return WireProxy([route(node, self._ports.advertised(node)) for node in self.brokers])
 
     def _start_toxiproxy(self) -> toxiproxy.ToxiproxyServer:
         dialled = self._ports.between if self._wired else self._ports.advertised

@@ -1,4 +1,5 @@
-"""The prerequisites of a run: `doctor` checks them; `setup` prepares Java, the Docker engine and the images.
+"""The prerequisites of a run: `doctor` checks them; `setup` prepares Java, the Docker engine and the images;
+`try_cluster` shows what the hooks of an external cluster do.
 
 Installing packages needs root on Debian.
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import ClusterError, ExitCode
 from core.systems import KAFKA_VERSION
-from core.terminal import say
+from core.terminal import say, show
 from harness.containers import engine
 from harness.processes.cache import cache_folder
 from history.run_folder import RESULTS
@@ -69,6 +70,17 @@ def doctor() -> int:
         f"missing: {', '.join(missing)}" if missing else "this machine has everything that a run needs"
     )
     return ExitCode.HARNESS if missing else ExitCode.VALID
+
+
+def try_cluster() -> int:
+    """Print what trying the cluster that is named shows, line by line; 0 if all is well, else 70."""
+    from harness.external.trial import trial
+
+    bad = 0
+    for line in trial():
+        bad += not line.well
+        show(f"{'well' if line.well else 'BAD '}  {line.subject}: {line.found}")
+    return ExitCode.HARNESS if bad else ExitCode.VALID
 
 
 def setup(kafka_version: str = KAFKA_VERSION, upgrade: str = "", *, browser: bool = False) -> None:

@@ -72,6 +72,12 @@ app = typer.Typer(
 
 Option = typer.Option
 
+ClusterFile = Annotated[
+    Path | None, Option("--cluster", help="TOML file of a cluster that you have (docs/external.md).")
+]
+Owned = Annotated[
+    bool, Option("--owned", help="That cluster may have topics and groups of others: it is yours to break.")
+]
 SURROUNDINGS = {
     errno.EACCES,
     errno.EAGAIN,
@@ -141,6 +147,8 @@ def run(
     client: Annotated[
         str | None, Option(help="A program of yours is the load client (docs/client-protocol.md).")
     ] = None,
+    cluster: ClusterFile = None,
+    owned: Owned = False,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
@@ -179,7 +187,8 @@ def run(
         "brokers": brokers,
         "rate": rate,
     }
-    settings: dict[str, object] = {n: value for n, value in given.items() if value is not None}
+    settings = _external(cluster, sut, owned=owned)
+    settings |= {name: value for name, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     if schedule is not None:
         if nemesis is not None:
@@ -200,6 +209,27 @@ def demo(results: Annotated[Path, Option(help="Folder for run folders.")] = RESU
 
     engine = Engine.of("process", None, simulated=True)
     raise typer.Exit(shown(lambda config: _run(config, None, results, "", engine, fail_fast=False)))
+
+
+def _external(file: Path | None, sut: str | None, *, owned: bool) -> dict[str, object]:
+    """Settings that a cluster of the user's decides. Raises: UsageError, ConfigError, ClusterError."""
+    if file is not None and sut not in (None, "external"):
+        raise UsageError(f"--cluster is a cluster of sut=external, and this run has sut={sut}")
+    if file is not None:
+        _name_cluster(file, owned=owned)
+    elif owned:
+        raise UsageError("--owned says something of a cluster: give --cluster FILE")
+    if file is None and sut != "external":
+        return {}
+    from harness.external import named
+
+    return named.settings()
+
+
+def _name_cluster(file: Path, *, owned: bool) -> None:
+    from harness.external import named
+
+    named.name(file, owned=owned)
 
 
 def _nemesis(given: str) -> str:
@@ -420,11 +450,19 @@ def setup(
 
 
 @app.command()
-def doctor() -> None:
-    """Check this machine's prerequisites and say how to install what is missing."""
-    from harness.cli.doctor import doctor as examine
+def doctor(cluster: ClusterFile = None, owned: Owned = False) -> None:
+    """Check this machine's prerequisites, and say how to install what is missing; or try a cluster of yours.
 
-    raise typer.Exit(examine())
+    With --cluster each of its hooks breaks each node and heals it; what the prefix begins is deleted.
+    """
+    from harness.cli.doctor import doctor as examine
+    from harness.cli.doctor import try_cluster
+
+    if cluster is None:
+        raise typer.Exit(examine())
+    _name_cluster(cluster, owned=owned)
+    with interruptible("all nodes are healed"):
+        raise typer.Exit(try_cluster())
 
 
 @app.command()

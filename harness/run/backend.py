@@ -1,6 +1,6 @@
 """A system under test as the harness makes, asks and removes it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,10 @@ from history.run_folder import Run
 
 
 def _honours_all(config: RunConfig) -> str:
+    return ""
+
+
+def _no_advice(names: Sequence[str]) -> str:
     return ""
 
 
@@ -31,5 +35,7 @@ class Backend:
     """Makes a run in virtual time, writes it into its new folder and seals it. Raises: OSError."""
     refusal: Callable[[RunConfig], str] = _honours_all
     """Which setting it cannot honour, and what to do; "" = it honours all."""
+    lacking: Callable[[Sequence[str]], str] = _no_advice
+    """By names of capabilities that a fault needs and this cluster lacks: what would give it them."""
     release: Callable[[str, RunConfig], list[str]] = _leaves_nothing
     """Removes what a run of this name may have left behind; what stayed, in sentences."""

@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from core.cluster import Cluster
+from core.config import RunConfig
+from core.flushing import number
 from core.op import Isolation, TopicPartition
 from core.runtime import Runtime
 from history.events import BoundsListed
 
 STABLE_S = 2.0
 """The ends of the logs must not change for this long before they are final."""
-TRANSACTION_GRACE_S = 1 + 5
-"""Beyond its timeout a transaction may stay open for the coordinator's next scan (1 s) and a margin."""
+SCAN = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+"""How often coordinators look for transactions whose time is up; the harness's own do each second."""
+MARGIN_S = 5.0
 POLL_S = 0.1
 LATE_S = 1.0
 """Leaders that need longer to list their ends are late: the machine may be busy, or a disk slow."""
@@ -23,6 +26,12 @@ QUIET_S = 5.0
 
 Rows = tuple[tuple[str, int, int, int, int], ...]
 """(topic, partition, isolation, start, end), as in `BoundsListed`."""
+
+
+def allowed_s(config: RunConfig) -> float:
+    """How long a transaction may stay open that nothing ends: beyond its time-out until the coordinator's
+    next look, and a margin."""
+    return config.transaction_timeout_s + number(config.broker_settings, SCAN, 1000) / 1000 + MARGIN_S
 
 
 async def stable_ends(

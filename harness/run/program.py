@@ -20,7 +20,7 @@ from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
-from harness.run.log_ends import STABLE_S, TRANSACTION_GRACE_S, open_ends, stable_ends, with_rows
+from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, unrecovered
@@ -284,7 +284,7 @@ class RunProgram:
             self.cluster,
             self._monitor.tps,
             self.runtime,
-            allowed_s=self.plan.config.transaction_timeout_s + TRANSACTION_GRACE_S,
+            allowed_s=allowed_s(self.plan.config),
             stable_s=self.stable_s,
             cut_short=self._cut_short,
             show=lambda why: self.display.refresh(lambda: f"quiesce: {why}"),

@@ -30,7 +30,7 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"sut": "none"}, "unknown system under test 'none'; known: kafka, model, simulated"),
+        ({"sut": "none"}, "unknown system under test 'none'; known: external, kafka, model, simulated"),
         ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated or model"),
         ({"sut": "kafka", "kafka": "2.8.2", "controllers": 3}, "no isolated controllers; set controllers=0"),
         ({"sut": "kafka", "nemesis": "upgrade"}, "there is no other version: set upgrade to a later one"),

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from itertools import islice
 
+import msgspec
 import pytest
 
 from core.config import RunConfig, run_config
 from core.generator import Planned, Slot, source
 from core.op import (
     DATABASE,
+    Assign,
     CommitOffsets,
     Copy,
     CreateTopic,
@@ -234,3 +236,35 @@ def test_the_hash_seed_of_python_reaches_no_schedule(name: str) -> None:
         for seed in ("1", "2")
     }
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_with_a_prefix_the_same_is_done_under_other_names(name: str) -> None:
+    usual = config_of(name)
+    other = config_of(name, sut="external", external={"prefix": "x."})
+    workload = WORKLOADS[name]
+    assert workload.topics(other) == {f"x.{topic}": n for topic, n in workload.topics(usual).items()}
+    for plan, named in zip(workload.plans(usual), workload.plans(other), strict=True):
+        bare = (plan.transactional_id, plan.group)
+        assert [named.transactional_id, named.group] == [text and f"x.{text}" for text in bare]
+        ops, others = ([planned.op for planned in schedule(c, plan.slot, 7, 30)] for c in (usual, other))
+        named_topics = [topic for op in others for topic in topics_in(op)]
+        assert all(topic.startswith("x.") for topic in named_topics)
+        encoded = msgspec.json.encode(others)
+        assert encoded.count(b'"x.') == len(named_topics)
+        assert encoded.replace(b'"x.', b'"') == msgspec.json.encode(ops)
+
+
+def topics_in(op: Op) -> list[str]:
+    found: list[str] = []
+    for mop in op.mops:
+        match mop:
+            case Send(tp):
+                found.append(tp.topic)
+            case Assign(tps):
+                found += [tp.topic for tp in tps]
+            case Subscribe(topics):
+                found += topics
+            case Copy(topic) | CreateTopic(topic) if topic != DATABASE:
+                found.append(topic)
+    return found

@@ -1,4 +1,4 @@
-"""Questions to chosen brokers by Kafka's raw protocol, over plain connections, TLS or SASL PLAIN.
+"""Questions to chosen brokers by Kafka's raw protocol, over plain connections or TLS, with SASL or without.
 
 broker_views       Ask all brokers of a cluster at once, and agree on roles from their answers.
 connection         Connections to one chosen broker: addresses, security, deadlines.
@@ -9,5 +9,7 @@ features           A cluster that is upgraded: whether its quorum is whole, and 
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
 protocol           Questions to one chosen broker: what it says of the cluster, offsets.
 reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
+sasl               SASL of admin connections: PLAIN (RFC 4616), and SCRAM with SHA-256 or SHA-512
+                   (RFC 5802).
 throttles          Replication throttled on request (KIP-73).
 """

@@ -3,7 +3,7 @@
 A client library asks any broker and retries; a fault harness has to know what *this* broker says now.
 One connection per exchange, one deadline for all of it, no retries.
 
-TLS and SASL PLAIN use the settings by which librdkafka reaches the same listeners.
+TLS and SASL (`sasl`) use the settings by which librdkafka reaches the same listeners.
 """
 
 import itertools
@@ -27,6 +27,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
+from harness.brokers.admin.sasl import Refused, Sasl, sasl
 from harness.protocol.frames import FrameError, Splitter
 from harness.protocol.payloads import decode_response, encode_request
 
@@ -56,6 +57,8 @@ _TLS: Final = frozenset(
     }
 )
 _SASL: Final = frozenset({"sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"})
+SECURITY_SETTINGS: Final = _TLS | _SASL
+"""What these connections can honour, by librdkafka's names, beside the protocol."""
 
 
 class AdminError(InquestError):
@@ -89,7 +92,7 @@ class Brokers:
         self.strangers: dict[int, str] = {}
         security = security or Security()
         self._tls = tls_context(security)
-        self._sasl = sasl_plain(security)
+        self._sasl = sasl(security)
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -141,13 +144,22 @@ class BrokerConnection:
         self._wait()
         self._socket = tls.wrap_socket(self._socket, server_hostname=host)
 
-    def authenticate(self, credentials: bytes) -> None:
-        """By SASL PLAIN. Raises: AdminError."""
-        shaken = self.call(SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
+    def authenticate(self, credentials: Sasl) -> None:
+        """By SASL. Raises: AdminError."""
+        what = f"SASL {credentials.mechanism}"
+        shaken = self.call(SaslHandshakeRequest(mechanism=credentials.mechanism), SaslHandshakeResponse)
         offered = ", ".join(shaken.mechanisms)
-        check("SASL PLAIN", shaken.error_code, f"(the broker offers {offered})")
-        answer = self.call(SaslAuthenticateRequest(auth_bytes=credentials), SaslAuthenticateResponse)
-        check("SASL PLAIN", answer.error_code, answer.error_message)
+        check(what, shaken.error_code, f"(the broker offers {offered})")
+
+        def exchange(said: bytes) -> bytes:
+            answer = self.call(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
+            check(what, answer.error_code, answer.error_message)
+            return answer.auth_bytes
+
+        try:
+            credentials.authenticate(exchange)
+        except Refused as error:
+            raise AdminError(f"{what}: {error}") from error
 
     def call(self, request: RequestPayload, response: type[R]) -> R:
         """Send a request and read its response.
@@ -207,11 +219,11 @@ def tls_context(security: Security) -> ssl.SSLContext | None:
 
     Raises: ConfigError, for a setting they cannot honour, or a file that cannot be read.
     """
-    unknown = sorted(set(security.settings) - _TLS - _SASL)
+    unknown = sorted(set(security.settings) - SECURITY_SETTINGS)
     if unknown:
         raise ConfigError(
             f"admin connections cannot honour {', '.join(unknown)}; they know "
-            f"{', '.join(sorted(_TLS | _SASL))}"
+            f"{', '.join(sorted(SECURITY_SETTINGS))}"
         )
     if not security.protocol.encrypted:
         return None
@@ -233,22 +245,3 @@ def tls_context(security: Security) -> ssl.SSLContext | None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def sasl_plain(security: Security) -> bytes | None:
-    """Credentials as SASL PLAIN sends them (RFC 4616); None = without SASL.
-
-    Raises: ConfigError, for another mechanism, or without user name and password.
-    """
-    if not security.protocol.authenticated:
-        return None
-    given = security.settings
-    mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI"
-    if mechanism != "PLAIN":
-        raise ConfigError(
-            f"admin connections speak SASL PLAIN only, not {mechanism}: set sasl.mechanism=PLAIN"
-        )
-    user, password = given.get("sasl.username"), given.get("sasl.password")
-    if not user or not password:
-        raise ConfigError("SASL PLAIN needs sasl.username and sasl.password")
-    return f"\0{user}\0{password}".encode()

@@ -251,7 +251,10 @@ def test_a_broker_without_plain_says_what_it_offers() -> None:
         (tls(ssl_keystore_location="x.jks"), "cannot honour ssl.keystore.location; they know"),
         (tls(ssl_ca_location="/nowhere.pem"), "TLS settings of admin connections: .*No such file"),
         (tls(ssl_ca_pem="no certificate"), "TLS settings of admin connections"),
-        (Security(protocol=SecurityProtocol.SASL_SSL), "speak SASL PLAIN only, not GSSAPI"),
+        (
+            Security(protocol=SecurityProtocol.SASL_SSL),
+            "by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 only, not GSSAPI",
+        ),
         (plain(SecurityProtocol.SASL_SSL), "needs sasl.username and sasl.password"),
     ],
 )

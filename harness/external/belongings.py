@@ -1,0 +1,144 @@
+"""Topics and groups of a cluster: which are the run's, which are not, and taking away those that are.
+
+A run owns what its prefix begins, and nothing else.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kio.schema.delete_groups.v1.request import DeleteGroupsRequest
+from kio.schema.delete_groups.v1.response import DeleteGroupsResponse
+from kio.schema.delete_topics.v3.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v3.response import DeleteTopicsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v2.request import ListGroupsRequest
+from kio.schema.list_groups.v2.response import ListGroupsResponse
+from kio.schema.types import GroupId, TopicName
+
+from core.errors import ClusterError
+from core.flushing import INTERNAL
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
+from harness.brokers.admin.protocol import view
+from harness.processes.waiting import NotYet, until
+
+REMOVE_S: Final = 15.0
+"""Topics are deleted within a second; a group after the session time-out of members that died."""
+BACK_S: Final = 90.0
+"""Brokers that were started a moment ago answer within this time."""
+PAUSE_S: Final = 0.5
+GONE: Final = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+NAMED: Final = 5
+"""Names in one sentence."""
+
+
+class Belongings(NamedTuple):
+    """Names, sorted. unseen: brokers that did not say which groups they coordinate."""
+
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    unseen: tuple[int, ...] = ()
+
+    def under(self, prefix: str) -> "Belongings":
+        """Those that the prefix begins."""
+        topics, groups = (tuple(n for n in some if n.startswith(prefix)) for some in self[:2])
+        return Belongings(topics, groups, self.unseen)
+
+    def outside(self, prefix: str) -> "Belongings":
+        """Those that it does not."""
+        topics, groups = (tuple(n for n in some if not n.startswith(prefix)) for some in self[:2])
+        return Belongings(topics, groups, self.unseen)
+
+    def text(self) -> str:
+        """In words, "" = there are none."""
+        kinds = (("topics", self.topics), ("groups", self.groups))
+        return " and ".join(f"{kind} {_listed(names)}" for kind, names in kinds if names)
+
+    def refusal(self, prefix: str, *, owned: bool) -> str:
+        """Why no run may use a cluster with these, "" = one may. owned: others' may be there, too."""
+        if text := self.under(prefix).text():
+            return (
+                f"the cluster has {text}: a run is under way, or its harness was killed; "
+                "`inquest doctor --cluster FILE` deletes what the prefix begins"
+            )
+        text = self.outside(prefix).text()
+        if not text and self.unseen:
+            text = f"a broker, {self.unseen[0]}, that does not list its groups"
+        if text and not owned:
+            return f"the cluster has {text}, which others may use: --owned, if it is yours to break"
+        return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def listed(brokers: Brokers) -> Belongings:
+    """All of a cluster but internal topics. Raises: NotYet, where no broker answers."""
+    views = broker_views.ask_all(brokers, view)
+    if not views:
+        raise NotYet("no broker answers")
+    topics = {tp.topic for one in views.values() for tp in one.partitions}
+    groups = broker_views.ask_all(brokers, _groups)
+    return Belongings(
+        tuple(sorted(topic for topic in topics if not topic.startswith(INTERNAL))),
+        tuple(sorted({name for some in groups.values() for name in some})),
+        tuple(node for node in brokers.nodes if node not in groups),
+    )
+
+
+def _groups(connection: BrokerConnection) -> tuple[str, ...]:
+    answer = connection.call(ListGroupsRequest(), ListGroupsResponse)
+    check("ListGroups", answer.error_code)
+    return tuple(str(group.group_id) for group in answer.groups)
+
+
+def all_listed(brokers: Brokers) -> Belongings:
+    """As `listed`, of every broker. Raises: NotYet."""
+    found = listed(brokers)
+    if found.unseen:
+        raise NotYet(f"broker {found.unseen[0]} does not list its groups")
+    return found
+
+
+def remove(brokers: Brokers, prefix: str, within_s: float = REMOVE_S) -> list[str]:
+    """Take away what the prefix begins, until nothing of it is seen twice in a row (a client that dies may
+    create a topic once more); what stayed, in sentences. Never raises."""
+    left, quiet = "", 0
+
+    def look() -> None:
+        nonlocal left, quiet
+        mine = listed(brokers).under(prefix)
+        left = mine.text()
+        quiet = 0 if left else quiet + 1
+        if left:
+            _delete(brokers, mine)
+        if quiet < 2:
+            raise NotYet(f"{left or 'something'} may be left")
+
+    try:
+        until(within_s, PAUSE_S, look)
+    except ClusterError as error:
+        return [
+            f"left on the cluster: {left}" if left else f"what is left on the cluster is unknown: {error}"
+        ]
+    return []
+
+
+def _delete(brokers: Brokers, mine: Belongings) -> None:
+    """One try. A topic is deleted by any broker, a group by the one that coordinates it."""
+
+    def ask(connection: BrokerConnection) -> None:
+        if mine.groups:
+            names = tuple(map(GroupId, mine.groups))
+            connection.call(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse)
+        if mine.topics:
+            request = DeleteTopicsRequest(
+                topic_names=tuple(map(TopicName, mine.topics)), timeout=broker_views.TIMEOUT
+            )
+            for topic in connection.call(request, DeleteTopicsResponse).responses:
+                if topic.error_code not in GONE:
+                    raise AdminError(f"topic {topic.name}", topic.error_code)
+
+    broker_views.ask_all(brokers, ask, broker_views.CALL_S)

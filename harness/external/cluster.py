@@ -1,0 +1,234 @@
+"""A cluster that the harness did not start, as a run uses it.
+
+The harness asks its brokers at the addresses that they advertise, as clients do. Hooks break its nodes and
+heal them; the proxy of the wire stands before its brokers where a fault needs it, and puts its own addresses
+in the place of theirs. What the run created is deleted at the end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from core.cluster import Address, Cut, Endpoint, NodeEnd, Pausable, Roles
+from core.config import RunConfig
+from core.errors import ClusterError, ConfigError
+from core.flushing import INTERNAL
+from core.op import TopicPartition
+from core.systems import ExternalSection, Profile
+from core.terminal import say
+from harness.brokers.addresses import LOOPBACK, reserve
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.connection import BrokerConnection, Brokers
+from harness.brokers.admin.protocol import ControllerView, active_controller, quorum_leader, view
+from harness.brokers.endpoint import endpoint
+from harness.brokers.proxies import ProxiedBrokers
+from harness.brokers.questions import AskedBrokers
+from harness.containers import claims
+from harness.external import belongings, named
+from harness.external.disks import Disks
+from harness.external.docker_ends import DockerEnds
+from harness.external.file import secured
+from harness.external.hooks import HookRunner
+from harness.external.reaper import LOG, Reaper, order_of, start_reaper
+from harness.external.survey import survey
+from harness.processes.waiting import NotYet, until
+from history.run_folder import Run
+
+V = TypeVar("V")
+READY_S: Final = 30.0
+POLL_S: Final = 0.2
+
+
+def no_controller(_: BrokerConnection) -> ControllerView:
+    """Of a cluster that names none."""
+    return ControllerView(-1, -1)
+
+
+CONTROLLER: Final[Mapping[Profile, Callable[[BrokerConnection], ControllerView]]] = {
+    "kafka": quorum_leader,
+    "redpanda": active_controller,
+    "object-store": no_controller,
+}
+"""The question that finds the controller, by profile."""
+
+
+class ExternalCluster(AskedBrokers, ProxiedBrokers):
+    """`Cluster`, and of the other capabilities those in `capabilities`. Verbs block and never suspend."""
+
+    def __init__(self, config: RunConfig, run_dir: Path, capabilities: frozenset[type]) -> None:
+        """Ask the cluster for its addresses; nothing is created. Raises: ClusterError, ConfigError."""
+        file = named.load()
+        its, self._section = secured(file), config.section(ExternalSection)
+        found = survey(file, its.security)
+        brokers = named.brokers_of(file, found)
+        if (*brokers, *file.cluster.controllers) != self._section.nodes or len(brokers) != config.brokers:
+            raise ConfigError("external: the cluster has other nodes than the run is made for")
+        self.capabilities = capabilities
+        self._run = Run(run_dir)
+        self._listeners = found.brokers
+        self._cluster, self._security = found.cluster, its.security
+        self._plan = reserve()
+        super().__init__(self._plan, brokers, found.brokers)
+        self.admin = Brokers(found.brokers, its.security, cluster=found.cluster)
+        self.controller = CONTROLLER[self._section.profile]
+        self._names = named.node_names(file, found)
+        self._hooks = HookRunner(file, self._names, its.without_secrets)
+        self._ends = DockerEnds(self._names) if file.cluster.docker else None
+        self._disks = Disks(self._hooks, self.nodes, self._still)
+        self._cuts: list[Cut] = []
+        self._claim: claims.Claim | None = None
+        self._reaper: Reaper | None = None
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Brokers, then isolated controllers, by the cluster's own numbers."""
+        return self._section.nodes
+
+    def endpoint(self) -> Endpoint:
+        """The listeners of all brokers, or the proxies before them."""
+        proxies = [Address(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]
+        listeners = proxies if self.wired else list(self._listeners.values())
+        return endpoint(listeners, self._security, self._cluster)
+
+    async def start(self) -> None:
+        """Returns when all brokers answer and see each other. Raises: ClusterError; ConfigError, where the
+        cluster is not the run's to use: nothing was changed then."""
+        self._claim = claims.claim(f"cluster {self._cluster or min(map(str, self._listeners.values()))}")
+        found = until(READY_S, POLL_S, lambda: belongings.listed(self.admin))
+        if why := found.refusal(self._section.prefix, owned=named.owned()):
+            raise ConfigError(why)
+        log = str((self._run.cluster / LOG).resolve())
+        self._reaper = start_reaper(order_of(self._names, self.admin, self._section.prefix, log))
+        self.start_proxies()
+        until(READY_S, POLL_S, self._ready)
+
+    def _ready(self) -> None:
+        views, every = broker_views.ask_all(self.admin, view), frozenset(self.brokers)
+        if blind := [node for node in self.brokers if node not in views or views[node].brokers != every]:
+            raise NotYet(f"broker {blind[0]} did not see all {len(every)} brokers within {READY_S:g} s")
+
+    async def roles(self) -> Roles:
+        """As the brokers agree; of the topics only those of the run, and internal ones."""
+        roles = await super().roles()
+        return replace(
+            roles,
+            leaders=self._own(roles.leaders),
+            leader_epochs=self._own(roles.leader_epochs),
+            isr=self._own(roles.isr),
+            replicas=self._own(roles.replicas),
+        )
+
+    def _own(self, found: Mapping[TopicPartition, V]) -> Mapping[TopicPartition, V]:
+        mine = (self._section.prefix, INTERNAL)
+        return {tp: value for tp, value in found.items() if tp.topic.startswith(mine)}
+
+    async def trouble(self) -> str:
+        """A proxy has ended."""
+        return self.trouble_of_proxies()
+
+    async def ended(self) -> Sequence[NodeEnd]:
+        """With the shorthand `docker`, containers that ended unasked; hooks alone do not show that."""
+        return self._ends.take() if self._ends is not None else ()
+
+    async def collect(self, into: Path) -> None:
+        """What the hook `collect` brings of each node."""
+        self._disks.collect(into)
+
+    async def take_evidence(self, into: Path) -> list[str]:
+        """What it brought of disks. No node is ended for it."""
+        return self._disks.take(into)
+
+    async def stop(self) -> None:
+        """Heal all nodes, delete what the run created, and name what stays; the reaper continues where
+        something could not be healed."""
+        with ExitStack() as steps:  # the last one comes first
+            steps.callback(self._plan.release)
+            if self._claim is not None:
+                steps.callback(self._claim.release)
+            if self._ends is not None:
+                steps.callback(self._ends.close)
+            steps.callback(self._clear)
+            steps.callback(self.stop_proxies)
+
+    def _clear(self) -> None:
+        reaper, self._reaper = self._reaper, None
+        if reaper is None:
+            return  # nothing was created
+        if failed := self._hooks.heal(self.nodes):
+            for line in failed:
+                say(f"not healed: {line}")
+            say("healing and deletion continue in the background")
+            reaper.act()
+            return
+        for line in belongings.remove(self.admin, self._section.prefix):
+            say(line)
+        reaper.dismiss()
+
+    # ---- what nemeses need
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        """The hook `kill`."""
+        self._end("kill", nodes)
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """The hook `shut_down`: brokers, then isolated controllers."""
+        self._end("shut_down", [node for node in nodes if node in self.brokers])
+        self._end("shut_down", [node for node in nodes if node not in self.brokers])
+
+    def _end(self, hook: str, nodes: Sequence[int]) -> None:
+        if self._ends is not None:
+            self._ends.asked(nodes)
+        self._hooks.on_nodes(hook, nodes)
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """The hook `revive`; then the cuts that are in force."""
+        if self._ends is not None:
+            self._ends.look()
+        self._hooks.on_nodes("revive", nodes)
+        if self._ends is not None:
+            self._ends.started(nodes)
+        self._link({cut.node for cut in self._cuts} & set(nodes))
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        """The hook `pause`."""
+        self._hooks.on_nodes("pause", nodes)
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        """The hook `resume`."""
+        self._hooks.on_nodes("resume", nodes)
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Add cuts. One that was made twice has to be mended twice. Raises: ClusterError."""
+        self._cuts += cuts
+        self._link({cut.node for cut in cuts})
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        """Remove cuts. Raises: ClusterError, where a link may still be cut."""
+        changed = set()
+        for cut in cuts:
+            if cut in self._cuts:
+                self._cuts.remove(cut)
+                changed.add(cut.node)
+        self._link(changed)
+
+    def _link(self, nodes: set[int]) -> None:
+        for node in sorted(nodes):
+            self._hooks.links(node, self._cuts)
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """All nodes stand still, where they can. Does not raise."""
+        if Pausable not in self.capabilities:
+            yield
+            return
+        try:
+            self._hooks.on_nodes("pause", self.nodes)
+        except ClusterError as error:
+            say(f"nodes are copied while they work: {error}")
+        yield
+        try:
+            self._hooks.on_nodes("resume", self.nodes)
+        except ClusterError as error:
+            say(f"{error}; `stop` tries again")

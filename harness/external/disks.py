@@ -1,0 +1,76 @@
+"""What nodes left, as far as the hook `collect` brings it: their logs for people, their disks as evidence.
+
+All nodes stand still meanwhile, where they can be paused: what is copied is of one moment then, and no file
+changes while it is copied.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from core.errors import ClusterError
+from harness.evidence import directory
+from harness.evidence.takes import Takes
+from harness.external.hooks import HookRunner
+from harness.processes.waiting import on_each
+from history.evidence import END
+
+DATA: Final = "data"
+"""Folder of a node's log directory in what was collected."""
+NO_HOOK: Final = "nothing brings what nodes have on disk: the cluster's file has no hook collect for it"
+
+
+class Disks:
+    """What was collected of one run's nodes. still: nodes stand still in its context."""
+
+    def __init__(
+        self, hooks: HookRunner, nodes: Sequence[int], still: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._hooks, self._nodes, self._still = hooks, nodes, still
+        self._at_ns = -1
+        self._data: dict[int, Path] = {}
+        self._missed: list[str] = []
+
+    def collect(self, into: Path) -> None:
+        """Have each node's log, and its disk, written into its folder. Never raises."""
+        if not self._hooks.has("collect"):
+            return
+
+        def one(node: int) -> None:
+            folder = (into / str(node)).resolve()
+            try:
+                (folder / DATA).mkdir(parents=True, exist_ok=True)
+                self._hooks.on_node("collect", node, INQUEST_TARGET=str(folder))
+            except (ClusterError, OSError) as error:
+                self._missed.append(str(error))
+                shutil.rmtree(folder / DATA, ignore_errors=True)  # a part of a disk is not evidence
+            else:
+                self._data[node] = folder / DATA
+
+        with self._still():
+            self._at_ns = time.monotonic_ns()
+            on_each(one, self._nodes)
+
+    def take(self, into: Path) -> list[str]:
+        """Make what was collected of disks tables of evidence, and remove it; what is missing, in
+        sentences."""
+        takes = Takes()
+        number = takes.begin()
+        found = {node: data for node, data in sorted(self._data.items()) if any(data.iterdir())}
+        for node, data in found.items():
+            try:
+                takes.add(directory.read(data, node, number, self._at_ns, END))
+            except OSError as error:
+                takes.miss(f"the disk of node {node}: {error}")
+        for data in self._data.values():
+            shutil.rmtree(data, ignore_errors=True)
+        if not found:
+            return self._missed or [NO_HOOK]
+        for node in sorted(self._data.keys() - found.keys()):
+            takes.miss(f"the hook collect brought no disk of node {node}")
+        for why in self._missed:
+            takes.miss(why)
+        return takes.write(into)

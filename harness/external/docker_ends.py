@@ -1,0 +1,65 @@
+"""Containers of the user's that ended unasked: with the shorthand `docker`, nodes are watched."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.cluster import NodeEnd
+from harness.brokers.node_ends import NodeEnds, described, signal_of
+from harness.containers import engine
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+CALL_S: Final = 4.0
+LINES: Final = 60
+"""Lines of a node's log that are looked through when it has ended."""
+ENDED: Final = ("exited", "dead")
+
+
+class DockerEnds:
+    """Which nodes ended. names: of their containers. Safe from any thread."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = names
+        self._client: DockerClient | None = None
+        self._ends = NodeEnds(self._down, self._described)
+
+    def asked(self, nodes: Iterable[int]) -> None:
+        """Hooks are about to end these."""
+        self._ends.asked(nodes)
+
+    def look(self) -> None:
+        """See which have ended, before a hook starts some."""
+        self._ends.look()
+
+    def started(self, nodes: Iterable[int]) -> None:
+        """A hook has started these."""
+        self._ends.started(nodes)
+
+    def take(self) -> Sequence[NodeEnd]:
+        """See `core.cluster.Cluster.ended`."""
+        return self._ends.take()
+
+    def close(self) -> None:
+        """Idempotent."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _engine(self) -> "DockerClient":
+        if self._client is None:
+            self._client = engine.connect(timeout_s=CALL_S)
+        return self._client
+
+    def _down(self) -> list[int]:
+        with engine.explained("the nodes could not be looked at"):
+            found = self._engine().api.containers(all=True, filters={"name": list(self._names.values())})
+        ended = {name.lstrip("/") for one in found if one["State"] in ENDED for name in one["Names"]}
+        return sorted(node for node, name in self._names.items() if name in ended)
+
+    def _described(self, node: int) -> NodeEnd:
+        with engine.explained(f"the end of node {node} could not be looked at"):
+            state = self._engine().api.inspect_container(self._names[node])["State"]
+            log = self._engine().api.logs(self._names[node], tail=LINES).decode(errors="replace")
+        code, oom = int(state["ExitCode"]), bool(state.get("OOMKilled"))
+        return described(node, exit_code=code, signal=signal_of(code), log=log, oom_killed=oom)

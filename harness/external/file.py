@@ -1,0 +1,218 @@
+"""The file of a cluster (`--cluster FILE.toml`): where it is, how it is secured, what breaks and heals it.
+
+    [cluster]
+    bootstrap = "127.0.0.1:19092,127.0.0.1:29092,127.0.0.1:39092"
+    prefix = "inquest-"
+    docker = { 1 = "kafka-1", 2 = "kafka-2", 3 = "kafka-3" }
+    [client]                               # librdkafka's names
+    security.protocol = "SASL_SSL"
+    sasl.password = "$KAFKA_PASSWORD"      # secrets come from the environment only
+
+docs/external.md is the page for people. Not here: what the cluster itself says (`survey`).
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from core.cluster import Address, Security, SecurityProtocol
+from core.errors import ConfigError
+from core.files import read_small
+from core.secrets import HIDDEN
+from core.systems import ExternalSection, Profile
+from harness.brokers.admin.connection import SECURITY_SETTINGS
+
+SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
+"""Settings of clients whose value is a secret."""
+PROTOCOL: Final = "security.protocol"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Hooks(_Part):
+    """Commands of a shell; "" = there is none. `hooks` says what each is given, and what it has to do."""
+
+    kill: str = ""
+    revive: str = ""
+    shut_down: str = ""
+    pause: str = ""
+    resume: str = ""
+    cut: str = ""
+    mend: str = ""
+    collect: str = ""
+    heal_all: str = ""
+    deadline_s: float = Field(default=30.0, gt=0, le=600)
+    """How long one may take."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Those that there are, by name."""
+        return {name: text for name, text in self.model_dump().items() if isinstance(text, str) and text}
+
+
+class ClusterPart(_Part):
+    """Where the cluster is, and what of it is the run's."""
+
+    bootstrap: str
+    prefix: str = ExternalSection.model_fields["prefix"].default
+    profile: Profile = ExternalSection.model_fields["profile"].default
+    nodes: dict[int, str] = Field(default_factory=dict)
+    """Names that hooks know nodes by; none given = the hosts that brokers advertise."""
+    docker: dict[int, str] = Field(default_factory=dict)
+    """Containers that nodes run in: gives all hooks that the file does not."""
+    controllers: tuple[int, ...] = ()
+    """Which nodes are controllers only."""
+    log_dirs: str = ""
+    """With `docker`: the folder that a node has its logs in, in its container; "" = no evidence is taken."""
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _addresses(cls, given: str) -> str:
+        addresses(given)
+        return given
+
+    @field_validator("nodes", "docker", mode="before")
+    @classmethod
+    def _numbers(cls, given: object) -> object:
+        if isinstance(given, dict) and (wrong := [str(n) for n in given if not str(n).isdecimal()]):
+            raise ValueError(f"a node's number, as its broker has it, and not {wrong[0]!r}")
+        return given
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ExternalSection(prefix=self.prefix)
+        if self.nodes and self.docker:
+            raise ValueError("nodes and docker: each names the nodes; give one")
+        if unnamed := sorted(set(self.controllers) - set(self.names)):
+            raise ValueError(f"controllers: node {unnamed[0]} has no name in nodes or docker")
+        if self.log_dirs and not self.docker:
+            raise ValueError("log_dirs: it belongs to docker; elsewhere the hook collect brings logs")
+        return self
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Names of nodes, as far as the file has them."""
+        return self.docker or self.nodes
+
+
+class ClusterFile(_Part):
+    """All of it. `client` has librdkafka's names; a secret stands there as the name of a variable."""
+
+    cluster: ClusterPart
+    client: dict[str, str] = Field(default_factory=dict)
+    hooks: Hooks = Hooks()
+
+    @field_validator("client", mode="before")
+    @classmethod
+    def _flat(cls, given: object) -> object:
+        return dict(_settings("", given)) if isinstance(given, dict) else given
+
+    @field_validator("client")
+    @classmethod
+    def _known(cls, given: dict[str, str]) -> dict[str, str]:
+        known = {PROTOCOL, *SECURITY_SETTINGS}
+        for name, value in given.items():
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                raise ValueError(f"{name}: {_meant(near)}; known: {', '.join(sorted(known))}")
+            if name in SECRET and not value.startswith("$"):
+                raise ValueError(f'{name} is a secret: name a variable that holds it, {name} = "$NAME"')
+        if given.get(PROTOCOL, "PLAINTEXT") not in list(SecurityProtocol):
+            raise ValueError(f"{PROTOCOL}: one of {', '.join(SecurityProtocol)}")
+        return given
+
+
+class Secured:
+    """What clients need to reach the cluster, secrets included; none of it is ever shown or written."""
+
+    def __init__(self, given: Mapping[str, str], around: Mapping[str, str]) -> None:
+        """around: the environment. Raises: ConfigError, where it lacks a variable."""
+        found = {name: _value(name, text, around) for name, text in given.items()}
+        self._secrets = tuple(value for name, value in found.items() if given[name].startswith("$") and value)
+        protocol = SecurityProtocol(found.pop(PROTOCOL, "PLAINTEXT"))
+        self.security = Security(protocol=protocol, settings=found)
+
+    def without_secrets(self, text: str) -> str:
+        """A text with every secret hidden."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def read(path: Path) -> ClusterFile:
+    """The file. Raises: ConfigError, which names the file and the first thing that is wrong."""
+    try:
+        given = tomllib.loads(read_small(path).decode())
+        return ClusterFile.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"--cluster {path}: {_first(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--cluster {path}: not TOML: {error}") from None
+
+
+def secured(file: ClusterFile) -> Secured:
+    """With the secrets of this environment. Raises: ConfigError."""
+    return Secured(file.client, os.environ)
+
+
+def addresses(bootstrap: str) -> list[Address]:
+    """Where brokers are asked first. Raises: ValueError."""
+    found = []
+    for text in bootstrap.split(","):
+        host, colon, port = text.strip().rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"{text.strip()!r} is not host:port")
+        found.append(Address(host.strip("[]"), int(port)))
+    return found
+
+
+def _settings(path: str, given: Mapping[str, Any]) -> "list[tuple[str, str]]":
+    """librdkafka's names, which TOML takes for tables in tables; `{ env = "NAME" }` is `"$NAME"`."""
+    found = []
+    for name, value in given.items():
+        full = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and set(value) == {"env"} and isinstance(value["env"], str):
+            found.append((full, f"${value['env']}"))
+        elif isinstance(value, dict):
+            found += _settings(full, value)
+        elif isinstance(value, bool):
+            found.append((full, str(value).lower()))
+        elif isinstance(value, str | int | float):
+            found.append((full, str(value)))
+        else:
+            raise ValueError(f"{full}: text, or a number")
+    return found
+
+
+def _value(name: str, text: str, around: Mapping[str, str]) -> str:
+    if not text.startswith("$"):
+        return text
+    variable = text[1:].strip("{}")
+    if variable not in around:
+        raise ConfigError(f"--cluster: {name}: the variable {variable} is not set")
+    return around[variable]
+
+
+def _meant(near: list[str]) -> str:
+    return f"did you mean {near[0]}?" if near else "a run cannot set it here"
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong; never a value, which may be a secret."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    if first["type"] == "extra_forbidden":
+        sections: dict[str, type[BaseModel]] = {"cluster": ClusterPart, "hooks": Hooks}
+        section = sections.get(str(first["loc"][0]), ClusterFile)
+        near = get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
+        return f"unknown setting {where}{f'; did you mean {near[0]}?' if near else ''}"
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}"

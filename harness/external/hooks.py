@@ -1,0 +1,155 @@
+"""Hooks: commands of the user's shell that break nodes of the cluster and heal them.
+
+    kill, revive          the node's program is ended at once; is started again
+    shut_down, revive     it is ended in order
+    pause, resume         it stands still; continues
+    cut, mend             the node drops what INQUEST_CUTS names, and nothing else; drops nothing
+    collect               what the node left is copied into the folder INQUEST_TARGET: `server.log`, and
+                          `data/`, which is its log directory
+    heal_all              everything is as before any fault
+
+Each is run by `/bin/sh -c` in a session of its own with INQUEST_NODE (its number) and INQUEST_NAME in the
+environment, for all nodes that a fault hits at once. It has a deadline, is idempotent, and exit code 0 means:
+in force. `heal_all` is run once for the cluster, without a node. INQUEST_CUTS has a line for each cut: `in`
+or `out`, then the name of the other node or `clients`, then, where only one listener is meant, `broker` or
+`controller`.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from core.cluster import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
+from core.errors import ClusterError, Unanswered
+from harness.external.file import ClusterFile
+from harness.processes.waiting import on_each
+
+PAIRS: Final[Mapping[type, tuple[str, str]]] = {
+    Killable: ("kill", "revive"),
+    Restartable: ("shut_down", "revive"),
+    Pausable: ("pause", "resume"),
+    Partitionable: ("cut", "mend"),
+}
+"""The hooks that a capability takes: what breaks, and what heals."""
+HEALING: Final = ("resume", "mend", "revive")
+"""The hooks that heal a node, in the order in which they do."""
+LINES: Final = 3
+"""Last lines of what a hook wrote that an error repeats."""
+
+_IF: Final = 'docker inspect -f "{{{{.State.{0}}}}}" "$INQUEST_NAME" | grep -q true'
+DOCKER: Final[Mapping[str, str]] = {
+    "kill": f'! {_IF.format("Running")} || docker kill "$INQUEST_NAME"',
+    "revive": 'docker start "$INQUEST_NAME"',
+    "shut_down": 'docker stop -t 25 "$INQUEST_NAME"',
+    "pause": f'{_IF.format("Paused")} || docker pause "$INQUEST_NAME"',
+    "resume": f'! {_IF.format("Paused")} || docker unpause "$INQUEST_NAME"',
+    "collect": 'docker logs "$INQUEST_NAME" >"$INQUEST_TARGET/server.log" 2>&1',
+}
+"""The shorthand `docker`: names of nodes are containers of the engine that the program `docker` speaks to."""
+DISKS: Final = """ &&
+place=/proc/$(docker inspect -f "{{.State.Pid}}" "$INQUEST_NAME")/root$INQUEST_LOG_DIRS
+if [ -r "$place" ]; then
+    tar -C "$place" --exclude="*.index" --exclude="*.timeindex" -cf - . | tar -C "$INQUEST_TARGET/data" -xf -
+else
+    docker cp "$INQUEST_NAME:$INQUEST_LOG_DIRS/." "$INQUEST_TARGET/data" >/dev/null
+fi"""
+"""Beside it, where the file has `log_dirs`. Root of the engine's machine leaves out the indexes, which are 20
+MB for each partition; an engine copies them, too."""
+
+
+def commands(file: ClusterFile) -> Mapping[str, str]:
+    """The hooks of a file by name, those of its shorthand among them; the file's own win."""
+    if not file.cluster.docker:
+        return file.hooks.commands
+    short = dict(DOCKER)
+    if file.cluster.log_dirs:
+        short["collect"] += DISKS
+    return {**short, **file.hooks.commands}
+
+
+def capabilities(names: Collection[str]) -> frozenset[type]:
+    """What a cluster with these hooks has: a capability is there where both of its hooks are."""
+    found = {one for one, pair in PAIRS.items() if set(pair) <= set(names)}
+    return frozenset(found | ({Revivable} if found & {Killable, Restartable} else set()))
+
+
+class HookRunner:
+    """The hooks of one cluster. names: of its nodes. hide: takes secrets out of a text. Safe from any thread.
+
+    Raises: ClusterError, where a hook fails; Unanswered, where it does not end in time.
+    """
+
+    def __init__(
+        self, file: ClusterFile, names: Mapping[int, str], hide: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._commands = commands(file)
+        self._names = names
+        self._deadline_s = file.hooks.deadline_s
+        self._hide = hide
+        self._around = {"INQUEST_LOG_DIRS": file.cluster.log_dirs.rstrip("/")}
+
+    def has(self, name: str) -> bool:
+        """Whether there is a hook of this name."""
+        return name in self._commands
+
+    def on_nodes(self, name: str, nodes: Sequence[int]) -> None:
+        """Run a hook for nodes, all at once; all are tried before the first error is raised."""
+        on_each(lambda node: self.on_node(name, node), nodes)
+
+    def on_node(self, name: str, node: int, **around: str) -> None:
+        """Run a hook for one node. around: further variables."""
+        named = {"INQUEST_NODE": str(node), "INQUEST_NAME": self._names[node]}
+        self._run(name, f"hook {name} of node {node}", {**named, **around})
+
+    def links(self, node: int, cuts: Iterable[Cut]) -> None:
+        """Put these cuts in force on a node, and no others."""
+        lines = [self._line(cut) for cut in cuts if cut.node == node]
+        if lines:
+            self.on_node("cut", node, INQUEST_CUTS="\n".join(dict.fromkeys(lines)))
+        else:
+            self.on_node("mend", node)
+
+    def _line(self, cut: Cut) -> str:
+        peer = "clients" if cut.peer is None else self._names[cut.peer]
+        return f"{cut.direction} {peer} {cut.listener or ''}".rstrip()
+
+    def heal(self, nodes: Sequence[int]) -> list[str]:
+        """Heal these nodes by every hook that heals; what could not be healed, in sentences. Never raises."""
+        failed = []
+        for name in filter(self.has, HEALING):
+            try:
+                self.on_nodes(name, nodes)
+            except ClusterError as error:
+                failed.append(str(error))
+        try:
+            if self.has("heal_all"):
+                self._run("heal_all", "hook heal_all", {})
+        except ClusterError as error:
+            failed.append(str(error))
+        return failed
+
+    def _run(self, name: str, what: str, around: Mapping[str, str]) -> None:
+        try:
+            running = subprocess.Popen(
+                ["/bin/sh", "-c", self._commands[name]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self._around, **around},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ClusterError(f"{what}: {error}") from error
+        try:
+            out, _ = running.communicate(timeout=self._deadline_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+            raise Unanswered(f"{what} did not end within {self._deadline_s:g} s") from None
+        if running.returncode != 0:
+            lines = self._hide(out.decode(errors="replace")).strip().splitlines()[-LINES:]
+            raise ClusterError(
+                f"{what}: exit code {running.returncode}{': ' if lines else ''}{' '.join(lines)}"
+            )

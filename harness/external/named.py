@@ -1,0 +1,80 @@
+"""The file of the cluster that the user named, for this process and its children.
+
+`--cluster` puts it into a variable of the environment, as files of extensions are named (`core.extensions`).
+A run folder names neither a cluster nor a command, so that no recording of a stranger's reaches one or runs
+one here.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from core.errors import ConfigError
+from core.extensions import CLUSTER, OWNED
+from harness.external.file import ClusterFile, read, secured
+from harness.external.survey import Survey, survey
+
+
+def name(path: Path, *, owned: bool) -> None:
+    """Name the file, and whether the cluster may have topics and groups of others. Raises: ConfigError."""
+    os.environ[CLUSTER] = str(path.resolve())
+    os.environ[OWNED] = "1" if owned else ""
+    load()
+
+
+def owned() -> bool:
+    """Whether the cluster may have topics and groups of others."""
+    return bool(os.environ.get(OWNED))
+
+
+def load() -> ClusterFile:
+    """The file. Raises: ConfigError, where none is named, or it cannot be used."""
+    given = os.environ.get(CLUSTER, "")
+    if not given:
+        raise ConfigError(
+            f"sut=external: name the cluster with --cluster, or in {CLUSTER}; no recording brings one"
+        )
+    return read(Path(given))
+
+
+def settings() -> dict[str, Any]:
+    """What the file and the cluster say of a run's config: its section, how many nodes there are, and what
+    brokers are set to. Raises: ConfigError, ClusterError."""
+    file = load()
+    found = survey(file, secured(file).security)
+    brokers = brokers_of(file, found)
+    its = file.cluster
+    section = {"prefix": its.prefix, "profile": its.profile, "nodes": (*brokers, *its.controllers)}
+    copies = 1 if its.profile == "object-store" else min(3, len(brokers))
+    return {
+        "sut": "external",
+        "external": section,
+        "brokers": len(brokers),
+        "controllers": len(its.controllers),
+        "broker_settings": dict(found.settings),
+        **_fewer(copies),
+    }
+
+
+def brokers_of(file: ClusterFile, found: Survey) -> tuple[int, ...]:
+    """Numbers of the brokers. Raises: ConfigError, where the file names others than the cluster has."""
+    wanted = sorted(set(file.cluster.names) - set(file.cluster.controllers)) or sorted(found.brokers)
+    if wanted != sorted(found.brokers):
+        listed = [", ".join(map(str, sorted(some))) for some in (wanted, found.brokers)]
+        raise ConfigError(
+            f"--cluster: the file names the brokers {listed[0]}, and the cluster has {listed[1]}"
+        )
+    return tuple(wanted)
+
+
+def node_names(file: ClusterFile, found: Survey) -> Mapping[int, str]:
+    """By what name hooks know each node: the file's, else the host that the broker advertises."""
+    return {**{node: its.host for node, its in found.brokers.items()}, **file.cluster.names}
+
+
+def _fewer(copies: int) -> Mapping[str, int]:
+    """A cluster that is smaller than a run usually is."""
+    if copies >= 3:
+        return {}
+    return {"replication_factor": copies, "min_insync_replicas": min(2, copies)}

@@ -1,0 +1,109 @@
+"""The reaper of a run on an external cluster: it heals and clears up after a harness that was killed.
+
+`python -m harness.external.reaper <order>` reads the cluster's file, then waits on its stdin. The harness
+holds the other end. When that end closes without the line `done`, the reaper runs all hooks that heal, on all
+nodes, and deletes what the run's prefix begins. What stays it names, on stderr and in the run's folder. It
+has a session of its own, so that a Ctrl-C does not reach it. Secrets come to it as to the harness: by the
+environment.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.cluster import Address
+from core.programs import program
+from core.terminal import say
+from harness.brokers.admin.connection import Brokers
+from harness.external import belongings, named
+from harness.external.file import secured
+from harness.external.hooks import HookRunner
+from harness.processes.child import end, end_input, start
+from harness.processes.waiting import NotYet, until
+
+END_S: Final = 10.0
+DONE: Final = b"done\n"
+LOG: Final = "reaper.log"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reaper has to know. names: of all nodes, for hooks. brokers: where each listens, host and
+    port. log: file that it writes into, "" = none."""
+
+    names: Mapping[int, str]
+    brokers: Mapping[int, tuple[str, int]]
+    cluster: str
+    prefix: str
+    log: str
+
+
+def order_of(names: Mapping[int, str], brokers: Brokers, prefix: str, log: str) -> Order:
+    """The order of a run."""
+    listeners = {node: (its.host, its.port) for node, its in brokers.addresses.items()}
+    return Order(names=names, brokers=listeners, cluster=brokers.cluster, prefix=prefix, log=log)
+
+
+class Reaper:
+    """A running reaper of one run."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def act(self) -> None:
+        """Make it heal and clear up now, in the background; returns at once."""
+        end_input(self._process)
+
+    def dismiss(self) -> None:
+        """End it without effect; idempotent."""
+        stdin = self._process.stdin
+        if stdin is None or stdin.closed:
+            return
+        with suppress(OSError):  # it has ended
+            stdin.write(DONE)
+        end(self._process, END_S)
+
+
+def start_reaper(order: Order) -> Reaper:
+    """It watches until this process ends or dismisses it. Raises: OSError."""
+    return Reaper(start(program(f"{__package__}.reaper", msgspec.json.encode(order).decode()), lines=False))
+
+
+def main(arguments: list[str]) -> int:
+    """Wait for the end of stdin, then act unless dismissed."""
+    order = msgspec.json.decode(arguments[0], type=Order)
+    file = named.load()
+    its = secured(file)
+    hooks = HookRunner(file, order.names, its.without_secrets)
+    listeners = {node: Address(*where) for node, where in order.brokers.items()}
+    brokers = Brokers(listeners, its.security, cluster=order.cluster)
+    if sys.stdin.buffer.read().endswith(DONE):
+        return 0
+    failed = hooks.heal(tuple(order.names))
+    _note(order, failed or ["all nodes are healed"])
+    with suppress(NotYet):
+        until(belongings.BACK_S, belongings.PAUSE_S, lambda: belongings.all_listed(brokers))
+    left = belongings.remove(brokers, order.prefix)
+    _note(order, left or [f"nothing is left of {order.prefix}"])
+    return 1 if failed or left else 0
+
+
+def _note(order: Order, lines: list[str]) -> None:
+    for line in lines:
+        say(f"reaper: {line}")
+    if order.log:
+        with suppress(OSError), Path(order.log).open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

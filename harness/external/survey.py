@@ -1,0 +1,93 @@
+"""What a cluster says of itself before a run: its id, its brokers and where they are, their settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.describe_configs.v2.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v2.response import DescribeConfigsResponse
+from kio.schema.metadata.v9.response import MetadataResponse
+from kio.static.primitive import i8
+
+from core.cluster import Address, Security
+from core.errors import ClusterError
+from harness.brokers.admin.connection import CLUSTER, AdminError, BrokerConnection, Brokers, check
+from harness.external.file import ClusterFile, addresses
+
+ASK_S: Final = 5.0
+BROKER: Final = i8(4)
+"""DescribeConfigs' number for a broker's settings."""
+SESSION: Final = "broker.session.timeout.ms"
+SCAN: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+DEFAULTS: Final = {SESSION: "9000", SCAN: "10000", "replica.lag.time.max.ms": "30000"}
+"""Kafka's own, for brokers that do not say."""
+ASKED: Final = (
+    *DEFAULTS,
+    "log.cleaner.delete.retention.ms",
+    "log.flush.interval.messages",
+    "log.flush.interval.ms",
+    "log.flush.scheduler.interval.ms",
+    "log.initial.task.delay.ms",
+    "log.retention.bytes",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.retention.ms",
+    "min.insync.replicas",
+    "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
+    "transaction.state.log.min.isr",
+    "unclean.leader.election.enable",
+)
+"""Settings of brokers that plans and verdicts depend on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """cluster: its id, "" = it has none. brokers: where each listens, as it advertises. settings: those of
+    `ASKED` that a broker names, with Kafka's defaults where none did."""
+
+    cluster: str
+    brokers: Mapping[int, Address]
+    settings: Mapping[str, str]
+
+
+def survey(file: ClusterFile, security: Security) -> Survey:
+    """Ask the cluster. Raises: ClusterError, where no broker answers; ConfigError, for settings of clients
+    that cannot be honoured."""
+    first = Brokers(dict(enumerate(addresses(file.cluster.bootstrap))), security)
+    told = _first_answer(first)
+    cluster = told.cluster_id or ""
+    listeners = {int(one.node_id): Address(str(one.host), int(one.port)) for one in told.brokers}
+    brokers = Brokers(dict(sorted(listeners.items())), security, cluster=cluster)
+    return Survey(cluster=cluster, brokers=brokers.addresses, settings=_settings(brokers))
+
+
+def _first_answer(bootstrap: Brokers) -> MetadataResponse:
+    said: dict[str, None] = {}
+    for node in bootstrap.nodes:
+        try:
+            with bootstrap.connect(node, ASK_S) as connection:
+                return connection.call(CLUSTER, MetadataResponse)
+        except AdminError as error:
+            said[str(error)] = None
+    raise ClusterError(f"--cluster: no broker answers: {'; '.join(said)}")
+
+
+def _settings(brokers: Brokers) -> dict[str, str]:
+    for node in brokers.nodes:
+        try:
+            with brokers.connect(node, ASK_S) as connection:
+                return DEFAULTS | _described(connection, node)
+        except AdminError:
+            continue  # it cannot say, or this user may not ask: another one, or Kafka's defaults
+    return dict(DEFAULTS)
+
+
+def _described(connection: BrokerConnection, node: int) -> dict[str, str]:
+    resource = DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(node), configuration_keys=tuple(ASKED)
+    )
+    answer = connection.call(DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse)
+    (its,) = answer.results
+    check("DescribeConfigs", its.error_code, its.error_message)
+    return {one.name: one.value for one in its.configs if one.name in ASKED and one.value}

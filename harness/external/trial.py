@@ -1,0 +1,130 @@
+"""`inquest doctor --cluster FILE`: is the cluster one that a run can use, and does each hook do what it says?
+
+Each node is broken by each hook, seen to be broken, healed, and seen to be back, one after the other. A node
+that is ended, stands still or drops what clients send answers no question; one that was healed does.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kio.schema.metadata.v9.response import MetadataResponse
+
+from core.cluster import Cut, Direction
+from core.errors import ClusterError, ConfigError
+from harness.brokers.admin.connection import CLUSTER, AdminError, Brokers
+from harness.external import belongings, named
+from harness.external.disks import DATA
+from harness.external.file import secured
+from harness.external.hooks import PAIRS, HookRunner, commands
+from harness.external.reaper import order_of, start_reaper
+from harness.external.survey import SESSION, survey
+from harness.processes.waiting import NotYet, until
+
+ASK_S: Final = 2.0
+BROKEN_S: Final = 10.0
+BACK_S: Final = 90.0
+"""A broker that is started reads its logs first."""
+POLL_S: Final = 0.5
+
+
+class Tried(NamedTuple):
+    """One line: what was tried, what came out, and whether that is as it has to be."""
+
+    subject: str
+    well: bool
+    found: str
+
+
+def trial() -> Iterator[Tried]:
+    """Try the cluster that is named. What the prefix begins is deleted first. Raises: ConfigError,
+    ClusterError, where it cannot be used at all."""
+    file = named.load()
+    its = secured(file)
+    found = survey(file, its.security)
+    brokers = Brokers(found.brokers, its.security, cluster=found.cluster)
+    numbers = ", ".join(map(str, named.brokers_of(file, found)))
+    session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
+    yield Tried("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
+    prefix = file.cluster.prefix
+    if left := belongings.remove(brokers, prefix):
+        yield Tried("prefix", False, "; ".join(left))
+    there = until(belongings.BACK_S, POLL_S, lambda: belongings.listed(brokers))
+    if why := there.refusal(prefix, owned=named.owned()):
+        raise ConfigError(why)
+    yield Tried("prefix", True, f"nothing is left of {prefix}")
+    if not commands(file):
+        yield Tried("hooks", True, "none: client, elections, reassign and wire are what a run can have")
+        return
+    names = named.node_names(file, found)
+    hooks = HookRunner(file, names, its.without_secrets)
+    reaper = start_reaper(order_of(names, brokers, prefix, ""))
+    try:
+        yield from _hooks(hooks, brokers, names)
+    finally:
+        failed = hooks.heal(tuple(names))
+        reaper.dismiss()
+    yield Tried("healing", not failed, "; ".join(failed) or "all hooks that heal, on all nodes at once")
+
+
+def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Iterator[Tried]:
+    for breaks, heals in PAIRS.values():
+        for node in names if hooks.has(breaks) and hooks.has(heals) else ():
+            subject = f"{breaks}, {heals}: node {node}"
+            try:
+                yield Tried(subject, True, _tried(hooks, brokers, breaks, heals, node))
+            except ClusterError as error:
+                yield Tried(subject, False, str(error))
+    for node in names if hooks.has("collect") else ():
+        yield _collected(hooks, node)
+
+
+def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: int) -> str:
+    """Break a node and heal it; what was seen. Raises: ClusterError."""
+    try:
+        _run(hooks, breaks, node)
+        if node in brokers.nodes:
+            until(BROKEN_S, POLL_S, lambda: _must_answer(brokers, node, after=breaks, whether=False))
+    finally:
+        _run(hooks, heals, node)
+    if node not in brokers.nodes:
+        return "both ended well; a controller is not asked"
+    until(BACK_S, POLL_S, lambda: _must_answer(brokers, node, after=heals, whether=True))
+    return "it did not answer, and answers again"
+
+
+def _run(hooks: HookRunner, hook: str, node: int) -> None:
+    match hook:
+        case "cut":
+            hooks.links(node, [Cut(node=node, direction=Direction.IN)])
+        case "mend":
+            hooks.links(node, [])
+        case _:
+            hooks.on_node(hook, node)
+
+
+def _must_answer(brokers: Brokers, node: int, *, after: str, whether: bool) -> None:
+    """Raises: NotYet, where a broker answers that must not, or does not answer that must."""
+    try:
+        with brokers.connect(node, ASK_S) as connection:
+            connection.call(CLUSTER, MetadataResponse)
+    except AdminError as error:
+        if whether:
+            raise NotYet(f"after the hook {after} the broker does not answer: {error}") from None
+    else:
+        if not whether:
+            raise NotYet(f"after the hook {after} the broker still answers")
+
+
+def _collected(hooks: HookRunner, node: int) -> Tried:
+    subject = f"collect: node {node}"
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / DATA).mkdir()
+        try:
+            hooks.on_node("collect", node, INQUEST_TARGET=folder)
+        except ClusterError as error:
+            return Tried(subject, False, str(error))
+        partitions = sum(path.is_dir() for path in (Path(folder) / DATA).iterdir())
+        log = "its log" if (Path(folder) / "server.log").exists() else "no server.log"
+    return Tried(subject, True, f"{log}, and {partitions} folders of its disk")

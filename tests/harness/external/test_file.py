@@ -1,0 +1,124 @@
+"""The file of a cluster: what it may say, and what is refused with which words."""
+
+from pathlib import Path
+
+import pytest
+
+from core.cluster import Killable, Partitionable, Pausable, Restartable, Revivable, SecurityProtocol
+from core.errors import ConfigError
+from core.secrets import HIDDEN
+from harness.external import hooks
+from harness.external.file import ClusterFile, Secured, read
+
+PLAIN = '[cluster]\nbootstrap = "here:9092"\n'
+SECRET = "open sesame"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cluster.toml"
+    path.write_text(text)
+    return path
+
+
+def file(folder: Path, text: str) -> ClusterFile:
+    return read(written(folder, text))
+
+
+BAD: dict[str, tuple[str, str]] = {
+    "empty": ("", "cluster is missing"),
+    "no TOML": ("bootstrap: here", "not TOML"),
+    "binary": ("\x00", "not TOML"),
+    "no bootstrap": ("[cluster]\n", "cluster.bootstrap is missing"),
+    "no port": ('[cluster]\nbootstrap = "here"\n', "cluster.bootstrap: 'here' is not host:port"),
+    "a port of no machine": ('[cluster]\nbootstrap = "here:99999"\n', "'here:99999' is not host:port"),
+    "an empty address": ('[cluster]\nbootstrap = "here:1,"\n', "'' is not host:port"),
+    "a typing error": (PLAIN + 'prefx = "x"\n', "unknown setting cluster.prefx; did you mean prefix?"),
+    "another table": (PLAIN + "[clients]\n", "unknown setting clients; did you mean client?"),
+    "no prefix": (PLAIN + 'prefix = ""\n', "prefix"),
+    "a prefix that Kafka refuses": (PLAIN + 'prefix = "my topics"\n', "prefix"),
+    "a prefix of internal topics": (PLAIN + 'prefix = "__x"\n', "prefix"),
+    "an unknown profile": (PLAIN + 'profile = "nats"\n', "cluster.profile: Input should be 'kafka'"),
+    "a node without a number": (PLAIN + 'docker = { one = "k" }\n', "a node's number, .* and not 'one'"),
+    "two names of nodes": (PLAIN + 'docker = { 1 = "k" }\nnodes = { 1 = "k" }\n', "give one"),
+    "a controller without a name": (PLAIN + "controllers = [4]\n", "node 4 has no name"),
+    "logs of no container": (PLAIN + 'log_dirs = "/x"\n', "it belongs to docker"),
+    "an unknown hook": (PLAIN + '[hooks]\nkil = "x"\n', "unknown setting hooks.kil; did you mean kill?"),
+    "a deadline of nothing": (PLAIN + "[hooks]\ndeadline_s = 0\n", "hooks.deadline_s: .* greater than 0"),
+    "a secret in the file": (
+        f'{PLAIN}[client]\nsasl.password = "{SECRET}"\n',
+        r'sasl.password is a secret: name a variable .* sasl.password = "\$NAME"',
+    ),
+    "a key's password in the file": (f'{PLAIN}[client]\n"ssl.key.password" = "{SECRET}"\n', "is a secret"),
+    "an unknown setting of clients": (
+        PLAIN + '[client]\nsasl.user = "x"\n',
+        "client: sasl.user: did you mean sasl.username?",
+    ),
+    "code in clients": (
+        PLAIN + '[client]\nplugin.library.paths = "x"\n',
+        "a run cannot set it here; known: ",
+    ),
+    "an unknown protocol": (
+        PLAIN + '[client]\nsecurity.protocol = "TLS"\n',
+        "security.protocol: one of PLAIN",
+    ),
+    "a list": (PLAIN + "[client]\nsasl.username = []\n", "sasl.username: text, or a number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_is_none_is_one_sentence(name: str, tmp_path: Path) -> None:
+    text, why = BAD[name]
+    with pytest.raises(ConfigError, match=why) as error:
+        file(tmp_path, text)
+    assert "\n" not in str(error.value)
+    assert "cluster.toml" in str(error.value)
+    assert SECRET not in str(error.value)
+
+
+def test_secrets_come_from_the_environment_and_are_hidden(tmp_path: Path) -> None:
+    made = file(
+        tmp_path,
+        PLAIN + '[client]\nsecurity.protocol = "SASL_SSL"\nsasl.mechanism = "PLAIN"\nsasl.username = "u"\n'
+        'sasl.password = { env = "PASS" }\nssl.key.password = "$KEY"\nssl.ca.location = "ca.pem"\n'
+        "enable.ssl.certificate.verification = false\n",
+    )
+    its = Secured(made.client, {"PASS": SECRET, "KEY": "k3y"})
+    assert its.security.protocol is SecurityProtocol.SASL_SSL
+    assert dict(its.security.settings) == {
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": SECRET,
+        "ssl.key.password": "k3y",
+        "ssl.ca.location": "ca.pem",
+        "enable.ssl.certificate.verification": "false",
+    }
+    assert its.without_secrets(f"a {SECRET}, b k3y") == f"a {HIDDEN}, b {HIDDEN}"
+    assert SECRET not in repr(made) + repr(its) + made.model_dump_json()
+    with pytest.raises(ConfigError, match=r"sasl\.password: the variable PASS is not set"):
+        Secured(made.client, {"KEY": "k3y"})
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("", set()),
+        ('kill = "x"\n', set()),
+        ('revive = "x"\n', set()),
+        ('kill = "x"\nrevive = "x"\n', {Killable, Revivable}),
+        ('shut_down = "x"\nrevive = "x"\n', {Restartable, Revivable}),
+        ('pause = "x"\nrevive = "x"\n', set()),
+        ('pause = "x"\nresume = "x"\n', {Pausable}),
+        ('cut = "x"\nmend = "x"\n', {Partitionable}),
+    ],
+)
+def test_a_capability_is_there_where_both_hooks_are(text: str, has: set[type], tmp_path: Path) -> None:
+    made = file(tmp_path, f"{PLAIN}[hooks]\n{text}")
+    assert hooks.capabilities(hooks.commands(made)) == has
+
+
+def test_the_shorthand_gives_hooks_and_the_files_own_win(tmp_path: Path) -> None:
+    text = PLAIN + 'docker = { 1 = "k1" }\nlog_dirs = "/data"\n[hooks]\nkill = "mine"\n'
+    made = hooks.commands(file(tmp_path, text))
+    assert made["kill"] == "mine"
+    assert "docker cp" in made["collect"]
+    assert hooks.capabilities(made) == {Killable, Restartable, Revivable, Pausable}

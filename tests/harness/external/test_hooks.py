@@ -1,0 +1,66 @@
+"""Hooks as they are run: what they are given, when they end, how they fail."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from core.cluster import Cut, Direction, Listener
+from core.errors import ClusterError, Unanswered
+from harness.external.file import ClusterFile
+from harness.external.hooks import HookRunner
+
+NAMES = {1: "one", 2: "two", 3: "three"}
+
+
+def runner(deadline_s: float = 20, **commands: str) -> HookRunner:
+    given = {"cluster": {"bootstrap": "here:1"}, "hooks": {"deadline_s": deadline_s, **commands}}
+    file = ClusterFile.model_validate(given)
+    return HookRunner(file, NAMES, lambda text: text.replace("sesame", "(hidden)"))
+
+
+def test_a_hook_is_run_for_each_node_with_its_number_and_name(tmp_path: Path) -> None:
+    made = runner(kill=f'echo "$INQUEST_NODE $INQUEST_NAME" >{tmp_path}/$INQUEST_NODE')
+    made.on_nodes("kill", (1, 3))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"1": "1 one\n", "3": "3 three\n"}
+
+
+def test_one_that_fails_says_so_without_secrets_and_the_others_are_run(tmp_path: Path) -> None:
+    made = runner(
+        kill=f"[ $INQUEST_NODE != 1 ] && touch {tmp_path}/$INQUEST_NODE || {{ echo no sesame; exit 7; }}"
+    )
+    with pytest.raises(ClusterError, match=r"hook kill of node 1: exit code 7: no \(hidden\)$"):
+        made.on_nodes("kill", (1, 2))
+    assert [path.name for path in tmp_path.iterdir()] == ["2"]
+
+
+def test_one_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    made = runner(deadline_s=0.5, revive=f"(sleep 60; touch {tmp_path}/late) & wait")
+    begin = time.monotonic()
+    with pytest.raises(Unanswered, match=r"hook revive of node 2 did not end within 0.5 s"):
+        made.on_nodes("revive", (2,))
+    assert time.monotonic() - begin < 30
+
+
+def test_a_node_is_given_all_its_cuts_and_mended_without_any(tmp_path: Path) -> None:
+    made = runner(
+        cut=f'echo "$INQUEST_CUTS" >{tmp_path}/$INQUEST_NODE', mend=f"echo none >{tmp_path}/$INQUEST_NODE"
+    )
+    cuts = [
+        Cut(node=1, direction=Direction.IN, peer=2),
+        Cut(node=1, direction=Direction.IN, peer=2),
+        Cut(node=1, direction=Direction.OUT),
+        Cut(node=3, direction=Direction.IN, peer=1, listener=Listener.BROKER),
+    ]
+    for node in NAMES:
+        made.links(node, cuts)
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"1": "in two\nout clients\n", "2": "none\n", "3": "in one broker\n"}
+
+
+def test_all_that_heals_is_tried(tmp_path: Path) -> None:
+    made = runner(resume="exit 3", revive=f"touch {tmp_path}/$INQUEST_NODE", heal_all=f"touch {tmp_path}/all")
+    failed = made.heal((1, 2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "all"]
+    assert len(failed) == 1
+    assert "hook resume of node" in failed[0]

@@ -1,0 +1,148 @@
+"""Runs on a cluster that the harness did not start: the model's brokers, started by this test."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.config import recorded_config
+from core.errors import ExitCode
+from core.programs import environment
+from core.runtime import run_blocking
+from harness.external import belongings
+from harness.external.reaper import LOG
+from harness.external.survey import SESSION
+from harness.modelled.real.cluster import ModelCluster
+from history.events import FaultStarted, decode
+from history.run_folder import Run
+from tests.harness.external.conftest import FileMaker, command, inquest
+
+pytestmark = pytest.mark.slow
+SHORT = ("--duration", "4", "--rate", "60", "--set", "fault_s=1", "--set", "calm_s=0.5", "--owned")
+PATIENCE_S = 60.0
+PAUSES = "[hooks]\npause = 'kill -s STOP \"$INQUEST_NAME\"'\nresume = 'kill -s CONT \"$INQUEST_NAME\"'\n"
+
+
+TOPICS = {"copier": ("copier-in", "copier-out"), "transactions": ("transactions",)}
+
+
+def only_run(file: Path) -> Run:
+    (folder,) = [path for path in (file.parent / "results").iterdir() if not path.is_symlink()]
+    return Run(folder)
+
+
+def topics(model: ModelCluster) -> tuple[str, ...]:
+    return belongings.listed(model.admin).topics
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def events(run: Run) -> list[object]:
+    return list(decode(run.events.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("workload", "nemesis"), [("copier", "client,elections"), ("transactions", "wire:fetch")]
+)
+def test_without_hooks_clients_leaders_and_requests_are_hit(
+    workload: str, nemesis: str, model: ModelCluster, cluster_file: FileMaker
+) -> None:
+    file = cluster_file()
+    before = topics(model)
+    code, said = inquest(file, "--workload", workload, "--nemesis", nemesis, *SHORT)
+    assert code == ExitCode.VALID, said
+    run = only_run(file)
+    config = recorded_config(run.config)
+    assert (config.sut, config.brokers, config.broker_settings[SESSION]) == ("external", 3, "9000")
+    assert any(isinstance(event, FaultStarted) for event in events(run))
+    assert f"INQUEST_CLUSTER={file}" in said
+    assert "broker_settings" not in said
+    made = set(topics(model)) - set(before)
+    assert made == {config.prefix + topic for topic in TOPICS[workload]}
+    assert f"left on the cluster: topics {', '.join(sorted(made))}" in said  # the model deletes none
+    assert not belongings.listed(model.admin).under(config.prefix).groups or workload == "copier"
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "why"),
+    [
+        ("kill", "needs a system that is Killable; the cluster's file lacks the hooks kill and revive"),
+        ("pause", "lacks the hooks pause and resume"),
+        ("restart", "lacks the hooks shut_down and revive"),
+        ("partition", "lacks the hooks cut and mend"),
+        ("kill,pause", "lacks the hooks kill and revive, pause and resume"),
+        ("links", "needs a system that is Linked"),
+    ],
+)
+def test_a_nemesis_whose_hooks_are_not_there_is_refused(
+    nemesis: str, why: str, model: ModelCluster, cluster_file: FileMaker
+) -> None:
+    file = cluster_file()
+    before = topics(model)
+    code, said = inquest(file, "--nemesis", nemesis, "--duration", "30")
+    assert (code, said.count("\n")) == (ExitCode.USAGE, 1), said
+    assert why in said
+    assert topics(model) == before
+    assert not (file.parent / "results").exists()
+
+
+def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
+    theirs = f"orders-{os.getpid()}"
+    run_blocking(model.create_topic(theirs, 1, 3, {}))
+    file = cluster_file()
+    code, said = inquest(file, "--nemesis", "none", "--duration", "1")
+    assert code == ExitCode.USAGE
+    assert "which others may use: --owned, if it is yours to break" in said
+    assert list((file.parent / "results").iterdir()) == []
+
+
+def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: FileMaker) -> None:
+    prefix = f"taken-{os.getpid()}-"
+    run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))
+    code, said = inquest(cluster_file(prefix=prefix), "--nemesis", "none", *SHORT)
+    assert code == ExitCode.USAGE
+    assert f"the cluster has topics {prefix}queue: a run is under way" in said
+
+
+@pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
+def test_a_killed_harness_leaves_no_fault_in_force(
+    hooked: str, model: ModelCluster, cluster_file: FileMaker
+) -> None:
+    """And what it created is named: the model deletes no topics."""
+    pids = dict(zip(model.nodes, model.pids, strict=True))
+    nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
+    heal = "" if hooked == "heals" else "heal_all = 'echo it is broken; exit 1'\n"
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}{heal}")
+    words = ("--nemesis", "pause:long", "--duration", "40", "--owned")
+    with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
+        wait(lambda: "T" in map(state, pids.values()))
+        begin = time.monotonic()
+        harness.send_signal(signal.SIGKILL)
+    wait(lambda: "T" not in map(state, pids.values()))
+    assert time.monotonic() - begin < 20
+    log = only_run(file).cluster / LOG
+    healed = {"heals": "all nodes are healed\n", "cannot heal": "hook heal_all: exit code 1: it is broken\n"}
+    wait(lambda: log.exists() and log.read_text().startswith(healed[hooked]))
+    wait(lambda: "left on the cluster: topics inquest-" in log.read_text())
+
+
+def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
+    nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
+    code, said = inquest(file, "--workload", "queue", "--nemesis", "pause:short", *SHORT)
+    assert code == ExitCode.VALID, said
+    hit = [event for event in events(only_run(file)) if isinstance(event, FaultStarted)]
+    assert {event.name.partition(":")[0] for event in hit} == {"pause"}
