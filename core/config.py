@@ -85,9 +85,11 @@ class RunConfig(_Sectioned):
     idempotent: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED
     """Of the consumers during the run; final reads use both levels."""
-    commit: Literal["transaction", "after", "before"] = "transaction"
-    """When a copier commits its input offsets: in the transaction of its output, or outside of it,
-    after or before it produced."""
+    commit: Literal["transaction", "after", "before", "automatic"] = "transaction"
+    """When a copier commits its input offsets: in the transaction of its output; or outside of it, after or
+    before it produced, or when its client does so automatically."""
+    transaction_partitions: int = Field(default=4, ge=1, le=1000)
+    """Most partitions of one transaction of the workload `transactions`."""
     sink: Literal["plain", "unique-id", "offset-in-transaction", "optimistic-lock"] = "unique-id"
     """How rows of the workload `sink` are kept from being written twice (`harness.clients.database`)."""
     clients: str = Field(default="", exclude_if=lambda name: not name)
@@ -313,6 +315,46 @@ PRESETS: dict[str, dict[str, Any]] = {
         "nemesis": "client:crash-after-commit@member",
         "commit": "before",
         "expect": ("eos-loss",),
+    },
+    # Control. A client commits every 5 s what its copier was given: after a crash records are copied again.
+    # They are lost where the commit falls between the poll and the copies, which is seldom and permitted.
+    "auto-commit": {
+        "workload": "copier",
+        "nemesis": "client:crash@member",
+        "commit": "automatic",
+        "expect": ("eos-duplicate",),
+    },
+    # Control. One replica, acks=all: what the only broker has not flushed is gone with its power.
+    "one-replica": {
+        "nemesis": "power:one@leader",
+        "replication_factor": 1,
+        "min_insync_replicas": 1,
+        "expect": ("lost-write",),
+    },
+    # Not a control, for nothing that Kafka promises is broken: each election fails sends that one retry would
+    # bring through. Nothing is written twice.
+    "no-retries": {
+        "nemesis": "restart:rolling",
+        "idempotent": False,
+        "client_settings": {"producer.retries": "0"},
+    },
+    # Likewise: sends are given up while the cluster still recovers, and may be in the log all the same.
+    "retries-too-short": {
+        "nemesis": "kill:one@leader",
+        "client_settings": {"producer.message.timeout.ms": "1000"},
+    },
+    # Transactions over up to 60 partitions, and as many partitions of coordinators as Kafka has by default.
+    "wide": {
+        "workload": "transactions",
+        "nemesis": "kill,partition",
+        "partitions": 60,
+        "transaction_partitions": 60,
+        "batch_max": 100,
+        "rate": 40,
+        "broker_settings": {
+            "transaction.state.log.num.partitions": "50",
+            "offsets.topic.num.partitions": "50",
+        },
     },
     # Control. A consumer that dies after it committed its rows to the database and before it commits their
     # offsets to Kafka: its successor writes the same again.

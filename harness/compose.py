@@ -54,7 +54,7 @@ def plan(
         raise ConfigError(
             "workload compacted: it needs topic_settings.cleanup.policy=compact, as in preset compacted"
         )
-    for setting in ("commit", "sink"):
+    for setting in ("commit", "sink", "transaction_partitions"):
         value, usual = getattr(config, setting), RunConfig.model_fields[setting].default
         if value != usual and config.workload not in having(setting):
             raise ConfigError(

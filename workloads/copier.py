@@ -4,7 +4,8 @@ Producers fill the input topic as in `queue`. Copiers (as many as `consumers`, a
 group: each op polls the records that are there, produces a copy of each to the partition of the same
 number of the output topic, and adds the offsets after them to the same transaction (`commit`
 "transaction"). With `commit` "after" or "before" there is no transaction: the copier commits
-offsets after the copies were acknowledged (at least once), or before it makes them (at most once).
+offsets after the copies were acknowledged (at least once), or before it makes them (at most once); with
+"automatic" its client commits what it was given, now and then (neither).
 Copiers leave the group and come back now and then, so that partitions change hands.
 
 Finds: everything `transactions` finds; input records with two copies in committed output
@@ -47,7 +48,8 @@ def _copier(config: RunConfig, slot: int) -> SessionSpec:
         spec = transactional(config, slot, f"copier-{slot}")
     else:
         spec = producer(config, slot)
-    return replace(spec, isolation=config.isolation, group=GROUP)
+    automatic = config.commit == "automatic"
+    return replace(spec, isolation=config.isolation, group=GROUP, auto_commit=automatic)
 
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
@@ -66,6 +68,7 @@ def _copying(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Plann
             "transaction": (POLL, copy, SendOffsets()),
             "after": (POLL, copy, CommitOffsets()),
             "before": (POLL, CommitOffsets(), copy),
+            "automatic": (POLL, copy),
         }
         abort = in_transaction and slot.rng.random() < config.abort_share
         yield Planned(0.0, Op(f="copy", mops=mops[config.commit], txn=in_transaction, abort=abort))

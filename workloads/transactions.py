@@ -1,11 +1,11 @@
 """Atomic writes over several partitions, some with reads in the same transaction.
 
 Every producer has a transactional id that its slot keeps through all its processes. An op is one
-transaction: 1 to `batch_max` records on 1 to 4 partitions; in every other slot the client also polls
-between its sends. `home_producers` more write to one partition each, without polls. `abort_share` of the
-transactions are aborted on purpose. Consumers assign all partitions by hand and read at `isolation`; where
-there are at least two, the last one reads at read_uncommitted, which is legal to show aborted records and
-serves as evidence of what the log holds.
+transaction: 1 to `batch_max` records on 1 to `transaction_partitions` partitions; in every other slot the
+client also polls between its sends. `home_producers` more write to one partition each, without polls.
+`abort_share` of the transactions are aborted on purpose. Consumers assign all partitions by hand and read
+at `isolation`; where there are at least two, the last one reads at read_uncommitted, which is legal to show
+aborted records and serves as evidence of what the log holds.
 
 Finds: everything `queue` finds, and records of aborted transactions at read_committed, transactions
 that are visible only in part, circular information flow, stuck last stable offsets.
@@ -20,10 +20,8 @@ from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Isolation, Mop, Op, Poll, TopicPartition
 from workloads.specs import assigning, consumer, count_of, reach, reading, transactional
 
-SETTINGS = ("home_producers",)
+SETTINGS = ("home_producers", "transaction_partitions")
 TOPIC = "transactions"
-PARTITIONS_MAX = 4
-"""Most partitions of one transaction."""
 
 
 def topics(config: RunConfig) -> dict[str, int]:
@@ -70,7 +68,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
 
 def _mops(config: RunConfig, slot: Slot, tps: tuple[TopicPartition, ...], *, reads: bool) -> tuple[Mop, ...]:
     rng = slot.rng
-    some = rng.sample(tps, rng.randint(1, min(PARTITIONS_MAX, len(tps))))
+    some = rng.sample(tps, rng.randint(1, min(config.transaction_partitions, len(tps))))
     mops: list[Mop] = [slot.values.send(rng.choice(some)) for _ in range(rng.randint(1, config.batch_max))]
     if reads:
         for _ in range(rng.randint(0, 2)):

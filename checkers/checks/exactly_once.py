@@ -209,6 +209,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
         return False, f"the database refuses a row for what it has already ({ground.sink})"
     if ground.commit == "after":
         return True, "offsets are committed separately after the copies: at least once"
+    if ground.commit == "automatic":
+        return (True, "what a client has not yet committed automatically is given again: at least once")
     if ground.commit == "before":
         return truncated(ground, "offsets that are committed first are not given again")
     if ground.unstable:
@@ -220,6 +222,8 @@ def copied_never(ground: Ground, variant: str) -> Answer:
     """An input that a group passed, without a committed copy."""
     if ground.sink:
         return truncated(ground, "offsets are committed only once the rows are in the database")
+    if ground.commit == "automatic":
+        return True, "automatic commits pass what a member was given, copied or not"
     if ground.commit == "before":
         return True, "offsets are committed separately before the copies are made: at most once"
     if ground.commit == "after":

@@ -34,6 +34,7 @@ COMMITS = {
     "transaction": "committed in the transaction of their output",
     "after": "committed on their own, after the output",
     "before": "committed on their own, before the output",
+    "automatic": "committed by the client itself, now and then",
 }
 OF_DATA = frozenset({"lost-write", "replica-divergence", "damaged-log", "unclean-election"})
 """Classes that say more than that the cluster did not recover."""

@@ -106,6 +106,8 @@ class Permission:
                 return True
             case "eos-duplicate", _ if self.sink:
                 return self.sink == "plain"
+            case (("eos-duplicate" | "eos-loss"), _) if self.commit == "automatic":
+                return True
             case "eos-duplicate", _ if self.commit == "after":
                 return True
             case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:

@@ -82,6 +82,8 @@ def plan(rng: Random, *, portable: bool) -> Plan:
         )
         if config.commit == "after" and rng.random() < 0.5:  # the copies are rows of a database
             config = config.model_copy(update={"workload": "sink", "sink": "plain"})
+        elif config.commit != "transaction" and rng.random() < 0.3:
+            config = config.model_copy(update={"commit": "automatic"})
     chosen = rng.sample(BUGS, rng.choice((0, 0, 1, 1, 1, 2, 3)))
     return Plan(
         config=config, bugs=chosen, coarse=rng.random() < 0.3, portable=portable, tps=rng.randint(2, 4)

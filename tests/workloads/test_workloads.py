@@ -125,6 +125,7 @@ def test_odd_transactional_producers_read_too_and_every_op_is_a_transaction() ->
         ("transaction", [Poll, Copy, SendOffsets]),
         ("after", [Poll, Copy, CommitOffsets]),
         ("before", [Poll, CommitOffsets, Copy]),
+        ("automatic", [Poll, Copy]),
     ],
 )
 def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: list[type]) -> None:
@@ -135,6 +136,15 @@ def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: lis
     assert {tuple(map(type, op.mops)) for op in copies} == {tuple(order)}
     assert {op.txn for op in copies} == {commit == "transaction"}
     assert any(op.abort for op in copies) == (commit == "transaction")
+    assert WORKLOADS["copier"].plans(config)[copier_of(config)].auto_commit == (commit == "automatic")
+
+
+@pytest.mark.parametrize(("wide", "most"), [({}, 4), ({"transaction_partitions": 60, "batch_max": 100}, 30)])
+def test_a_transaction_has_as_many_partitions_as_it_may(wide: dict[str, int], most: int) -> None:
+    config = config_of("transactions", partitions=60, **wide)
+    counts = [len({send.tp for send in sends([p.op])}) for p in schedule(config, 0, 0, 200)]
+    assert counts[0] == 60  # the first contact
+    assert max(counts[1:]) == most if most == 4 else max(counts[1:]) > most
 
 
 def test_the_values_of_copies_are_reserved_and_overlap_nothing() -> None:

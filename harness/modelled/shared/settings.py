@@ -26,6 +26,8 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
     "transactional.id.expiration.ms": lambda s, ms: replace(s, transactional_id_expiration_ms=ms),
     "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
+    "offsets.topic.num.partitions": lambda s, number: replace(s, offsets_partitions=number),
+    "transaction.state.log.num.partitions": lambda s, number: replace(s, transaction_partitions=number),
     "log.roll.ms": lambda s, ms: replace(s, roll_ms=ms),
     "log.cleaner.backoff.ms": lambda s, ms: replace(s, compaction_ms=ms),
 }

@@ -1,0 +1,71 @@
+"""Presets about how applications send and commit, simulated: what each shows, and what not."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from core.config import PRESETS, run_config
+from core.op import Outcome
+from harness.explore.profile import BASE
+from harness.explore.trial import checked, counted, findings
+from harness.modelled.virtual.run import simulate
+from history.rows import rows_of
+
+
+def shown(preset: str, **settings: Any) -> tuple[dict[str, int], dict[str, pa.Table]]:
+    """The classes that a run finds, none of them forbidden, and its tables."""
+    usual = {name: value for name, value in BASE.items() if name not in PRESETS[preset]}
+    done = simulate(run_config({**usual, "preset": preset, "seed": 0, **settings}))
+    tally = checked(done)
+    assert not tally.crashed
+    assert not tally.doubts
+    assert not findings(done, tally)
+    return counted(tally.findings), rows_of(done.journals).tables()
+
+
+def outcomes(tables: dict[str, pa.Table]) -> Counter[int]:
+    """How many ops that send ended how."""
+    return Counter(row["outcome"] for row in tables["ops"].to_pylist() if row["n_sends"])
+
+
+def test_a_client_that_commits_by_itself_copies_again() -> None:
+    found, _ = shown("auto-commit")
+    assert set(found) == {"eos-duplicate"}
+
+
+def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() -> None:
+    found, _ = shown("one-replica")
+    assert found["lost-write"] > 0
+    found, _ = shown("one-replica", replication_factor=3, min_insync_replicas=2, expect=())
+    assert "lost-write" not in found
+
+
+@pytest.mark.parametrize(
+    ("preset", "cured"),
+    [
+        ("no-retries", {"client_settings": {}}),
+        ("retries-too-short", {"client_settings": {}, "verb_deadline_s": 30}),
+    ],
+)
+def test_sends_fail_where_a_longer_retry_brings_them_through(preset: str, cured: dict[str, Any]) -> None:
+    rolling = {"duration_s": 36} if preset == "no-retries" else {}
+    found, tables = shown(preset, **rolling)
+    assert found == {}
+    failed = outcomes(tables)
+    assert failed[Outcome.INFO] + failed[Outcome.FAIL] > 4
+    _, tables = shown(preset, **rolling, **cured)
+    assert set(outcomes(tables)) == {Outcome.OK}
+
+
+def test_transactions_span_many_partitions() -> None:
+    found, tables = shown("wide")
+    assert "torn-txn" not in found
+    committed = {
+        row["op"] for row in tables["ops"].to_pylist() if row["txn"] and row["outcome"] == Outcome.OK
+    }
+    spread: dict[int, set[int]] = {}
+    for row in tables["sends"].to_pylist():
+        spread.setdefault(row["op"], set()).add(row["tp"])
+    assert max(len(spread[op]) for op in committed) == 60
