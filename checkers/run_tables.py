@@ -5,8 +5,8 @@
 Every row names its run. Times (`…_s`) are seconds since the run started. Of histories (`ops`, `sends`,
 `reads`, …: `history.tables`) codes are the words that `names.json` and the enums of `core.op` have for them;
 -1 and an op that never completed are null. `findings` are those that were kept, `anomalies` the exact counts,
-`runs` one row a run with what its verdict and its configuration say; `faults`, `events`. `batches`,
-`transactions` and `log_offsets` are what brokers left on disk at the last look (`history.evidence`).
+`runs` one row a run with what its verdict and its configuration say; `faults`, `events`. What brokers left on
+disk at the last look (`history.evidence`): `batches`, `markers`, `transactions`, `log_offsets`.
 
 Not here: Spark (`checkers.run_source`).
 """
@@ -84,7 +84,12 @@ FAULTS: Final = pa.schema(
 EVENTS: Final = pa.schema(
     [RUN, pa.field("event", pa.string()), pa.field("at_s", pa.float64()), pa.field("body", pa.string())]
 )
-LOGS: Final = {"batches": "batches", "transactions": "transaction_log", "log_offsets": "offset_log"}
+LOGS: Final = {
+    "batches": "batches",
+    "markers": "control",
+    "transactions": "transaction_log",
+    "log_offsets": "offset_log",
+}
 """Table -> that of the evidence."""
 
 

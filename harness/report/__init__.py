@@ -1,5 +1,6 @@
 """The report of a run: files in, `report.html` and `junit.xml` out.
 
+causes    What is known of how a finding came about.
 clock     Times in the page: one time base for all of it.
 colours   Colours of the drawings.
 drawing   Drawings over time: of the run, the cluster, and what surrounds a finding.
@@ -10,6 +11,7 @@ headlines  What broke, in plain words.
 inputs    What a report is made from: the files of one run folder.
 junit     The verdict as JUnit XML, for CI systems.
 messages  Messages and states around a finding of a simulated run; else captured messages.
+next_steps  What to do after reading a finding: commands, and where to look further.
 page      The page: everything that the report shows, in one HTML file.
 records   Ranges of records that findings are about.
 story     The first screen of a failing run: what broke, which records, next to what, what now.

@@ -4,8 +4,8 @@ It is about the most severe class with a forbidden finding. Its findings are gro
 whose records were acknowledged one after the other under one leader are one range.
 """
 
+import itertools
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
-from harness.report import headlines, wording
+from harness.report import causes, headlines, next_steps, wording
+from harness.report.causes import OF_GROUPS, Cause, Traces
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
-from harness.report.evidence import decisions, replicas, side_by_side
+from harness.report.evidence import group_offsets
 from harness.report.evidence.side_by_side import SideBySide
 from harness.report.inputs import Inputs
+from harness.report.next_steps import Bug
 from harness.report.records import Records
 from harness.report.timeline.numbers import Timeline
 from harness.report.timeline.partitions import natural
@@ -28,55 +30,30 @@ from history.recorded_files import regular
 from history.unit_files import EVERYWHERE
 from history.verdict import Anomaly, Example, Fault, Verdict
 
-OF_VALUES = frozenset(
-    {
-        *("lost-write", "unseen", "duplicate", "aborted-read", "precommitted-read"),
-        *("offset-realtime-inversion", "zombie-write"),
-    }
-)
-"""Classes whose findings name a record by its value (docs/checks.md, section 2)."""
-OF_OFFSETS = frozenset(
-    {"phantom-read", "corrupt-record", "misdirected-record", "inconsistent-offsets", "offset-reuse"}
-)
-"""Classes whose findings name an offset."""
-OF_REPLICAS = frozenset(
-    {
-        *("lost-write", "unseen", "inconsistent-offsets", "offset-reuse", "offset-realtime-inversion"),
-        *("replica-divergence", "model-violation", "unclean-election", "damaged-log"),
-    }
-)
-"""Classes whose cause may be how far replicas reached."""
-OF_GROUPS = frozenset(
-    {
-        *("offset-commit-regression", "phantom-commit", "group-duplicate", "group-skip"),
-        *("double-assignment", "eos-duplicate", "eos-loss"),
-    }
-)
-"""Classes about what groups committed and were given: when the records themselves were acknowledged, and who
-led their partitions, says nothing about them."""
-OF_TRANSACTIONS = frozenset(
-    {
-        *("torn-txn", "aborted-read", "precommitted-read", "stuck-lso", "hanging-txn", "zombie-write"),
-        *("lost-write", "unseen", "lost-decision", "torn-decision", "hanging-partition"),
-    }
-)
-"""Classes whose cause may be what was decided about a transaction."""
+OF_VALUES = {
+    **dict.fromkeys(("lost-write", "unseen", "duplicate", "aborted-read", "precommitted-read"), (0, 1)),
+    **dict.fromkeys(("offset-realtime-inversion", "zombie-write"), (0, 1)),
+}
+OF_OFFSETS = {
+    **dict.fromkeys(("phantom-read", "corrupt-record", "misdirected-record"), (0, 1)),
+    **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
+    **dict.fromkeys(("eos-loss", "group-skip"), (0, 2)),
+    **dict.fromkeys(("phantom-commit", "offset-commit-regression"), (0, 3)),
+    "eos-duplicate": (2, 3),
+}
+"""Classes whose findings name a record by its value or by its offset: where its partition and that stand in
+their keys (docs/checks.md, section 2)."""
 EVIDENCE = (
     *("zombie-write", "unclean-election", "torn-decision", "lost-decision", "replica-divergence"),
     *("model-violation", "damaged-log", "hanging-partition"),
 )
 """Classes whose findings say what a broker did; the first is quoted first."""
-NAME = re.compile(r"[A-Za-z0-9-]+")
-PARTITION = re.compile(r"[A-Za-z0-9._-]+")
-RANGES_MAX = 6
+RANGES_MAX = 4
+FAULTS_MAX = 3
 APART_S = 3.0
 """Records of one range were acknowledged with less time between them."""
 Moments = tuple[str, str]
 """The first and the last moment of a finding, in words."""
-ACKNOWLEDGED: Moments = (
-    "the first of these records was acknowledged",
-    "the last of these records was acknowledged",
-)
 OF_OPS: Moments = ("its first op began", "its last op ended")
 NEAR_S = 30.0
 """A fault that began or ended within this time of a finding is next to it."""
@@ -88,16 +65,6 @@ class NearFault:
 
     fault: Fault
     when: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bug:
-    """A known bug. met: how often its reproduction showed it. reproduce: the command, "" = there is none."""
-
-    name: str
-    url: str
-    met: str
-    reproduce: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +84,8 @@ class Story:
     listed, and their records. partial: ranges are those that examples name, not those of all findings.
     in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
     counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
-    differ. seen_with: what is quoted beside it. steps: (what for, command). paths: (what, path)."""
+    differ. seen_with: what is quoted beside it. first_step, steps: (what for, command). paths: (what,
+    path)."""
 
     name: str
     anomaly: Anomaly
@@ -132,10 +100,13 @@ class Story:
     not_kept: int
     epochs: list[int]
     faults: list[NearFault]
+    faults_more: int
     bug: Bug | None
     drawing: Drawing | None
     side: SideBySide | None
     seen_with: Quotation | None
+    cause: Cause
+    first_step: tuple[str, str]
     steps: list[tuple[str, str]]
     paths: list[tuple[str, str]]
 
@@ -150,20 +121,24 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     if not shown:
         return None
     example = shown[0]
-    ranges, partial = _ranges(inputs, timeline, name, shown)
+    ranges, kept = _ranges(inputs, timeline, name, shown)
+    partial = not kept
     many = headlines.many(inputs.verdict, name, anomaly)
-    acked = [at for one in ranges for at in (one.begin, one.end) if at is not None]
-    times = acked or times_of(example)
-    about_times = ACKNOWLEDGED if acked else moments_of(example)
-    near_faults = near(inputs.verdict.faults, times, about_times)
+    leaders = _leaders(timeline, example.partition)
+    traces = causes.traces(inputs, name, example, leaders)
+    acked = [at for one in ranges[:1] for at in (one.begin, one.end) if at is not None]
+    row = "these records" if len(ranges) == 1 else "the first row’s records"
+    acknowledged = (f"the first of {row} was acknowledged", f"the last of {row} was acknowledged")
+    times, moments = (acked, acknowledged) if acked else _moments(traces)
+    near_faults = near(inputs.verdict.faults, times, moments)
+    near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
     listed = ranges[:RANGES_MAX]
-    offset = min(example.offsets, default=-1)
-    ends = replicas.build(inputs, example.partition, offset) if name in OF_REPLICAS else None
-    decided = decisions.build(inputs, example) if name in OF_TRANSACTIONS else None
-    side = side_by_side.partitions(decided) if decided else None
-    if side is None and name in OF_REPLICAS:
-        side = side_by_side.copies(inputs, example.partition, offset)
+    shown_faults = [one.fault for one in near_faults]
+    drawing = around.seconds(
+        example, listed, shown_faults, timeline, traces.ends, traces.decided, traces.offsets
+    )
     bug = _bug(anomaly)
+    first_step, *steps = next_steps.commands(name, bug, traces)
     return Story(
         name=name,
         anomaly=anomaly,
@@ -175,20 +150,24 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         records_more=sum(one.count for one in ranges[RANGES_MAX:]),
         partial=partial,
         in_logs=max(anomaly.disallowed - many, 0),
-        not_kept=0 if partial else max(many - sum(one.count for one in ranges), 0),
+        not_kept=0 if partial else max(many - kept, 0),
         epochs=sorted(set(example.leader_epochs)),
-        faults=near_faults,
+        faults=near_faults[:FAULTS_MAX],
+        faults_more=max(len(near_faults) - FAULTS_MAX, 0),
         bug=bug,
-        drawing=around.seconds(example, listed, [one.fault for one in near_faults], timeline, ends, decided),
-        side=side,
-        seen_with=seen_with(inputs.verdict, name, example),
-        steps=list(_steps(inputs, name, bug, example.partition)),
-        paths=_paths(inputs),
+        drawing=drawing,
+        side=traces.side,
+        seen_with=seen_with(inputs.verdict, name, example, group_offsets.group_of(inputs, example)),
+        cause=causes.build(name, anomaly, traces),
+        first_step=first_step,
+        steps=steps,
+        paths=next_steps.paths(traces),
     )
 
 
-def seen_with(verdict: Verdict, name: str, example: Example) -> Quotation | None:
-    """The finding that says what a broker did: of the same op, else of the same partition."""
+def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") -> Quotation | None:
+    """The finding that says what a broker did: of the same op, else of the same partition; there one that
+    names the group, if there is one."""
     links = {other: f"#anomaly-{number}" for number, (other, _) in enumerate(wording.ranked(verdict), 1)}
     others = [other for other in EVIDENCE if other != name and other in verdict.anomalies]
     ops = {op.op for op in example.ops}
@@ -201,11 +180,30 @@ def seen_with(verdict: Verdict, name: str, example: Example) -> Quotation | None
         ),
     ]
     for same, is_alike in alike:
-        for other in others:
-            for one in verdict.anomalies[other].examples:
-                if not one.allowed and is_alike(one):
-                    return Quotation(name=other, same=same, example=one, link=links[other])
+        found = [
+            (other, one)
+            for other in others
+            for one in verdict.anomalies[other].examples
+            if not one.allowed and is_alike(one)
+        ]
+        if found:
+            other, one = next((told for told in found if group and group in told[1].sentence), found[0])
+            return Quotation(name=other, same=same, example=one, link=links[other])
     return None
+
+
+def _moments(traces: Traces) -> tuple[list[float], Moments]:
+    """When a finding came about, as a group's commits, its ops or brokers' files tell; and that in words."""
+    example, found, decided = traces.example, traces.offsets, traces.decided
+    past = found.past(example.offsets) if found else 0
+    if found and past < len(found.commits):
+        return [found.commits[past].at], ("the group committed past it",) * 2
+    times = times_of(example)
+    if not times and decided and decided.states:
+        return [decided.states[0][0]], ("its transaction began",) * 2
+    if not times and traces.written is not None:
+        return [traces.written], ("it was written",) * 2
+    return times, moments_of(example)
 
 
 def moments_of(example: Example) -> Moments:
@@ -222,24 +220,25 @@ def times_of(example: Example) -> list[float]:
 
 def _ranges(
     inputs: Inputs, timeline: Timeline, name: str, examples: Sequence[Example]
-) -> tuple[list[Records], bool]:
+) -> tuple[list[Records], int]:
     """The records of all findings of a class that were kept, else of the examples; the largest range first.
-    And whether they are those of the examples."""
+    And how many findings were kept; 0 = they are the records of the examples."""
     found: list[Records] = []
-    keys: dict[int, set[int]] = {}
-    if inputs.history is not None and name not in OF_GROUPS:
+    kept = 0
+    if inputs.history is not None:
         try:
-            keys = _keys(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
+            keys, kept = _keys(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
             column = "value" if name in OF_VALUES else "offset"
-            found = (
-                _of_keys(inputs, inputs.history, timeline, column, keys)
-                if keys
-                else _around(inputs, inputs.history, timeline, examples)
-            )
+            if name in OF_GROUPS:
+                found = [one for tp, some in keys.items() for one in _runs(inputs.history.tp(tp), some)]
+            elif keys:
+                found = _of_keys(inputs, inputs.history, timeline, column, keys)
+            else:
+                found = _around(inputs, inputs.history, timeline, examples)
         except HistoryError as error:
             inputs.gaps.append(f"{error}: the records of {name} are those of the examples.")
     ranges = found or _of_examples(examples)
-    return sorted(ranges, key=lambda one: (-one.count, natural(one.partition))), not (keys and found)
+    return sorted(ranges, key=lambda one: (-one.count, natural(one.partition))), kept if found else 0
 
 
 def _around(
@@ -259,27 +258,36 @@ def _around(
     return _of_sends(inputs, history, timeline, sends)
 
 
-def _keys(inputs: Inputs, name: str, *, allowed: bool) -> dict[int, set[int]]:
-    """Second number of the keys of a class's forbidden (or allowed) findings, by partition; none of classes
-    whose keys do not name records."""
+def _keys(inputs: Inputs, name: str, *, allowed: bool) -> tuple[dict[int, set[int]], int]:
+    """Values or offsets in the keys of a class's forbidden (or allowed) findings, by partition; none of
+    classes whose keys do not name records. And the number of findings that were kept."""
     found: dict[int, set[int]] = defaultdict(set)
+    kept = 0
     path = inputs.run.anomalies
-    if name not in OF_VALUES | OF_OFFSETS or not path.is_file():
-        return found
+    places = (OF_VALUES | OF_OFFSETS).get(name)
+    if places is None or not path.is_file():
+        return found, kept
+    of_tp, of_record = places
     try:
         with pq.ParquetFile(pa.BufferReader(regular(path).read_bytes())) as file:
             rows = file.read(["anomaly", "allowed", "key"]).to_pylist()
         for row in rows:
-            if (
-                row["anomaly"] == name
-                and row["allowed"] == allowed
-                and len(row["key"]) > 1
-                and row["key"][0] >= 0
-            ):
-                found[row["key"][0]].add(row["key"][1])
+            key = row["key"]
+            mine = (row["anomaly"], row["allowed"]) == (name, allowed) and len(key) > max(places)
+            if mine and key[of_tp] >= 0:
+                found[key[of_tp]].add(key[of_record])
+                kept += 1
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
-    return found
+    return found, kept
+
+
+def _runs(partition: str, offsets: set[int]) -> Iterator[Records]:
+    """Offsets that follow each other are one range."""
+    ordered = sorted(offsets)
+    for _, run in itertools.groupby(enumerate(ordered), lambda place: place[1] - place[0]):
+        mine = [offset for _, offset in run]
+        yield Records(partition=partition, count=len(mine), offsets=(mine[0], mine[-1]))
 
 
 def _of_keys(
@@ -401,6 +409,11 @@ def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[
     return found
 
 
+def _apart(fault: Fault, at: float) -> float:
+    """Seconds between a fault and a time; 0 = it was in force."""
+    return max(fault.begin_s - at, at - (fault.end_s if fault.end_s is not None else at), 0.0)
+
+
 def _meanwhile(fault: Fault, first: float, moment: str) -> str:
     if fault.begin_s > first:
         return f"began {_span(fault.begin_s - first)} after {moment}"
@@ -432,31 +445,3 @@ def _bug(anomaly: Anomaly) -> Bug | None:
     met = ", ".join(f"{row.shown} of {row.runs} runs with Kafka {row.kafka}" for row in rows)
     command = f"inquest bugs reproduce {shows[0]}" if shows else ""
     return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
-
-
-def _steps(inputs: Inputs, name: str, bug: Bug | None, partition: str) -> Iterator[tuple[str, str]]:
-    """What to do next, as commands."""
-    folder = shlex.quote(str(inputs.run.folder))
-    yield "Repeat the run", inputs.verdict.repro
-    if PARTITION.fullmatch(partition) and any(inputs.run.cluster.glob("*/server.log")):  # into a command line
-        about = f"{partition} .*starts at leader epoch|partition={partition},.*Truncating to offset"
-        logs = f"{folder}/cluster/*/server.log"
-        yield "Read what brokers logged about its partition", f"grep -hE '{about}' {logs} | sort"
-    if inputs.verdict.faults and not inputs.run.shrunk.exists():
-        yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
-    if bug and bug.reproduce:
-        yield f"See {bug.name} alone, on real brokers", bug.reproduce
-    if NAME.fullmatch(name):  # it goes into a command line
-        query = f"SELECT * FROM findings WHERE anomaly = '{name}'"
-        yield "List all its findings", f'inquest sql "{query}" --results {folder}'
-
-
-def _paths(inputs: Inputs) -> list[tuple[str, str]]:
-    """Where to look further: (what, path), those that are there."""
-    run = inputs.run
-    logs = sorted(run.cluster.glob("*/server.log")) if run.cluster.is_dir() else []
-    rows = [("What each client did", run.journal), ("Tables of brokers’ files", run.evidence)]
-    found = [(what, str(path)) for what, path in rows if path.is_dir()]
-    if logs:
-        found.insert(1, ("What brokers logged", f"{run.cluster}/*/server.log"))
-    return [*found, ("Everything that was found", str(run.verdict))]

@@ -9,6 +9,7 @@ from harness.report.drawing import held
 from harness.report.drawing.run import cluster_key, fault_bars, partition_strip
 from harness.report.drawing.strips import WHOLE, Box, Drawing, Strip, TimeAxis
 from harness.report.evidence.decisions import CoordinatorDecisions
+from harness.report.evidence.group_offsets import GroupOffsets
 from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.evidence.transactions import TransactionLane, TransactionTimeline
 from harness.report.records import Records
@@ -32,9 +33,11 @@ def seconds(
     timeline: Timeline,
     ends: ReplicaEnds | None = None,
     decisions: CoordinatorDecisions | None = None,
+    offsets: GroupOffsets | None = None,
 ) -> Drawing | None:
     """The seconds of a finding: faults next to it, its records, the leaders of their partitions, how far the
-    replicas of its record reached, what was decided about its transaction, its ops.
+    replicas of its record reached, what was decided about its transaction, its ops. Of a group: its
+    coordinators and commits instead of the leaders.
 
     None where no time of it is on record.
     """
@@ -44,6 +47,7 @@ def seconds(
     during = [op for op in ops if op.phase != FINAL] or ops
     times += [at for op in during for at in (op.begin_s, op.end_s) if at is not None]
     times += [example.at_s] if example.at_s is not None else []
+    times = times or (decisions.times if decisions else [])
     if not times:
         return None
     first = min(times)
@@ -63,7 +67,8 @@ def seconds(
     cluster = timeline.cluster
     partitions = [one for one in cluster.partitions if one.name in names]
     partitions.sort(key=lambda one: names.index(one.name))
-    shown = partitions[:STORY_PARTITIONS_MAX]
+    shown = [] if offsets else partitions[:STORY_PARTITIONS_MAX]
+    strips += held.offset_strips(offsets, axis) if offsets else []
     strips += [partition_strip(one, cluster, axis) for one in shown]
     strips += [
         _acknowledged(partition, list(some), axis)
@@ -77,9 +82,12 @@ def seconds(
     strips += held.replica_strips(ends, axis) if ends else []
     strips += held.decision_strips(decisions, axis) if decisions else []
     strips += [_op_strip(op, axis, near) for op in ops if op.begin_s <= axis.end]
+    if not strips:
+        return None
     key = cluster_key(cluster, shown) if shown else []
     key += held.replica_key(ends) if ends else []
     key += held.decision_key(decisions) if decisions else []
+    key += held.offset_key(offsets) if offsets else []
     return Drawing(axis=axis, strips=strips, behind=axis.in_force(near), key=key)
 
 

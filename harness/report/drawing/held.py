@@ -5,8 +5,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from harness.report import colours
 from harness.report.drawing.strips import ABOVE, LOW, WHOLE, Box, Strip, TimeAxis
 from harness.report.evidence.decisions import DONE, CoordinatorDecisions, WrittenPart
+from harness.report.evidence.group_offsets import GroupOffsets
 from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 
 HAS, AGAIN, HIGH, CUT = "has", "again", "high", "damage"
@@ -110,5 +112,42 @@ def decision_key(found: CoordinatorDecisions) -> list[tuple[str, str]]:
         (True in markers or any("Commit" in state for state in states), "var(--series-1)", "committed"),
         (False in markers or any("Abort" in state for state in states), "var(--fail-2)", "aborted"),
         (None in markers, "var(--info-1)", "no marker"),
+    ]
+    return [(colour, text) for shown, colour, text in rows if shown]
+
+
+COMMITTED = {"ABORT": "txn-fail", "no marker": "txn-info"}
+"""Styles of commits by the end of their transaction; others took effect."""
+
+
+def offset_strips(found: GroupOffsets, axis: TimeAxis) -> list[Strip]:
+    """Who coordinated the group, and what it committed in the partition."""
+    bars: list[Box] = []
+    stops = [*(since for since, _ in found.coordinators[1:]), axis.end]
+    for (since, node), stop in zip(found.coordinators, stops, strict=True):
+        label = str(node) if node >= 0 else "none"
+        colour = colours.node(label)
+        ink = colours.ink_on(colour)
+        bars += axis.bar(since, stop, f"node {label}", found.log, colour=colour, word=label, ink=ink)
+    commits: list[Box] = []
+    until = [*(one.at for one in found.commits[1:]), axis.end]
+    for one, stop in zip(found.commits, until, strict=True):
+        style, told = COMMITTED.get(one.end, "txn-ok"), f"{found.group}, offset {one.place} of {found.log}"
+        words = f"committed {one.committed}" + (f", {one.end}" if one.end else "")
+        commits += axis.bar(one.at, one.at, words, told, room=stop, style=style, word=str(one.committed))
+    strips = [
+        Strip(label="coordinator", note=found.log.strip("_"), bars=bars),
+        Strip(label="committed", note=f"by {found.group} for {found.partition}", bars=commits),
+    ]
+    return [strip for strip in strips if strip.bars]
+
+
+def offset_key(found: GroupOffsets) -> list[tuple[str, str]]:
+    """What the colours of commits mean, those that occur."""
+    ends = {one.end for one in found.commits}
+    rows = [
+        (bool(ends & {"", "COMMIT"}), "var(--series-1)", "offset committed"),
+        ("ABORT" in ends, "var(--fail-2)", "in an aborted transaction"),
+        ("no marker" in ends, "var(--info-1)", "in a transaction without marker"),
     ]
     return [(colour, text) for shown, colour, text in rows if shown]

@@ -4,19 +4,28 @@ got.
 Times are those that brokers and clients wrote into their records.
 """
 
+import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow.compute as pc
+
 from core.errors import HistoryError
 from core.op import TopicPartition
+from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
 from history.verdict import Example
 
 AROUND_S: Final = 0.2
-"""Clocks of clients and brokers, and what is written after an op ended, may differ by this."""
+"""What is written after an op ended comes within this time."""
+CLOCKS_S: Final = 0.02
+"""Clocks of clients and of brokers may differ by this."""
+SENT: Final = re.compile(r"send (\S+) \S+ -> offset (\d+)")
+"""A record of an op that has an offset (`checkers` words it so)."""
 LONG_S: Final = 60.0
 PARTITIONS_MAX: Final = 8
 DONE: Final = ("CompleteCommit", "CompleteAbort", "Dead", "Empty")
@@ -25,12 +34,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DrawnMarker:
-    """A marker in a partition's log. commit: else it aborts."""
+    """A marker in a partition's log. commit: else it aborts. producer_epoch: as the marker has it."""
 
     at: float
     offset: int
     commit: bool
     coordinator_epoch: int
+    producer_epoch: int = -1
 
     @property
     def words(self) -> str:
@@ -49,13 +59,20 @@ class WrittenPart:
     producer: str
     marker: DrawnMarker | None
 
+    @property
+    def own(self) -> bool:
+        """Whether the marker can be that of this transaction: it has its epoch, or the next one."""
+        epoch = int(self.producer.rpartition("/")[2])
+        return self.marker is not None and self.marker.producer_epoch in (-1, epoch, epoch + 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDecisions:
     """Of one transactional id: states of its coordinator's log, as (time, Kafka's name), and what each
-    partition got meanwhile."""
+    partition got meanwhile. producers: its producer ids."""
 
     transactional_id: str
+    producers: frozenset[int]
     states: list[tuple[float, str]]
     partitions: dict[str, list[WrittenPart]]
 
@@ -66,78 +83,162 @@ class CoordinatorDecisions:
         return [*(at for at, state in self.states if state not in DONE), *(one.at for one in markers)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """The transaction of a finding. epoch: of its producer, None = any; where each transaction takes a new
+    one, its end has that already. begin, end: of its op, or of its records where it is placed by these.
+    touched: partitions that are known without the coordinator."""
+
+    transactional_id: str
+    epoch: int | None
+    begin: float
+    end: float
+    touched: frozenset[TopicPartition]
+    placed: bool = False
+
+
 def build(inputs: Inputs, example: Example) -> CoordinatorDecisions | None:
-    """Those of the first transactional id that a finding names; None where none is on record."""
+    """Those of the first transaction that a finding names; None where none is on record."""
     evidence = inputs.evidence
     if evidence is None:
         return None
-    found = _named(example)
-    if found is None:
-        return None
-    transactional_id, begin, end = found
     try:
-        return _decisions(inputs, evidence, transactional_id, begin - AROUND_S, end + AROUND_S)
+        named = _of_op(evidence, example) or _of_place(inputs, evidence, example)
+        return _decisions(inputs, evidence, named) if named else None
     except HistoryError as error:
-        inputs.gaps.append(f"{error}; the decisions about {transactional_id} are not shown.")
+        inputs.gaps.append(f"{error}; the decisions about the transaction are not shown.")
         return None
 
 
-def _named(example: Example) -> tuple[str, float, float] | None:
-    """A transactional id, and when: of the first op with one, else of the place in brokers' logs."""
-    for op in example.ops:
-        if op.txn and op.transactional_id:
-            return op.transactional_id, op.begin_s, op.end_s if op.end_s is not None else op.begin_s
-    place = example.log
-    if place is not None and place.transactional_id and example.at_s is not None:
-        return place.transactional_id, example.at_s, example.at_s
-    return None
+def _of_op(evidence: Evidence, example: Example) -> _Named | None:
+    """Of the first op that is one. Raises: HistoryError."""
+    op = next((op for op in example.ops if op.txn and op.transactional_id), None)
+    if op is None:
+        return None
+    sent = [(parsed(match[1]), int(match[2])) for text in op.records if (match := SENT.match(text))]
+    wrote = (batch_at(evidence, tp, offset) for tp, offset in sent if tp is not None and offset >= 0)
+    return _Named(
+        transactional_id=op.transactional_id,
+        epoch=next((row["producer_epoch"] for row in wrote if row is not None), None),
+        begin=op.begin_s,
+        end=op.end_s if op.end_s is not None else op.begin_s,
+        touched=frozenset(tp for tp, _ in sent if tp is not None),
+    )
 
 
-def _decisions(
-    inputs: Inputs, evidence: Evidence, transactional_id: str, begin: float, end: float
-) -> CoordinatorDecisions | None:
+def _of_place(inputs: Inputs, evidence: Evidence, example: Example) -> _Named | None:
+    """Of the producer that a finding in logs names, else of the one that the partition waits for in the end.
+    Raises: HistoryError."""
+    tp = parsed(example.partition)
+    if tp is None:
+        return None
+    producer, epoch = example.producer.get("producer_id", -1), example.producer.get("epoch", -1)
+    offset = max(example.offsets, default=-1)
+    if example.log is None:
+        opened = [row for row in open_at_end(inputs, example.partition) if row.producer_id >= 0]
+        if example.ops or not opened:
+            return None
+        producer, epoch, offset = opened[0].producer_id, opened[0].producer_epoch, opened[0].start
+    rows = evidence.of("batches", tp).to_pylist()
+    mine = [
+        row
+        for row in rows
+        if (row["producer_id"], row["producer_epoch"]) == (producer, epoch)
+        and not row["control"]
+        and row["base"] <= offset
+    ]
+    names = {row["producer_id"]: row["transactional_id"] for row in _states(evidence)}
+    if not mine or producer not in names:
+        return None
+    at = inputs.seconds_of_clock(max(mine, key=lambda row: int(row["base"]))["base_timestamp"])
+    return _Named(
+        transactional_id=names[producer], epoch=epoch, begin=at, end=at, touched=frozenset({tp}), placed=True
+    )
+
+
+def parsed(partition: str) -> TopicPartition | None:
+    """`topic-number`; None where it is none."""
+    topic, _, number = partition.rpartition("-")
+    return TopicPartition(topic, int(number)) if number.isdecimal() else None
+
+
+def batch_at(evidence: Evidence, tp: TopicPartition, offset: int) -> Row | None:
+    """The batch with an offset, of any copy. Raises: HistoryError."""
+    rows = evidence.of("batches", tp)
+    rows = rows.filter((pc.field("base") <= offset) & (pc.field("last") >= offset))
+    return next(iter(rows.slice(0, 1).to_pylist()), None)
+
+
+def _states(evidence: Evidence) -> list[Row]:
+    """States in coordinators' logs, each once. Raises: HistoryError."""
+    rows = [row for row in evidence.table("transaction_log").to_pylist() if row["state"]]
+    return of_last_take(rows, ("partition", "offset"))
+
+
+def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> CoordinatorDecisions | None:
     """Raises: HistoryError."""
-    log = evidence.table("transaction_log")
-    rows = [row for row in log.to_pylist() if row["transactional_id"] == transactional_id and row["state"]]
-    rows = _of_last_take(rows, ("partition", "offset"))
+    rows = [
+        row
+        for row in _states(evidence)
+        if row["transactional_id"] == named.transactional_id
+        and (named.epoch is None or row["producer_epoch"] in (named.epoch, named.epoch + 1))
+    ]
     timed = [(inputs.seconds_of_clock(row["timestamp"]), row) for row in rows]
-    shown = _of_op(timed, begin, end)
-    if not shown:
-        return None
-    producers = {row["producer_id"] for _, row in shown}
-    touched = {
+    begin, end = named.begin - CLOCKS_S, named.end + AROUND_S
+    shown = _meanwhile(timed, named)
+    producers = {row["producer_id"] for row in rows}
+    touched = named.touched | {
         TopicPartition(tp["topic"], tp["partition"]) for _, row in shown for tp in row["partitions"] or ()
     }
-    written = {
-        str(tp): found
+    found = {
+        str(tp): [
+            one for one in _written(inputs, evidence, tp, producers, named.epoch) if begin <= one.begin <= end
+        ]
         for tp in sorted(touched)[:PARTITIONS_MAX]
-        if (found := _written(inputs, evidence, tp, producers, begin, end))
     }
-    states = [(at, row["state"]) for at, row in shown]
-    return CoordinatorDecisions(transactional_id=transactional_id, states=states, partitions=written)
+    written = {partition: some for partition, some in found.items() if some}
+    if not shown and not written:
+        return None
+    return CoordinatorDecisions(
+        transactional_id=named.transactional_id,
+        producers=frozenset(producers),
+        states=[(at, row["state"]) for at, row in shown],
+        partitions=written,
+    )
 
 
-def _of_op(timed: Sequence[tuple[float, Row]], begin: float, end: float) -> list[tuple[float, Row]]:
-    """The states from an op's begin on, until one after its end that ended it."""
+def _meanwhile(timed: Sequence[tuple[float, Row]], named: _Named) -> list[tuple[float, Row]]:
+    """The states of a transaction: from the one that opened it, if that is on record, until the one that
+    ended it."""
+    early, late = named.begin - CLOCKS_S, named.begin + CLOCKS_S
+    opened = [
+        at
+        for (_, before), (at, row) in itertools.pairwise([(0.0, {"state": ""}), *timed])
+        if row["state"] == "Ongoing" != before["state"] and named.epoch in (None, row["producer_epoch"])
+    ]
+    mine = [at for at in opened if (at <= late if named.placed else early <= at <= named.end)]
+    first = (mine[-1] if named.placed else mine[0]) if mine else early
     found: list[tuple[float, Row]] = []
     for at, row in timed:
-        if at >= begin:
+        if at >= first:
             found.append((at, row))
-            if at > end - 2 * AROUND_S and row["state"] in DONE:
-                break
-            if at > end + LONG_S:
+            if (at > named.end - AROUND_S and row["state"] in DONE) or at > named.end + LONG_S:
                 break
     return found
 
 
 def _written(
-    inputs: Inputs, evidence: Evidence, tp: TopicPartition, producers: set[int], begin: float, end: float
+    inputs: Inputs, evidence: Evidence, tp: TopicPartition, producers: set[int], epoch: int | None
 ) -> list[WrittenPart]:
-    """What these producers wrote to a partition in a time, by transaction: batches up to the next marker."""
+    """What these producers wrote to a partition, by transaction: batches up to the next marker that the last
+    take has."""
     batches = [
         row
         for row in evidence.of("batches", tp).to_pylist()
-        if row["transactional"] and not row["control"] and row["producer_id"] in producers
+        if row["transactional"]
+        and not row["control"]
+        and row["producer_id"] in producers
+        and epoch in (None, row["producer_epoch"])
     ]
     markers = [
         row
@@ -145,12 +246,13 @@ def _written(
         if row["producer_id"] in producers and row["coordinator_epoch"] is not None
     ]
     events: dict[int, list[tuple[int, Row]]] = defaultdict(list)
-    for row in _of_last_take(batches, ("base",)):
+    for row in of_last_take(batches, ("base",)):
         events[row["producer_id"]].append((row["base"], row))
-    for row in _of_last_take(markers, ("offset",)):
+    last = max((row["take"] for row in batches + markers), default=-1)
+    markers = [row for row in markers if row["take"] == last]  # what was cut off since ends nothing
+    for row in of_last_take(markers, ("offset",)):
         events[row["producer_id"]].append((row["offset"], row))
-    found = [one for mine in events.values() for one in _by_marker(inputs, sorted(mine, key=lambda e: e[0]))]
-    return [one for one in found if begin <= one.begin <= end]
+    return [one for mine in events.values() for one in _by_marker(inputs, sorted(mine, key=lambda e: e[0]))]
 
 
 def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[WrittenPart]:
@@ -165,7 +267,8 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
             marker = None
             if row:
                 at = inputs.seconds_of_clock(row["timestamp"])
-                marker = DrawnMarker(at, offset, row["name"] == "COMMIT", row["coordinator_epoch"])
+                commit, by = row["name"] == "COMMIT", row["coordinator_epoch"]
+                marker = DrawnMarker(at, offset, commit, by, row["producer_epoch"])
             found.append(
                 WrittenPart(
                     begin=inputs.seconds_of_clock(first["base_timestamp"]),
@@ -179,7 +282,7 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
     return found
 
 
-def _of_last_take(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
+def of_last_take(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
     """Each record once: copies of nodes agree, or a rule refuses them; the last take has the most."""
     found: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=lambda row: (-row["take"], row["node"])):

@@ -150,9 +150,11 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
 
     commit = DrawnMarker(2.0, 7, True, 0)
     made = CoordinatorDecisions(
-        transactional_id="t", states=[(1.0, "Ongoing"), (2.0, "PrepareCommit"), (2.5, "CompleteCommit")],
+        transactional_id="t",
+        producers=frozenset({7}),
+        states=[(1.0, "Ongoing"), (2.0, "PrepareCommit"), (2.5, "CompleteCommit")],
         partitions={"x-0": written(commit), "x-1": written(commit)},
-    )  # fmt: skip
+    )
     assert side_by_side.partitions(made) is None
     made.partitions["x-1"] = written(None)
     table = side_by_side.partitions(made)

@@ -1,0 +1,122 @@
+"""The offsets of a group in a partition as the log of its coordinator has them: its commits,
+and how the transaction of each ended.
+"""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow.compute as pc
+
+from core.errors import HistoryError
+from core.op import TopicPartition
+from harness.report.evidence.decisions import of_last_take
+from harness.report.inputs import Inputs
+from history.events import RolesSeen
+from history.evidence import Evidence
+from history.verdict import Example
+
+OFFSETS = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCommit:
+    """A commit in the coordinator's log. place: its offset there. committed: next offset to read. end: COMMIT
+    or ABORT, the marker of its transaction; "" = it was in none; "no marker" = none follows."""
+
+    at: float
+    place: int
+    committed: int
+    producer: str
+    end: str
+
+    @property
+    def words(self) -> str:
+        """Of it, with its time."""
+        ended = "" if not self.end else f", {self.end}"
+        return f"{self.committed} ({self.at:.3f} s{ended})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """Commits of a group in one partition, in the order of the log. log: the partition of the coordinator's
+    log. coordinators: its leaders, as (since when, node)."""
+
+    group: str
+    partition: str
+    log: str
+    coordinators: list[tuple[float, int]]
+    commits: list[LoggedCommit]
+
+    def past(self, offsets: Sequence[int]) -> int:
+        """Number of the first commit past the lowest of these offsets; of all commits where none is."""
+        lowest = min((offset for offset in offsets if offset >= 0), default=-1)
+        passed = (n for n, one in enumerate(self.commits) if one.committed > lowest >= 0)
+        return next(passed, len(self.commits))
+
+
+def group_of(inputs: Inputs, example: Example) -> str:
+    """The group that a finding names, "" = none of the run."""
+    groups = inputs.history.names.group if inputs.history else []
+    named = (one for one in groups if re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", example.sentence))
+    return max(named, key=len, default="")
+
+
+def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
+    """Those of the group and the partition of a finding; None where none are on record."""
+    group, evidence = group_of(inputs, example), inputs.evidence
+    topic, _, number = example.partition.rpartition("-")
+    if not group or evidence is None or not number.isdecimal():
+        return None
+    try:
+        named = {"group": group, "committed_topic": topic, "committed_partition": int(number)}
+        wanted = [pc.field(column) == value for column, value in named.items()]
+        rows = evidence.table("offset_log").filter(reduce(and_, wanted)).to_pylist()
+        rows = [row for row in rows if row["committed"] is not None]
+        if not rows:
+            return None
+        log = TopicPartition(OFFSETS, rows[0]["partition"])
+        commits = list(_commits(inputs, evidence, log, of_last_take(rows, ("offset",))))
+    except HistoryError as error:
+        inputs.gaps.append(f"{error}; the offsets of {group} are not shown.")
+        return None
+    return GroupOffsets(
+        group=group,
+        partition=example.partition,
+        log=str(log),
+        coordinators=list(_led(inputs, str(log))),
+        commits=commits,
+    )
+
+
+def _commits(
+    inputs: Inputs, evidence: Evidence, log: TopicPartition, rows: list[dict[str, Any]]
+) -> Iterator[LoggedCommit]:
+    markers = [row for row in evidence.of("control", log).to_pylist() if row["name"] in ("COMMIT", "ABORT")]
+    by: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for row in of_last_take(markers, ("offset",)):
+        by[row["producer_id"]].append((row["offset"], row["name"]))
+    for row in rows:
+        mine = by[row["producer_id"]]
+        after = bisect_right(mine, (row["offset"], ""))
+        yield LoggedCommit(
+            at=inputs.seconds_of_clock(row["timestamp"]),
+            place=row["offset"],
+            committed=row["committed"],
+            producer=f"{row['producer_id']}/{row['producer_epoch']}" if row["producer_id"] >= 0 else "",
+            end="" if not row["transactional"] else mine[after][1] if after < len(mine) else "no marker",
+        )
+
+
+def _led(inputs: Inputs, log: str) -> Iterator[tuple[float, int]]:
+    before = None
+    for event in inputs.events:
+        if isinstance(event, RolesSeen) and (node := event.leaders.get(log)) not in (None, before):
+            before = node
+            assert node is not None
+            yield inputs.seconds(event.ns), node

@@ -1,0 +1,134 @@
+"""What to do after reading a finding: commands that can be pasted, and where to look further.
+
+The first command shows the evidence that a finding of its class turns on. Names from outside go into no
+command unless they are plain words.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.errors import HistoryError
+from harness.report.causes import OF_GROUPS, OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_TRANSACTIONS, Traces
+from history.broker_logs import replica_lines
+from history.verdict import NOT_RECOVERED
+
+NAME = re.compile(r"[A-Za-z0-9-]+")
+PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+AROUND = 8
+"""Offsets on either side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """A known bug that findings bear the signature of. met: how often its reproduction showed it, "" = not
+    measured. reproduce: the command that shows it on real brokers, "" = there is none."""
+
+    name: str
+    url: str
+    met: str
+    reproduce: str
+
+
+def commands(name: str, bug: Bug | None, traces: Traces) -> list[tuple[str, str]]:
+    """(what for, command); the first is what to do next."""
+    known = [(f"See {bug.name} alone, on real brokers", bug.reproduce)] if bug and bug.reproduce else []
+    return [*known, *_look(name, traces), *_others(name, traces)]
+
+
+def _look(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    """The evidence of a class."""
+    folder = shlex.quote(str(traces.inputs.run.folder))
+    partition = traces.example.partition
+    if name in OF_REPLICAS and PLAIN.fullmatch(partition) and _logged(traces):
+        about = f"{partition} .*starts at leader epoch|partition={partition},.*Truncating to offset"
+        logs = f"{folder}/cluster/*/server.log"
+        yield (
+            "See which broker led, with which end, and which cut its log",
+            f"grep -hE '{about}' {logs} | sort",
+        )
+    if name == NOT_RECOVERED:
+        query = "SELECT at_s, body FROM events WHERE event = 'roles' ORDER BY at_s DESC LIMIT 3"
+        what = "See which leaders and in-sync replicas brokers named last"
+        yield what, f'inquest sql "{query}" --results {folder}'
+    for what, query in _queries(name, traces):
+        yield what, f'inquest sql "{query}" --results {folder}'
+
+
+def _logged(traces: Traces) -> bool:
+    try:
+        return bool(replica_lines(traces.inputs.run, traces.example.partition))
+    except HistoryError:
+        return False
+
+
+def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    """What to ask of the tables, the most telling first."""
+    example, found = traces.example, traces.offsets
+    topic, _, number = example.partition.rpartition("-")
+    plain = bool(PLAIN.fullmatch(topic) and number.isdecimal())
+    here = f"topic = '{topic}' AND partition = {number}"
+    evidence = traces.inputs.evidence
+    if evidence is None or not evidence.table("takes").num_rows:
+        return
+    if name in OF_TRANSACTIONS and traces.decided and PLAIN.fullmatch(traces.decided.transactional_id):
+        producer = min(traces.decided.producers)
+        yield (
+            "See which marker ended its transactions in each partition",
+            "SELECT topic, partition, offset, name, producer_epoch, coordinator_epoch, timestamp FROM markers"
+            f" WHERE producer_id = {producer} ORDER BY timestamp",
+        )
+    if name == "double-assignment" and plain:
+        yield (
+            "See which member was given the partition when",
+            f"SELECT generation, process, kind, op, at_s FROM assignments WHERE {here}"
+            " ORDER BY generation, at_s",
+        )
+    elif name in OF_GROUPS and found is not None and all(map(PLAIN.fullmatch, (found.group, topic))):
+        yield (
+            "See every offset that the group committed there",
+            "SELECT offset, committed, producer_id, transactional, commit_ms FROM log_offsets"
+            f" WHERE group = '{found.group}' AND committed_topic = '{topic}'"
+            f" AND committed_partition = {number} ORDER BY offset",
+        )
+    offsets = [offset for offset in example.offsets if offset >= 0]
+    if not plain or not offsets:
+        return
+    low, high = max(min(offsets) - AROUND, 0), max(offsets) + AROUND
+    if name in OF_REPLICAS | OF_SEQUENCES:
+        yield (
+            "See which broker’s log has what at these offsets",
+            "SELECT base, last, node, leader_epoch, producer_id, producer_epoch, base_sequence FROM batches"
+            f" WHERE {here} AND last >= {low} AND base <= {high} ORDER BY base, node",
+        )
+    elif name in OF_POLLS and example.ops:
+        yield (
+            "See what the consumer was given, poll by poll",
+            "SELECT op, process, offset, invoke_s, complete_s FROM reads"
+            f" WHERE {here} AND process = {example.ops[0].process}"
+            f" AND offset BETWEEN {low} AND {high} ORDER BY op, offset",
+        )
+
+
+def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    """What can be done about a finding of any class."""
+    inputs = traces.inputs
+    folder = shlex.quote(str(inputs.run.folder))
+    yield "Repeat the run", inputs.verdict.repro
+    if inputs.verdict.faults and not inputs.run.shrunk.exists():
+        yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
+    if NAME.fullmatch(name):  # it goes into a command line
+        query = f"SELECT * FROM findings WHERE anomaly = '{name}'"
+        yield "List all its findings", f'inquest sql "{query}" --results {folder}'
+
+
+def paths(traces: Traces) -> list[tuple[str, str]]:
+    """Where to look further: (what, path), those that are there."""
+    run = traces.inputs.run
+    logs = sorted(run.cluster.glob("*/server.log")) if run.cluster.is_dir() else []
+    rows = [("What each client did", run.journal), ("Tables of brokers’ files", run.evidence)]
+    found = [(what, str(path)) for what, path in rows if path.is_dir()]
+    if logs:
+        found.insert(1, ("What brokers logged", f"{run.cluster}/*/server.log"))
+    return [*found, ("Everything that was found", str(run.verdict))]

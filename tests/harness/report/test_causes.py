@@ -1,0 +1,223 @@
+"""What led to a finding: only what the run has on record, and the command that shows it."""
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from checkers.catalogue import ANOMALIES
+from harness.report import build, causes, inputs, next_steps, story
+from harness.report.causes import Traces
+from harness.report.evidence import group_offsets
+from harness.report.evidence.decisions import CoordinatorDecisions, DrawnMarker, WrittenPart
+from harness.report.evidence.group_offsets import GroupOffsets, LoggedCommit
+from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
+from harness.report.inputs import Inputs
+from harness.report.timeline import numbers
+from history.run_folder import Run
+from history.verdict import Example
+from tests.histories import traced
+from tests.histories.report_findings import anomalous
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A simulated run that lost records by a planted bug."""
+    return traced.recorded(tmp_path_factory.mktemp("lost") / "run", traced.losing())
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A simulated run whose group read on behind offsets of an aborted transaction."""
+    made = traced.config(
+        workload="copier",
+        nemesis="client:crash-in-transaction",
+        partitions=6,
+        duration_s=12,
+        mutant="offsets-of-aborted-txn",
+        seed=1,
+        producers=5,
+        consumers=5,
+    )
+    return traced.recorded(tmp_path_factory.mktemp("copied") / "run", made)
+
+
+def told(run: Run) -> tuple[Inputs, story.Story]:
+    read = inputs.read(run)
+    found = story.build(read, numbers.build(read))
+    assert found is not None
+    return read, found
+
+
+def nothing(tmp_path: Path, **changes: object) -> Traces:
+    """Traces of a run without evidence."""
+    read = inputs.read(anomalous().write(tmp_path / "run"))
+    example = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7])
+    bare = Traces(inputs=read, example=example, leaders=[], ends=None, side=None, decided=None, offsets=None)
+    return dataclasses.replace(bare, **changes)  # type: ignore[arg-type]
+
+
+def facts(name: str, traces: Traces) -> list[str]:
+    anomaly = next(iter(traces.inputs.verdict.anomalies.values()))
+    return causes.build(name, anomaly, traces).facts
+
+
+def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
+    read, found = told(lost)
+    assert "hw-is-leader-end: the high watermark is the end of the leader's log" in found.cause.named
+    assert not found.cause.lacking
+    clean = msgspec.structs.replace(read.verdict, config=read.verdict.config | {"simulated": {}})
+    without = story.build(dataclasses.replace(read, verdict=clean), numbers.build(read))
+    assert without is not None
+    assert not without.cause.named
+    assert without.cause.facts == found.cause.facts, "what is on record does not depend on the name"
+
+
+def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
+    _, found = told(lost)
+    leader, *cuts = found.cause.facts
+    assert f"node {found.ranges[0].next_leader} became leader at" in leader
+    assert any(f"node {found.ranges[0].leader} cut its log from" in cut for cut in cuts)
+    assert f"without offset {min(found.example.offsets)}" in leader
+
+
+@pytest.mark.parametrize(
+    ("since", "end", "fact"),
+    [(5.0, 7, True), (5.0, 8, False), (0.5, 7, False)],
+    ids=["without it", "with it", "before it was sent"],
+)
+def test_only_a_leader_without_the_record_is_one(since: float, end: int, fact: bool, tmp_path: Path) -> None:
+    read = inputs.read(anomalous().write(tmp_path / "view"))
+    view = read.verdict.anomalies["lost-write"].examples[0].ops[0]
+    sent = msgspec.structs.replace(view, begin_s=1.0, end_s=2.0)
+    ends = ReplicaEnds(partition="x-0", offset=7, whole=True, moments={2: [ReplicaMoment(0.1, end)]})
+    example = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7], ops=[sent])
+    traces = nothing(tmp_path, ends=ends, example=example, leaders=[(0.0, "1"), (since, "2")])
+    assert bool(facts("lost-write", traces)) is fact
+
+
+@pytest.mark.parametrize(
+    ("at", "epoch", "commit", "words"),
+    [
+        (2.1, 4, True, "x-0 got the COMMIT marker"),
+        (2.1, 3, False, "x-0 got the ABORT marker"),
+        (2.1, 5, True, "x-0 got no marker of its own (a later transaction’s COMMIT ends its records)"),
+        (9.0, 4, True, "x-0 got no marker of its own (a later transaction’s COMMIT ends its records)"),
+        (0, 0, None, "x-0 got no marker"),
+    ],
+)
+def test_the_marker_of_each_partition_is_told(
+    at: float, epoch: int, commit: bool | None, words: str, tmp_path: Path
+) -> None:
+    marker = None if commit is None else DrawnMarker(at, 9, commit, 0, epoch)
+    part = WrittenPart(begin=1.0, first=7, last=7, producer="7/3", marker=marker)
+    decided = CoordinatorDecisions(
+        transactional_id="t",
+        producers=frozenset({7}),
+        states=[(1.0, "Ongoing"), (2.0, "PrepareCommit"), (2.5, "CompleteCommit")],
+        partitions={"x-0": [part]},
+    )
+    state, ended = facts("torn-txn", nothing(tmp_path / "decided", decided=decided))
+    assert state == "the coordinator’s log says of t: PrepareCommit at 2.000 s, CompleteCommit at 2.500 s"
+    assert ended == words
+    undecided = dataclasses.replace(decided, states=[(1.0, "Ongoing")])
+    assert "no decision" in facts("torn-txn", nothing(tmp_path / "open", decided=undecided))[0]
+
+
+@pytest.mark.parametrize(
+    ("numbered", "words"),
+    [
+        ([(1, 5, 0, 8), (2, 5, 0, 8)], "the leader appended one sequence 2 times"),
+        ([(1, 5, 0, 8), (2, 5, 0, 9)], "each copy came with a sequence of its own"),
+        ([(1, 5, 0, 9), (2, 5, 0, 8)], "out of order"),
+        ([(1, 5, 1, 8), (2, 5, 0, 8)], "an old producer epoch behind a newer one"),
+        ([(1, 5, 0, 8), (2, 6, 0, 8)], "several producer ids"),
+        ([(1, -1, -1, -1), (2, -1, -1, -1)], "no producer id"),
+        ([(1, 5, 0, 8)], ""),
+    ],
+)
+def test_sequences_tell_repeats_from_new_batches(
+    numbered: list[tuple[int, int, int, int]], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes, "_numbered", lambda traces: numbered)
+    found = facts("duplicate", nothing(tmp_path))
+    assert [words in one for one in found] == ([True] if words else [])
+
+
+def test_commits_of_a_group_are_told_from_before_the_finding_on(tmp_path: Path) -> None:
+    commits = [
+        LoggedCommit(at=float(n), place=n, committed=committed, producer="5/0", end=end)
+        for n, (committed, end) in enumerate(((3, "COMMIT"), (7, "COMMIT"), (9, "ABORT"), (12, ""), (13, "")))
+    ]
+    offsets = GroupOffsets(
+        group="g",
+        partition="x-0",
+        log="__consumer_offsets-4",
+        coordinators=[(0.0, 2), (1.5, 3)],
+        commits=commits,
+    )
+    shown, moved = facts("eos-loss", nothing(tmp_path, offsets=offsets))
+    assert shown.endswith("7 (1.000 s, COMMIT), 9 (2.000 s, ABORT), 12 (3.000 s)")
+    assert "__consumer_offsets-4 (coordinator node 2)" in shown
+    assert moved == "the group’s coordinator moved to node 3 at 1.500 s"
+
+
+def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
+    for name in ("lost-write", "duplicate", "stuck-lso", "eos-loss", "poll-skip", "not-recovered"):
+        traces = nothing(tmp_path / name)
+        anomaly = msgspec.structs.replace(
+            traces.inputs.verdict.anomalies["lost-write"], known_bug="", disallowed=1
+        )
+        found = causes.build(name, anomaly, traces)
+        assert (found.named, found.facts) == ("", [])
+        assert "would show it; this run has no copies of brokers’ files" in found.lacking
+    html = build(anomalous().write(tmp_path / "page")).read_text()
+    assert "Not on record; how far each replica’s log reached when leaders changed would show it" in html
+
+
+def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) -> None:
+    read = inputs.read(copied)
+    only = {"eos-loss": read.verdict.anomalies["eos-loss"]}
+    verdict = msgspec.structs.replace(read.verdict, anomalies=only)
+    found = story.build(dataclasses.replace(read, verdict=verdict), numbers.build(read))
+    assert found is not None
+    assert "ABORT" in found.cause.facts[0]
+    assert found.drawing is not None
+    labels = [strip.label for strip in found.drawing.strips]
+    assert {"coordinator", "committed"} <= set(labels)
+    assert not any(label.startswith("copier-in-") for label in labels), "leaders of input partitions"
+    offsets = group_offsets.build(read, found.example)
+    assert offsets is not None
+    ends = {one.end for one in offsets.commits}
+    assert ends >= {"COMMIT", "ABORT"}
+    rows = [row for row in found.ranges if row.partition == found.example.partition]
+    assert any(row.offsets and row.offsets[0] <= min(found.example.offsets) <= row.offsets[1] for row in rows)
+    assert "FROM log_offsets WHERE group = 'copiers'" in found.first_step[1]
+
+
+def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
+    _, found = told(lost)
+    _, command = found.first_step
+    offset = min(found.example.offsets)
+    assert "FROM batches WHERE topic = 'queue' AND partition = 0" in command
+    assert f"last >= {max(offset - next_steps.AROUND, 0)}" in command
+    assert command.endswith(f"--results {lost.folder}")
+    assert 'id="story"' in build(lost).read_text()
+    bare = nothing(tmp_path)
+    assert next_steps.commands("lost-write", None, bare)[0] == ("Repeat the run", bare.inputs.verdict.repro)
+    (_, command), *_ = next_steps.commands("not-recovered", None, bare)
+    assert "event = 'roles'" in command
+
+
+def test_hostile_names_go_into_no_query(tmp_path: Path, lost: Run) -> None:
+    read = inputs.read(lost)
+    for partition in ("x'; DROP-0", "$(id)-0", "queue-x"):
+        example = Example(sentence="", allowed=False, why="", partition=partition, offsets=[3])
+        traces = nothing(tmp_path / partition[:1].strip("$") / "q", inputs=read, example=example)
+        assert not any(partition in text for _, text in next_steps.commands("lost-write", None, traces))
+
+
+def test_classes_are_those_that_there_are() -> None:
+    named = causes.OF_REPLICAS | causes.OF_TRANSACTIONS | causes.OF_GROUPS | causes.OF_SEQUENCES
+    assert (named | causes.OF_POLLS) <= set(ANOMALIES)
