@@ -4,6 +4,8 @@
     python -m benchmarks.mutate judges --out mutants.jsonl --report      # what is on record so far
     python -m benchmarks.mutate judges --out mutants.jsonl --again       # the survivors once more
 
+With `--near` only the nearest tests run at first, which kill most: `--again` asks all tests about the rest.
+
 Each mutant flips a comparison or an operator, negates or removes a condition, or shifts a constant by one, in
 a copy of the repository; then tests run, those nearest to the module first (`stages`). They *kill* it if one
 fails, or they do not end. A *survivor* is either equivalent (the change has no effect: an entry of
@@ -35,6 +37,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -55,13 +58,23 @@ SLACK_S: Final = 60.0
 
 CHECKED = "tests/checkers"
 LOGS = f"{CHECKED}/logs"
-ADVERSARY = "tests/adversary/test_adversary.py"
+ADVERSARY = "tests/adversary/test_adversary.py::test_checker_and_judge_agree_on_recorded_runs"
 KERNEL = (f"{CHECKED}/test_kernel.py", f"{CHECKED}/test_golden.py")
-COMPARED = (f"{CHECKED}/test_kernel_vs_oracle.py",)
+COMPARED = tuple(
+    f"{CHECKED}/test_kernel_vs_oracle.py::test_{name}"
+    for name in (
+        "kernel_and_oracle_agree_on_damaged_histories",
+        "windows_that_are_searched_for_cycles_one_by_one_give_the_same",
+        "nothing_forbidden_is_found_in_what_a_correct_cluster_did",
+    )
+)
 JUDGED = f"{CHECKED}/verdict"
-VERDICT = (f"{JUDGED}/test_judged_run.py", f"{JUDGED}/test_incidents.py", f"{CHECKED}/test_library.py")
+VERDICT = (f"{JUDGED}/test_judged_run.py", f"{JUDGED}/test_incidents.py")
+LIBRARY = (f"{CHECKED}/test_library.py",)
 LABELS = (f"{CHECKED}/known_bugs", f"{JUDGED}/test_judged_logs.py")
-EXPLAINED = "tests/harness/explore/test_explained.py"
+EXPLAINED = (
+    "tests/harness/explore/test_explained.py::test_half_a_transaction_explains_findings_of_some_classes_only"
+)
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("tests/oracle/*.py",),
@@ -85,11 +98,18 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
         "checkers/engine/*",
         ((*KERNEL, f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
     ),
-    ("checkers/checks/*", (("near", *KERNEL), (ADVERSARY,), (*VERDICT, EXPLAINED), COMPARED)),
-    ("checkers/verdict/judged_run.py", (VERDICT, (ADVERSARY,), (f"{JUDGED}/test_truncation.py", *LABELS))),
-    ("checkers/verdict/judged_logs.py", ((f"{JUDGED}/test_judged_logs.py",), VERDICT)),
-    ("checkers/verdict/incidents.py", (("near", f"{CHECKED}/test_cut_journals.py"), VERDICT, (ADVERSARY,))),
-    ("checkers/verdict/*", (("near", *VERDICT), (ADVERSARY,))),
+    ("checkers/checks/*", (("near", *KERNEL, EXPLAINED), (ADVERSARY,), VERDICT, COMPARED)),
+    (
+        "checkers/verdict/judged_run.py",
+        (VERDICT, (f"{JUDGED}/test_truncation.py", *LABELS), (ADVERSARY,), LIBRARY),
+    ),
+    ("checkers/verdict/judged_logs.py", ((f"{JUDGED}/test_judged_logs.py",), VERDICT, LIBRARY)),
+    (
+        "checkers/verdict/incidents.py",
+        (("near", f"{CHECKED}/test_cut_journals.py"), VERDICT, (ADVERSARY,), LIBRARY),
+    ),
+    ("checkers/verdict/*", (("near", *VERDICT), (f"{JUDGED}/test_judged_logs.py",), (ADVERSARY,), LIBRARY)),
+    ("checkers/faults/*", (("near", *VERDICT), LABELS, (ADVERSARY,))),
     ("checkers/[aw]*.py", (("near", *VERDICT[:1]), (ADVERSARY,), COMPARED)),
     ("checkers/*.py", (("near",), LABELS, VERDICT[:1])),
     ("model/*", (("tests/model", "tests/scenarios"), ("tests/harness/modelled/virtual/test_invariants.py",))),
@@ -268,7 +288,7 @@ class Outcome:
 
 
 class Copy:
-    """A copy of the repository in which mutants are tried; `limits`: seconds of each stage of tests."""
+    """A copy of the repository in which mutants are tried; `_seconds`: of each file of tests without one."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="inquest-mutants-"))
@@ -280,31 +300,36 @@ class Copy:
             by_hash = py_compile.PycInvalidationMode.CHECKED_HASH
             compileall.compile_dir(self.folder, quiet=2, invalidation_mode=by_hash)
             sys.stdout = kept
-        self._limits: dict[tuple[str, ...], float] = {}
+        self._seconds: dict[str, float] = {}
         for name in HEAVY:
             importlib.import_module(name)
 
-    def tried(self, mutant: Mutant) -> Outcome:
-        """Run the tests of a mutant. Raises: SystemExit, where they fail without one."""
+    def tried(self, mutant: Mutant, near: bool) -> Outcome:
+        """Run the tests of a mutant, or the nearest ones. Raises: SystemExit, where they fail without one."""
         begin = time.perf_counter()
         place = self.folder / mutant.path
         whole = place.read_text()
         killed = ""
-        for stage in stages(mutant.path):
-            if stage not in self._limits:
-                start = time.perf_counter()
-                if failed := self._failed(stage, UNLIMITED_S):
-                    raise SystemExit(f"{failed} fails without a mutant")
-                self._limits[stage] = 3 * (time.perf_counter() - start) + SLACK_S
+        for stage in stages(mutant.path)[: 1 if near else None]:
+            limit_s = 3 * sum(map(self._sound, stage)) + SLACK_S
             try:
                 place.write_text(changed(whole, mutant.number))
-                killed = self._failed(stage, self._limits[stage])
+                killed = self._failed(stage, limit_s)
             finally:
                 place.write_text(whole)
             if killed:
                 break
         seconds = round(time.perf_counter() - begin, 1)
         return Outcome(name=mutant.name, path=mutant.path, line=mutant.line, killed=killed, seconds=seconds)
+
+    def _sound(self, tests: str) -> float:
+        """Seconds that these tests take without a mutant. Raises: SystemExit, where one fails."""
+        if tests not in self._seconds:
+            start = time.perf_counter()
+            if failed := self._failed((tests,), UNLIMITED_S):
+                raise SystemExit(f"{failed} fails without a mutant")
+            self._seconds[tests] = time.perf_counter() - start
+        return self._seconds[tests]
 
     def _failed(self, tests: tuple[str, ...], limit_s: float) -> str:
         """The first test that fails in a child of this process; "" = none does."""
@@ -361,13 +386,13 @@ def _child(folder: Path, tests: tuple[str, ...], writing: int) -> None:
 _copies: dict[int, Copy] = {}
 
 
-def _tried(mutant: Mutant) -> Outcome:
+def _tried(mutant: Mutant, near: bool) -> Outcome:
     """Try a mutant in the copy of this process."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getpid() not in _copies:
         os.setpgid(0, 0)
         _copies[os.getpid()] = Copy()
-    return _copies[os.getpid()].tried(mutant)
+    return _copies[os.getpid()].tried(mutant, near)
 
 
 # What is known ----------------------------------------------------------------------------------
@@ -443,6 +468,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", action="append", help="pattern of modules")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="outcomes, a line each")
+    parser.add_argument("--near", action="store_true", help="only the nearest tests of each")
     parser.add_argument("--again", action="store_true", help="only survivors that are on record")
     parser.add_argument("--report", action="store_true", help="only say what is on record")
     options = parser.parse_args()
@@ -453,7 +479,7 @@ def main() -> int:
         work = [one for one in work if (one.name in survivors if options.again else one.name not in known)]
         fork = get_context("fork")
         with ProcessPoolExecutor(options.jobs, mp_context=fork) as pool, options.out.open("a") as file:
-            for one in pool.map(_tried, work):
+            for one in pool.map(partial(_tried, near=options.near), work):
                 file.write(json.dumps(asdict(one)) + "\n")
                 file.flush()
                 if not one.killed:

@@ -6,20 +6,27 @@ from typing import Any
 
 import pytest
 
+from checkers.catalogue import ANOMALIES
 from checkers.checks.poll_order import Skipped
+from checkers.engine.findings import Finding
+from core.client_settings import SessionSpec
 from core.config import RunConfig, run_config
+from core.op import Phase, Send, TopicPartition
 from harness.explore.explained import explained_by
 from harness.explore.profile import BASE, clean
 from harness.explore.trial import checked, findings, trial
+from harness.modelled.virtual.invariants.weaknesses import Weakness
 from harness.modelled.virtual.run import simulate
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from history.run_folder import Run
+from history import journal
+from history.run_folder import FORMAT, Run
 from history.seal import seal
 from tests.histories.folders import check_run
 from tests.histories.stored import Pin
 
 SEEDS = Pin(first=13, within=40)
+S = 1_000_000_000
 
 
 def config(seed: int, era: str) -> RunConfig:
@@ -59,6 +66,24 @@ def test_what_resembles_it_is_not_explained(torn: RunConfig) -> None:
     for change in changes:
         others = [replace(one, **change) for one in done.weak]
         assert explained_by(others, done.journals, found) == []
+
+
+def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
+    """A transaction sends a record to q-0, where it has no marker; each finding is in q-0."""
+    spec = SessionSpec(slot=0, process=0, acks=-1, idempotent=True, transactional_id="id")
+    sends = (Send(TopicPartition("q", 0), 5),)
+    lines: list[journal.Line] = [
+        journal.JournalHeader(FORMAT, "run", 0, 0, 0, spec),
+        journal.Invoked(0, S, Phase.FAULTS, "txn", True, False, sends),
+    ]
+    weak = Weakness(
+        time_us=10**15, name="KAFKA-20734", text="…", transactional_id="id", tps=frozenset({("q", 0)})
+    )
+    found = [Finding(key=(0, 5), name=name, ops=(0,)) for name in ANOMALIES]
+    assert {one.name for one in explained_by([weak], [("0", lines)], found)} == {
+        *("lost-write", "aborted-read", "torn-txn", "poll-skip", "int-poll-skip"),
+        *("stuck-lso", "hanging-txn"),
+    }
 
 
 @pytest.mark.slow
