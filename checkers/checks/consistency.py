@@ -78,7 +78,7 @@ def _replaced(p: KernelView, bad: Array, read: Array, known: Array) -> Array:
     at = np.concatenate((p.read_slot[here], p.slots(p.sends["offset"][rows])))
     at = np.searchsorted(bad, at)
     seen, acked = p.reads["complete_ns"][here], p.sends["ack_ns"][rows]
-    first, last = np.full(len(bad), NEVER), np.full(len(bad), -1)
+    first, last = np.full(len(bad), NEVER), np.zeros(len(bad), np.int64)
     np.minimum.at(first, at, np.concatenate((seen - SLACK_NS, p.sends["invoke_ns"][rows])))
     np.maximum.at(last, at, np.concatenate((seen, np.where(acked < 0, NEVER, acked))))
     return p.windows.excuses(first, last, weak=np.full(len(bad), bool(p.known.weak.any())))

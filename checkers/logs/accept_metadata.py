@@ -290,7 +290,7 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, result: 
         if offset >= since:
             _doubt(result, f"at offset {offset}: {why}", rule)
     opaque = Counter(row.name for row in one.rows if row.opaque is not None)
-    if opaque and since < 0:
+    if opaque:
         _doubt(result, f"{opaque.total()} records that no definition reads: {', '.join(sorted(opaque))}")
 
 

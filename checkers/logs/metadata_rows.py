@@ -73,7 +73,7 @@ def record(row: Row, names: dict[str, str]) -> MetadataLogRecord:
     """What a row says. names: topics by id, of the rows so far; gets another one."""
     if row.topic_id is not None and row.name == "TopicRecord":
         names[row.topic_id] = str(row.topic)
-    topic = names.get(row.topic_id or "", row.topic or row.topic_id or "")
+    topic = names.get(row.topic_id or "", row.topic or str(row.topic_id))
     number, broker = -1 if row.partition is None else row.partition, -1 if row.broker is None else row.broker
     epoch = -1 if row.broker_epoch is None else row.broker_epoch
     match row.name:

@@ -93,6 +93,15 @@ def test_a_tail_of_another_epoch_may_differ(golden: dict[str, pa.Table]) -> None
     assert found.asked[ids] == judged(golden, same).asked[ids]  # of the newest log alone
 
 
+def test_what_no_definition_reads_in_such_a_tail_is_a_doubt(golden: dict[str, pa.Table]) -> None:
+    def logs(rows: Rows) -> Rows:
+        newer = [row | ({"leader_epoch": 2} if row["offset"] > 205 else {}) for row in rows]
+        older = changed(206, opaque=b"?", name="unknown")(rows)
+        return [*older, *({**row, "node": 1} for row in newer)]
+
+    assert {doubt.check for doubt in judged(golden, logs).doubts} == set(CHECKS)
+
+
 TAMPERED: list[tuple[Callable[[Rows], Rows], list[tuple[str, int]]]] = [
     (changed(131, leader=1), [("change-has-cause", 131)]),
     (changed(131, leader=2), [("in-sync-set", 131), ("change-has-cause", 131)]),
@@ -136,6 +145,29 @@ def test_two_logs_have_to_agree_from_where_both_begin(golden: dict[str, pa.Table
         assert found == ([] if begins else [("metadata-logs-agree", first)])
 
 
+@pytest.mark.parametrize("aborted", [True, False])
+def test_what_a_controller_gave_up_half_way_was_never_there(
+    golden: dict[str, pa.Table], aborted: bool
+) -> None:
+    """It creates a topic, gives up, and creates a topic of that name (KIP-866)."""
+
+    def given_up(rows: Rows) -> Rows:
+        offset = max(row["offset"] for row in rows if row["snapshot"] < 0)
+        last = next(row for row in rows if (row["snapshot"], row["offset"]) == (-1, offset))
+        empty = dict.fromkeys(last, None) | {name: last[name] for name in ("take", "node", "snapshot")}
+        empty |= {"leader_epoch": last["leader_epoch"], "timestamp": last["timestamp"]}
+        names = ["BeginTransactionRecord", "TopicRecord", "AbortTransactionRecord", "TopicRecord"]
+        more = [
+            empty | {"offset": offset + n, "name": name, "topic": "again", "topic_id": f"id-{n}"}
+            for n, name in enumerate(names, 1)
+            if aborted or name != "AbortTransactionRecord"
+        ]
+        return [*rows, *more]
+
+    found = [] if aborted else [("topics-known", max(at for _, at in places(judged(golden, given_up))))]
+    assert places(judged(golden, given_up)) == found
+
+
 def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:
     last = max(row["offset"] for row in golden["metadata"].to_pylist() if row["name"] == "ProducerIdsRecord")
     judgement = judged(golden, changed(last, body='{"nextProducerId": 1000}'))
@@ -155,6 +187,10 @@ def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) ->
         TopicPartition("in", 0),
         TopicPartition("__consumer_offsets", 4),
     }
+    first = [row | {"producer_id": min(row["producer_id"], 0)} for row in golden["batches"].to_pylist()]
+    zero = golden | {"batches": pa.Table.from_pylist(first, schema("batches"))}
+    assert places(judged(zero, without)) == places(judgement)
+    assert places(judged(zero, same)) == []
     alone = [{"take": 0, "node": node, "why": "end", "at_ns": 9} for node in (1, 3)]
     lacks = golden | {"takes": pa.Table.from_pylist(alone, schema("takes"))}
     assert judged(lacks, without).asked["producer-ids-given"] == 0  # node 1 may know more
