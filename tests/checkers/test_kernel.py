@@ -278,6 +278,17 @@ def test_ops_in_the_order_of_their_completion(
     assert by_completion(clock) is in_order
 
 
+@pytest.mark.parametrize("invoke", [3, 30])
+def test_a_circle_is_found_whole_where_ops_are_not_known_to_be_in_order(invoke: int) -> None:
+    """The later of its two transactions ends at 20; where it begins after that, a clock went back."""
+    built = Built(tps=["x", "y"])
+    for process, (begin, end) in enumerate([(1, 10), (invoke, 20)]):
+        op = Op(process=process, f="txn", invoke=begin, complete=end, txn=True)
+        op.mops = [Send(tp=tp, value=value_of(process, tp), offset=(process + tp) % 2) for tp in (0, 1)]
+        built.ops.append(op)
+    assert ("G0", -1, 0, 2) in findings(built.tables(), portable=True)
+
+
 def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")

@@ -110,6 +110,9 @@ def test_brokers_that_lose_power_one_after_the_other_take_nothing_if_the_first_w
     assert seconds(of_x([START, *one, roles(12, -1, 1), back, *other]).power) == []
     # it was in sync again before it was started: a look that came too late
     assert seconds(of_x([START, *one, without, roles(14, 2, 1, 2, 3), *other]).power) == [(60, 61)]
+    # looks in the very moment of the loss, or of the start, came too early
+    assert seconds(of_x([START, *one, roles(11, 2, 2, 3), back, *other]).power) == [(60, 61)]
+    assert seconds(of_x([START, *one, without, roles(15, 2, 1, 2, 3), *other]).power) == [(60, 61)]
 
 
 def test_only_replicas_of_the_partition_count() -> None:

@@ -127,6 +127,7 @@ def read_aborted(*visible: int) -> Built:
 CASES = [
     (marked_late(), [line()], BUG),
     (marked_late(), [line(10.9, age_ms=400)], BUG),  # made when the decision was there
+    (marked_late(marked=(10_500,)), [line()], BUG),  # another one had come in the millisecond of the decision
     (marked_late(), [line(11.5), line(api="FETCH")], BUG),
     (marked_late(third=True), [line()], BUG),  # not into the very next one
     (marked_late(), [], ""),

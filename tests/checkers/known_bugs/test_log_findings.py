@@ -19,7 +19,7 @@ from core.op import Outcome, TopicPartition
 from history import evidence
 from history.events import Event
 from history.evidence import PRODUCE, WRITE_TXN_MARKERS
-from history.reader import load
+from history.reader import History, load
 from history.tables import TABLES
 from tests.checkers.known_bugs.test_markers_left_out import ID, line
 from tests.checkers.known_bugs.test_registry import late_request
@@ -54,15 +54,15 @@ class Logs(Cluster):
         return offset
 
 
-def labels(
+def recorded(
     folder: Path,
     logs: Cluster,
     *outcomes: Outcome,
     lines: tuple[str, ...] = (),
     events: tuple[Event, ...] = (),
     settings: dict[str, Any] | None = None,
-) -> dict[str, str]:
-    """Rule -> labels of what it found. outcomes: of the client's transactions, those of T1, T2 and T3."""
+) -> tuple[History, evidence.Evidence]:
+    """A run. outcomes: of the client's transactions, those of T1, T2 and T3. lines: of a broker's log."""
     built = Built(tps=["q"], processes={0: Process(txn_id=0)})
     for number, (begin, outcome) in enumerate(zip((T1, T2, T3), outcomes, strict=False)):
         op = Op(process=0, f="txn", invoke=(begin - 100) * MS, complete=(begin + 300) * MS, txn=True)
@@ -74,7 +74,12 @@ def labels(
     (run.cluster / "1").mkdir(parents=True)
     (run.cluster / "1" / "server.log").write_text("".join(lines))
     evidence.write(run.evidence, tables(logs.made))
-    history, kept = load(run), evidence.Evidence.load(run.evidence)
+    return load(run), evidence.Evidence.load(run.evidence)
+
+
+def labels(folder: Path, logs: Cluster, *outcomes: Outcome, **more: Any) -> dict[str, str]:
+    """Rule -> labels of what it found in a run (`recorded`)."""
+    history, kept = recorded(folder, logs, *outcomes, **more)
     found = [*of_all(decisions.CHECKS, kept).in_logs, *of_all(answers.CHECKS, kept, history).in_logs]
     named = labels_of(history, kept, found)
     assert all(bug in ("", *KNOWN_BUGS) for bug in named)
@@ -171,6 +176,44 @@ def test_the_coordinator_that_lost_its_state_wrote_the_marker(
 ) -> None:
     found = labels(tmp_path / "run", logs, OK, OK, OK, lines=lines)
     assert found == {"marker-decided": bug, "decisions-agree": bug}
+
+
+TWO = (
+    leads(20.001, 2, 1, 80, 77, "2,3", 0),
+    leads(20.004, 3, 2, 79, 77, "1,3", 0),
+    leads(20.008, 1, 3, 77, 77, "1", 0),
+)
+"""Coordinator epochs 1 and 2 both load what the next one has not got."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "node", "bug"),
+    [
+        ((B, C), 2, "uncommitted-state"),
+        (TWO, 2, "uncommitted-state"),
+        (TWO, 3, "uncommitted-state"),
+        (TWO, 1, ""),  # it lost nothing
+        (LATER, 2, ""),
+    ],
+)
+def test_a_coordinator_that_lost_its_state_sent_the_markers(
+    tmp_path: Path, lines: tuple[str, ...], node: int, bug: str
+) -> None:
+    """A message has markers of T2 that no decision explains."""
+    history, kept = recorded(tmp_path / "run", aborted_early(), OK, OK, OK, lines=lines)
+    finding = LogFinding(
+        check="markers-logged",
+        name="lost-decision",
+        log=P1,
+        offset=-1,
+        take=-1,
+        nodes=(node,),
+        text="told",
+        producer_id=PRODUCER,
+        producer_epoch=0,
+        ms=BEGAN_MS + T2 + 5,
+    )
+    assert labels_of(history, kept, [finding]) == [bug]
 
 
 def unnamed() -> Logs:

@@ -178,11 +178,24 @@ def test_values_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table])
     assert set(opaque.asked) == {"group-place"}
 
 
-def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table]) -> None:
-    def gap(rows: Rows) -> Rows:
-        return [row for row in rows if row["base"] > 4]
-
-    tables = golden | {"group_log": golden["group_log"].filter(pc.greater(golden["group_log"]["offset"], 0))}
+@pytest.mark.parametrize(
+    "gap",
+    [
+        lambda rows: [row for row in rows if row["base"] > 4],
+        lambda rows: [row | {"records": row["records"] - (row["base"] == 0)} for row in rows],
+        lambda rows: [row for row in rows if row["base"] != 5],
+    ],
+    ids=["the first batch", "a record of a batch", "a batch between others"],
+)
+def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table], gap: Callable[[Rows], Rows]) -> None:
+    """The record of a member, at offset 0, is gone, and something else shows that compaction was there."""
+    mine = {"topic": MODERN.topic, "partition": MODERN.partition}
+    ends = [row for row in golden["ends"].to_pylist() if not mine.items() <= row.items()]
+    ends.append({"take": 0, "node": 3, **mine, "file": "cleaner", "value": 9})
+    tables = golden | {
+        "group_log": golden["group_log"].filter(pc.greater(golden["group_log"]["offset"], 0)),
+        "ends": pa.Table.from_pylist(ends, schema("ends")),
+    }
     judgement = judged(tables, MODERN, gap, "batches")
     assert judgement.in_logs == []
     assert [doubt.check for doubt in judgement.doubts] == ["members-known"]

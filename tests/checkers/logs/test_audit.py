@@ -468,6 +468,11 @@ def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
         ("replicas-equal", 90, (1, 3))
     ]
     assert "in-sync replicas have all offsets below the high watermark 100" in found.in_logs[0].text
+    one(made, "ends", take=1, node=3, file="replication")["value"] = 0  # it has begun to follow
+    begun = judged(made)
+    assert ([each.offset for each in begun.in_logs], begun.doubts) == ([90], [])
+    made["metadata"][-1]["isr"] = [1, 3]  # no other one has to be in sync
+    assert [(each.offset, each.nodes) for each in judged(made).in_logs] == [(90, (1, 3))]
     made["metadata"][-1]["isr"] = [1, 2]  # it lags, and the high watermark does not wait for it
     assert not judged(made).in_logs
 

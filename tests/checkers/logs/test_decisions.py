@@ -157,6 +157,9 @@ def test_markers_of_both_results_in_the_one_partition_of_a_transaction() -> None
     found = cluster.judged()
     (finding,) = (one for one in found.in_logs if one.check == "decisions-agree")
     assert (finding.log, finding.offset) == (P0, wrong)
+    assert "ends by the COMMIT marker" in finding.text
+    assert "and by the ABORT marker" in finding.text
+    assert "; its decision is PrepareCommit" in finding.text
     assert "it had no marker of its own there: a later one ended its records" in finding.text
 
 
@@ -328,7 +331,21 @@ def test_records_that_no_transaction_of_the_log_has() -> None:
     cluster = Cluster()
     cluster.transaction(100, P0, P1)
     hidden = cluster.records(P1, 300)
-    assert places(cluster.judged()) == [("partitions-named", P1, hidden)]
+    (finding,) = cluster.judged().in_logs
+    assert (finding.check, finding.log, finding.offset) == ("partitions-named", P1, hidden)
+    assert finding.transactional_id == "id"  # its producer's
+
+
+def test_a_record_that_was_made_after_the_last_decision_and_stands_before_its_marker() -> None:
+    """Its client had the answer before it made the record."""
+    cluster = Cluster()
+    cluster.coordinator("Ongoing", 100, P0, start_ms=100)
+    cluster.records(P0, 101)
+    cluster.coordinator("PrepareCommit", 102, P0, start_ms=100)
+    late = cluster.records(P0, 103)
+    cluster.marker(P0, 104, "COMMIT")
+    cluster.coordinator("CompleteCommit", 105, start_ms=100)
+    assert places(cluster.judged()) == [("partitions-named", P0, late)]
 
 
 def test_a_record_after_the_marker_of_its_transaction() -> None:

@@ -113,7 +113,8 @@ def test_a_heal_that_failed_is_unknown_whatever_the_recovery_says(tmp_path: Path
     assert (verdict.valid, verdict.exit_code, verdict.recovered) == ("unknown", 2, True)
     assert unknowns(verdict) == set(CHECKS)
     assert "port is already allocated" in verdict.summary
-    assert "port is already allocated" in incident_lines(verdict)[0]
+    told = "not everything could be healed: revive node 1: port is already allocated"
+    assert told in incident_lines(verdict)[0]
     again = ev.HealFailed(ns=30 * S, fault=0, name="kill:one@leader", why="slow")
     later = judged(tmp_path / "b", again)
     assert (later.valid, len(later.incidents)) == (True, 1)

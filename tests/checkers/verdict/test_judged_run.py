@@ -26,6 +26,7 @@ from history.events import (
     Interrupted,
     Note,
     Recovered,
+    RolesSeen,
     TransactionsOpen,
     WrongClusterSeen,
 )
@@ -696,6 +697,43 @@ def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
     verdict = judged(tmp_path / "run", final(built, *reads).tables())
     order = verdict.anomalies["nonmonotonic-send"]
     assert (order.allowed, verdict.exit_code) == (allowed, code)
+
+
+@pytest.mark.parametrize(
+    ("acks", "read", "why"),
+    [
+        (-1, False, "acks=all and clean elections keep every acknowledged record"),
+        (1, False, "acks=1 keeps a record while the partition keeps its leader, and nothing replaced it"),
+        (1, True, "a consumer had read it, so every in-sync replica had it, and elections were clean"),
+    ],
+)
+def test_why_a_record_may_not_be_lost_is_told(tmp_path: Path, acks: int, read: bool, why: str) -> None:
+    built = history(read=3, end=3, acks=acks)
+    if read:
+        poll = Op(process=5, f="poll", invoke=3 * S, complete=4 * S)
+        poll.mops = [Read(tp=0, offset=3, value=value_of(1, 3))]
+        built.ops.append(poll)
+    leads: dict[str, Any] = {"leaders": {"orders-0": 1}, "isr": {"orders-0": (1, 2)}}
+    roles = RolesSeen(ns=0, **leads, controller=1, answering=(1, 2), agreed=True)
+    found = judged(tmp_path / "run", built.tables(), None, STARTED, roles, RECOVERED).anomalies["lost-write"]
+    assert (found.disallowed, found.why) == (1, why)
+
+
+@pytest.mark.parametrize(
+    ("client", "why"),
+    [
+        (Process(), "an idempotent producer writes each record once"),
+        (Process(idempotent=False, retries=0), "the producer does not retry"),
+    ],
+)
+def test_why_a_record_may_not_stand_twice_is_told(tmp_path: Path, client: Process, why: str) -> None:
+    built = Built(tps=["x"], processes={1: client})
+    op = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    op.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    built.ops.append(op)
+    twice = [Read(tp=0, offset=n, value=value_of(1, 0)) for n in (0, 1)]
+    found = judged(tmp_path / "run", final(built, *twice).tables()).anomalies["duplicate"]
+    assert (found.disallowed, found.why) == (1, why)
 
 
 WRONG = WrongClusterSeen(
