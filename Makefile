@@ -148,6 +148,10 @@ test-browser: $(INSTALLED) ## the report in headless Chromium
 test-docker: $(INSTALLED) ## tests on a real cluster, two side by side; DOCKER_JOBS=1: one after the other
 	$(ONE) -n $(DOCKER_JOBS) --dist loadfile tests/docker
 
+.PHONY: test-findings
+test-findings: ## the JUnit tests of docs/findings against Kafka's published jars (Maven): each has to fail as it says
+	$(BIN)/python -m tests.junit docs/findings/uncommitted-transaction-state
+
 .PHONY: bench
 bench: setup ## repeatable measurements
 	$(BIN)/python -m benchmarks.throughput

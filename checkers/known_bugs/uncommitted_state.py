@@ -168,7 +168,7 @@ BUG: Final = KnownBug(
     title="New transaction coordinator acted upon state that was not committed",
     url="findings/uncommitted-transaction-state.md",
     link="the report",
-    versions="brokers 2.4 to 4.4",
+    versions="brokers 0.11 to 4.4",
     doc="""\
 A coordinator loads its log to the end, and acts upon records there that are not committed: it tells a
 producer that a partition is in its transaction, or sends markers. Its successor was in sync, or eligible
