@@ -14,6 +14,10 @@ from checkers.windows import Excuse
 from core.config import RunConfig
 from core.op import Isolation
 
+RESET: Final = "auto.offset.reset"
+EARLIEST: Final = ("earliest", "beginning", "smallest")
+"""A client's setting, and its values (librdkafka's) that lead to the beginning of the log."""
+
 Answer = tuple[bool, str]
 """Whether it is allowed, and why."""
 
@@ -25,14 +29,16 @@ class Ground:
     excuse: of the finding; rules without one leave it empty. commit: when copiers commit the offsets of their
     input (`RunConfig.commit`). sink: how rows of a database are kept from being there twice
     (`RunConfig.sink`), "" = the copies are records. unstable: consumers at read_uncommitted, whose groups may
-    receive offsets from before a transaction that is just ending. subscribe: rebalances may move positions of
-    portable histories, which seldom record them. rebalances: those of members of groups are on record.
+    receive offsets from before a transaction that is just ending. begins_late: a consumer without a committed
+    offset does not begin at the first record (`auto.offset.reset`). subscribe: rebalances may move positions
+    of portable histories, which seldom record them. rebalances: those of members of groups are on record.
     """
 
     excuse: Excuse = Excuse.NONE
     commit: str = "transaction"
     sink: str = ""
     unstable: bool = False
+    begins_late: bool = False
     subscribe: bool = False
     rebalances: bool = True
 
@@ -41,12 +47,19 @@ Rule = Callable[[Ground, str], Answer]
 """(ground, variant of the finding) -> whether it is allowed there, and why."""
 
 
+def begins_late(settings: Mapping[str, str]) -> bool:
+    """Whether consumers with these settings begin elsewhere than at the first record of a log, where their
+    group has committed nothing."""
+    return any(name.endswith(RESET) and where not in EARLIEST for name, where in settings.items())
+
+
 def ground(config: RunConfig) -> Ground:
     """The ground of a recorded run, before anything is said of a finding."""
     return Ground(
         commit=config.commit,
         sink=config.sink if config.workload == "sink" else "",
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
+        begins_late=begins_late(config.client_settings),
     )
 
 

@@ -403,6 +403,15 @@ class Reassignable(Protocol):
 
 
 @runtime_checkable
+class Growable(Protocol):
+    """Topics can get further partitions, while clients work (KIP-195)."""
+
+    async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:
+        """CreatePartitions: how many partitions each topic is to have in all. Returns when the controller has
+        made them. No-op for topics that have as many. Raises ClusterError."""
+
+
+@runtime_checkable
 class Throttleable(Protocol):
     """Replication can be throttled (KIP-73)."""
 
@@ -477,6 +486,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Upgradable,
     Electable,
     Reassignable,
+    Growable,
     Throttleable,
     Linked,
     Wired,
@@ -539,3 +549,7 @@ class Clients(Protocol):
 
     async def resume(self, slots: Sequence[int]) -> None:
         """SIGCONT. No-op for running ones."""
+
+    async def grow(self, tps: Sequence[TopicPartition]) -> None:
+        """These partitions are new: all clients but those that leave it to their group what they read end
+        their process, and the next one works on these partitions as well."""

@@ -331,6 +331,14 @@ PRESETS: dict[str, dict[str, Any]] = {
         "min_insync_replicas": 1,
         "expect": ("lost-write",),
     },
+    # Control. With auto.offset.reset=latest, Kafka's default, a group begins a new partition behind the
+    # records that came before it knew of the partition. (Modelled clients begin at the first record always.)
+    "added-partitions": {
+        "workload": "groups",
+        "nemesis": "add-partitions",
+        "client_settings": {"consumer.auto.offset.reset": "latest"},
+        "expect": ("group-skip",),
+    },
     # Not a control, for nothing that Kafka promises is broken: each election fails sends that one retry would
     # bring through. Nothing is written twice.
     "no-retries": {

@@ -1,6 +1,7 @@
 """The registry of nemeses: every name that a run can be asked for."""
 
 from core.extensions import extensions
+from nemesis.families.add_partitions import ADD_PARTITIONS
 from nemesis.families.client import CLIENT
 from nemesis.families.elections import ELECTIONS
 from nemesis.families.failover import FAILOVER
@@ -43,6 +44,7 @@ FAMILIES = (
     REASSIGN,
     UPGRADE,
     SLOW_FOLLOWER,
+    ADD_PARTITIONS,
 )
 
 RANDOM = Nemesis(
@@ -53,8 +55,8 @@ Phases with one fault or two that overlap, of most families, and calm phases.
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
-the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`, and
-rolling restarts and `upgrade`, beside which no other fault could begin or end.
+the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`,
+`add-partitions`, and rolling restarts and `upgrade`, beside which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.windows import NOT_COMPACTED, RunWindows, removes, run_windows, tombstones_kept_ns
@@ -34,9 +35,6 @@ READS: Final = (
 
 ENDS: Final = 16
 """Ops whose end is known together: they are numbered as they completed, so their ends are near."""
-RESET: Final = "auto.offset.reset"
-EARLIEST: Final = ("earliest", "beginning", "smallest")
-"""A client's setting, and its values (librdkafka's) that lead to the beginning of the log."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
 OPS: Final = (
@@ -94,9 +92,7 @@ def on_record(config: Mapping[str, Any]) -> OnRecord:
     """What the history of a run folder holds, by its config."""
     imported = config.get("imported")
     if not isinstance(imported, dict):
-        given = config.get("client_settings") or {}
-        elsewhere = any(key.endswith(RESET) and where not in EARLIEST for key, where in given.items())
-        return RECORDED._replace(resets=not elsewhere)
+        return RECORDED._replace(resets=not begins_late(config.get("client_settings") or {}))
     return IMPORTED._replace(**dict.fromkeys(imported.get("on_record", ()), True))
 
 

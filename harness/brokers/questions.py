@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
-from harness.brokers.admin import broker_views, elections, open_transactions, reassignments, throttles
+from harness.brokers.admin import (
+    broker_views,
+    elections,
+    open_transactions,
+    partitions,
+    reassignments,
+    throttles,
+)
 from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 
@@ -13,9 +20,9 @@ TOPIC_DEADLINE_S = 30.0
 
 
 class AskedBrokers:
-    """`Electable`, `Reassignable`, `Throttleable`, and what `Cluster` says of topics, roles and offsets.
-    admin: the brokers as the harness asks them, each at a listener that only the harness uses. Safe from any
-    thread."""
+    """`Electable`, `Reassignable`, `Growable`, `Throttleable`, and what `Cluster` says of topics, roles and
+    offsets. admin: the brokers as the harness asks them, each at a listener that only the harness uses. Safe
+    from any thread."""
 
     admin: Brokers
     controller: Callable[[BrokerConnection], ControllerView] = staticmethod(quorum_leader)
@@ -65,6 +72,10 @@ class AskedBrokers:
     ) -> tuple[TopicPartition, ...]:
         """See `Reassignable`. Raises: ClusterError."""
         return reassignments.cancel(self.admin, tps, within_s)
+
+    async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:
+        """See `Growable`. Raises: ClusterError."""
+        partitions.add(self.admin, counts, within_s)
 
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         """See `Throttleable`. Raises: ClusterError."""

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from core.cluster import ClientSlot, CrashPoint
 from core.errors import ClusterError
-from core.op import Phase
+from core.op import Phase, TopicPartition
 from core.runtime import Runtime
-from harness.clients.worker_protocol import ClientProgress, Crash, Enter, ReadFinal, WorkerHandle
+from harness.clients.worker_protocol import ClientProgress, Crash, Enter, Grow, ReadFinal, WorkerHandle
 
 CRASH_S = 2.0
 """A client that does not get to its crash point within this time dies where it is."""
@@ -58,6 +58,8 @@ class ClientPool:
     """The final readers were asked to read."""
     _before: ClientProgress = field(default_factory=ClientProgress)
     """What clients did that were restarted since."""
+    _grown: list[tuple[str, int]] = field(default_factory=list)
+    """Partitions that topics got during the run."""
 
     # -- the run program
 
@@ -211,7 +213,17 @@ class ClientPool:
                 fresh = self.open_worker(slot)
                 self._before = self._before.plus(dead.progress)
                 self._handles[slot] = fresh
+                if self._grown:
+                    fresh.tell(Grow(self._grown))
                 fresh.tell(Enter(self._phase))
+
+    async def grow(self, tps: Sequence[TopicPartition]) -> None:
+        """Tell all load clients, those that are restarted later too, of new partitions."""
+        with self._lock:
+            self._grown += [(tp.topic, tp.partition) for tp in tps]
+            for handle in self._handles:
+                if handle.ended is None:
+                    handle.tell(Grow(self._grown))
 
     async def pause(self, slots: Sequence[int]) -> None:
         """SIGSTOP. They continue when the harness dies, however it dies.

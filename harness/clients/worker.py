@@ -8,8 +8,10 @@ Slots below the number of the workload's plans load the cluster; the two after t
 end, one at each isolation level.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from core.client_settings import SessionSpec
@@ -21,7 +23,7 @@ from core.runtime import Clock, Runtime
 from core.session import Session
 from harness.clients.database import Database
 from harness.clients.executor import Client
-from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, ReadFinal
+from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, Grow, ReadFinal
 from history.journal import JournalHeader, JournalWriter
 from history.run_folder import FORMAT
 from workloads.registry import WORKLOADS
@@ -74,6 +76,8 @@ class Worker:
         self._dead = False
         self._crash_at: CrashPoint | None = None
         self._final: ReadFinal | None = None
+        self._more: tuple[TopicPartition, ...] = ()
+        """Partitions that topics got during the run."""
         self._begun = runtime.signal()
         self._stopping = runtime.signal()
         self._clock = runtime.clock(self._stopping)
@@ -91,6 +95,8 @@ class Worker:
                 self.phase = Phase.FINAL
                 self._final = command
                 self._begun.set()
+            case Grow(tps=tps):
+                self._more = tuple(TopicPartition(*tp) for tp in tps)
             case Crash(point=CrashPoint.ANYWHERE):
                 self.die()
             case Crash(point=point):
@@ -120,15 +126,17 @@ class Worker:
         while not self._stopping.is_set():
             process = self._unused()
             spec = replace(plan, process=process)
-            client = self._open(spec)
+            client, more = self._open(spec), self._more
             slot = Slot(
                 slot=self.slot,
                 process=process,
-                tps=self._workload.tps(self._config),
+                tps=tuple(sorted({*self._workload.tps(self._config), *more})),
                 rng=source(self._config.seed, self.slot, (process - self.slot) // self._width),
             )
             ops = self._workload.ops(self._config, spec, slot)
-            end = await invoke_when_due(client, ops, self._clock, self._stopping.is_set)
+            told = plan.acks is not None or plan.group is None  # others learn of partitions by their group
+            over = partial(self._over, len(more) if told else sys.maxsize)
+            end = await invoke_when_due(client, ops, self._clock, over)
             await client.close(end)
             await self._clock.sleep(REOPEN_S)
 
@@ -150,6 +158,10 @@ class Worker:
         if rows:
             await client.invoke(Op(f="read-database", mops=(ReadDatabase(rows),)))
         await client.close(End.CLOSED)
+
+    def _over(self, known: int) -> bool:
+        """Whether a process is to end that knows this number of further partitions."""
+        return self._stopping.is_set() or len(self._more) > known
 
     def _unused(self) -> int:
         process = self.slot

@@ -31,7 +31,13 @@ class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="command"):
     point: CrashPoint
 
 
-Command = Enter | ReadFinal | Crash
+class Grow(msgspec.Struct, frozen=True, tag="grow", tag_field="command"):
+    """Further partitions that there are by now: all of them, as (topic, partition)."""
+
+    tps: list[tuple[str, int]]
+
+
+Command = Enter | ReadFinal | Crash | Grow
 
 
 class ClientProgress(msgspec.Struct, array_like=True):

@@ -4,6 +4,7 @@ What the application has to see it sees in its polls: `lost` or `given` partitio
 takes them, and a member that has to give partitions up joins again only after that.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -72,6 +73,8 @@ class ConsumerCoordinator(KafkaClient):
         """What is to be said to the coordinator, once it is known."""
         self._asked_ms = -1
         self._assignments = 0
+        self._assigned: dict[str, int] = {}
+        """How many partitions each topic had when this member assigned them; none: another one leads."""
 
     # ---- what the application does
 
@@ -119,6 +122,8 @@ class ConsumerCoordinator(KafkaClient):
             join = JoinGroup(self.group, self.member, self.session_ms, self.session_ms, self.topics)
             self._state = "joining"
             self._say(node, "join", join, self._left_out, self._joined)
+        if self._state == "stable" and self._assigned and self._assigned != self._counts():
+            self._give_up(REVOKED)  # the leader joins again (ConsumerCoordinator.rejoinNeededOrPending)
         if self._state in JOINED and now >= self._beat_at:
             self._beat_at = now + HEARTBEAT_MS
             beat = Heartbeat(self.group, self.generation, self.member)
@@ -129,6 +134,10 @@ class ConsumerCoordinator(KafkaClient):
             # An answer to an older question tells of other partitions.
             fetched = partial(self._offsets_answered, self._assignments)
             self._ask(node, f"offsets {self._assignments}", fetch, fetched)
+
+    def _counts(self) -> dict[str, int]:
+        known = Counter(topic for topic, _ in self.cluster.leaders)
+        return {topic: known[topic] for topic in self.topics}
 
     def _knows_partitions(self) -> bool:
         """Who joins may have to assign them: a leader without metadata would assign nothing."""
@@ -165,6 +174,7 @@ class ConsumerCoordinator(KafkaClient):
         self.member, self.generation = answer.member, answer.generation
         self._state = "syncing"
         assignments = _ranges(answer.members, self.cluster) if answer.members else {}
+        self._assigned = self._counts() if answer.members else {}
         request = SyncGroup(self.group, self.generation, self.member, assignments)
         node, _ = self.cluster.coordinator(self.group, True, now)
         node = node if node >= 0 else self.cluster.any_node()

@@ -28,6 +28,7 @@ from model.protocol.controller_messages import (
 )
 from model.protocol.messages import (
     AlterPartitionReassignments,
+    CreatePartitions,
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
@@ -103,6 +104,7 @@ class KRaftMetadata:
         handlers.on(AlterPartition, self._control, AlterPartitionResponse)
         handlers.on(AllocateProducerIds, self._control, AllocateProducerIdsResponse)
         handlers.on(CreateTopics, self._control)
+        handlers.on(CreatePartitions, self._control)
         handlers.on(ElectLeaders, self._control, ElectLeadersResponse)
         handlers.on(AlterPartitionReassignments, self._control)
 

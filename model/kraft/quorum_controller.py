@@ -5,7 +5,7 @@ controller applies its records at once, so that the next decision sees them; one
 thrown away with what was not committed, and its successor begins from the log.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from model.protocol.controller_messages import (
 from model.protocol.messages import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsResponse,
+    CreatePartitions,
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
@@ -99,6 +100,8 @@ class QuorumController:
                 return self._register(request, now)
             case CreateTopics():
                 return self._create(request)
+            case CreatePartitions():
+                return self._add_partitions(request)
             case ElectLeaders():
                 return self._elect(request)
             case AlterPartitionReassignments():
@@ -233,12 +236,32 @@ class QuorumController:
         made = tuple(map(tuple, request.replicas)) or assign(
             brokers, partitions=request.partitions, replication=request.replication
         )
-        for number, replicas in enumerate(made):
-            alive = tuple(sorted(n for n in replicas if n in brokers))
-            leader = next(n for n in replicas if n in brokers)
-            state = PartitionState(replicas, alive, leader, 0, 0)
-            self._apply(PartitionRecord((request.topic, number), state))
+        self._make(request.topic, dict(enumerate(made)))
         return ErrorResponse(NO_ERROR)
+
+    def _add_partitions(self, request: CreatePartitions) -> ErrorResponse:
+        """As many replicas each as the first partition has (ReplicationControlManager.createPartitions)."""
+        have = sum(topic == request.topic for topic, _ in self.image.partitions)
+        if not have:
+            return ErrorResponse(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        if request.count <= have:
+            return ErrorResponse(KafkaError.INVALID_PARTITIONS)
+        brokers = sorted(self.image.electable())
+        replication = len(self.image.partitions[request.topic, 0].replicas)
+        if len(brokers) < replication:
+            return ErrorResponse(KafkaError.INVALID_REPLICATION_FACTOR)
+        made = assign(brokers, partitions=request.count, replication=replication)
+        self._make(request.topic, {n: made[n] for n in range(have, request.count)})
+        return ErrorResponse(NO_ERROR)
+
+    def _make(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """New partitions of a topic, led by the first of their replicas that lives."""
+        brokers = self.image.electable()
+        for number, nodes in replicas.items():
+            alive = tuple(sorted(n for n in nodes if n in brokers))
+            leader = next(n for n in nodes if n in brokers)
+            state = PartitionState(tuple(nodes), alive, leader, 0, 0)
+            self._apply(PartitionRecord((topic, number), state))
 
     def _elect(self, request: ElectLeaders) -> ElectLeadersResponse:
         parts = {tp: self._elect_one(tp, unclean=request.unclean) for tp in request.partitions}

@@ -156,6 +156,13 @@ class CreateTopics(AdminRequest[ErrorResponse], frozen=True):
     replicas: Sequence[Sequence[int]] = ()
 
 
+class CreatePartitions(AdminRequest[ErrorResponse], frozen=True):
+    """Key 37. `count`: how many partitions the topic is to have in all."""
+
+    topic: str
+    count: int
+
+
 class ElectLeaders(AdminRequest["ElectLeadersResponse"], frozen=True):
     """Key 43."""
 

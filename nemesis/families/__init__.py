@@ -1,5 +1,6 @@
 """The families of faults, one module each.
 
+add_partitions  The nemesis `add-partitions`: topics get further partitions, under load.
 client         The nemesis `client`: loading clients die in mid-work, or stand still.
 elections      The nemesis `elections`: leaders move on a healthy cluster, at once.
 failover       The nemesis `failover`: a second death, before the cluster is whole after the

@@ -70,6 +70,7 @@ class Permission:
     def __init__(self, f: Facts) -> None:
         config: RunConfig = f.recorded.config
         self.f, self.commit = f, config.commit
+        self.begins_late = config.client_settings.get("consumer.auto.offset.reset") == "latest"
         self.sink = config.sink if config.workload == "sink" else ""
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
         names = {row["tp"]: f"{row['topic']}-{row['partition']}" for row in f.rows["tps"]}
@@ -117,6 +118,8 @@ class Permission:
             case "eos-loss", _ if self.commit == "before" and not self.sink:
                 return True
             case "group-skip", "auto":
+                return True
+            case "group-skip", _ if self.begins_late:
                 return True
         return excuse in ("unclean", "power")
 

@@ -33,6 +33,8 @@ RECOVERY_S = 5.0
 class NoClients:
     slots: tuple[ClientSlot, ...] = ()
 
+    async def grow(self, tps: Sequence[TopicPartition]) -> None: ...
+
     def acked_ns(self, slot: int) -> int:
         return 0
 

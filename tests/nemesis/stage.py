@@ -101,6 +101,8 @@ class Recording(Recorder):
         self.rules: dict[int, WireRule] = {}
         self.unflushed = 7
         """Batches that a node loses with its power."""
+        self.unled = False
+        """Nobody leads partitions that a topic got."""
         self.silent = False
         """No request comes that a rule could take, and no connection that a cut could stop."""
         self.since: dict[int, float] = {}
@@ -304,6 +306,12 @@ class Recording(Recorder):
         self.told("cancel", [tp.partition for tp in tps])
         return tuple(had)
 
+    async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:
+        for topic, count in counts.items():
+            for number in range(count if self.works("add_partitions", [count]) else 0):
+                self.order.setdefault(TopicPartition(topic, number), self.brokers[:3])
+        self.told("add_partitions", list(counts.values()))
+
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         done = self.works("throttle", [node])
         self.slow = {tp: (node, self.clock.now_s) for tp in tps if node in done}
@@ -318,7 +326,7 @@ class Recording(Recorder):
 
     async def roles(self) -> Roles:
         alive = self.alive
-        leaders = {tp: self._leader(tp) for tp in DATA}
+        leaders = {tp: self._leader(tp) for tp in sorted({*DATA, *self.order} - {*INTERNAL})}
         isr = {tp: self._isr(tp, leader) for tp, leader in leaders.items()}
         held = self.brokers[:3]
         for tp in INTERNAL:
@@ -340,6 +348,8 @@ class Recording(Recorder):
 
     def _leader(self, tp: TopicPartition) -> int:
         alive = [node for node in self.alive if node in self.order[tp]]
+        if self.unled and tp not in DATA:
+            return -1
         if self.led.get(tp) in alive:
             return self.led[tp]
         usual = sorted(self.order[tp])[tp.partition % len(self.order[tp])]
@@ -408,6 +418,7 @@ class RecordingClients(Recorder):
         self.down: set[int] = set()
         self.paused: set[int] = set()
         self.points: list[CrashPoint] = []
+        self.grown: list[TopicPartition] = []
         self.acked: dict[int, int] = {}
 
     @property
@@ -431,6 +442,9 @@ class RecordingClients(Recorder):
     async def pause(self, slots: Sequence[int]) -> None:
         self.paused.update(self.works("pause", slots))
         self.told("pause", slots)
+
+    async def grow(self, tps: Sequence[TopicPartition]) -> None:
+        self.grown += tps
 
     async def resume(self, slots: Sequence[int]) -> None:
         self.paused.difference_update(self.works("resume", slots))

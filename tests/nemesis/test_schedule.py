@@ -52,6 +52,7 @@ FAMILIES = (
     "reassign",
     "upgrade",
     "slow-follower",
+    "add-partitions",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""

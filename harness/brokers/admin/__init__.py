@@ -7,6 +7,7 @@ elections          Leaders moved on request: preferred elections, and the order 
 features           A cluster that is upgraded: whether its quorum is whole, and the levels of its
                    features (KIP-584).
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
+partitions         Further partitions for topics: CreatePartitions (KIP-195).
 protocol           Questions to one chosen broker: what it says of the cluster, offsets.
 reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
 sasl               SASL of admin connections: PLAIN (RFC 4616), and SCRAM with SHA-256 or SHA-512

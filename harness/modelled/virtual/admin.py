@@ -18,7 +18,7 @@ from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.scheduler import Future, Scheduler
 from model.errors import KafkaError
 from model.metadata.image import MetadataImage
-from model.protocol.messages import AlterPartitionReassignments, CreateTopics, ElectLeaders
+from model.protocol.messages import AlterPartitionReassignments, CreatePartitions, CreateTopics, ElectLeaders
 from model.replication.node import Ask
 from model.settings import Settings
 
@@ -116,6 +116,12 @@ class Administered:
         request = AlterPartitionReassignments(dict.fromkeys(tps))
         answer = await self._anywhere("reassign", request, deadline)
         return tuple(tp for tp in tps if answer.parts[tp] is KafkaError.NONE)
+
+    async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:
+        """See `Growable`. Raises: ClusterError."""
+        deadline = self.scheduler.now + round(within_s * 1e6)
+        for topic, count in counts.items():
+            await self._anywhere("grow", CreatePartitions(topic, count), deadline)
 
     # ---- looking
 

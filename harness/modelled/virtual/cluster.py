@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.client_settings import SessionSpec
-from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Reassignable, Roles, Toxic, capabilities_of
+from core.cluster import (
+    Cut,
+    Growable,
+    Listener,
+    NodeEnd,
+    OpenTransaction,
+    Reassignable,
+    Roles,
+    Toxic,
+    capabilities_of,
+)
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
@@ -57,15 +67,16 @@ JOIN_GRACE_MS = 3_000
 
 
 def capabilities(config: RunConfig) -> Collection[type]:
-    """What its cluster offers: no reassignment could be cancelled before KIP-455 (2.4)."""
+    """What its cluster offers: no reassignment could be cancelled before KIP-455 (2.4), and with ZooKeeper
+    the model has no further partitions."""
     era = settings_of_run(config, config.section(SimulatedSection).era, "").era
-    without = {Reassignable} if era.zookeeper else set()
+    without = {Reassignable, Growable} if era.zookeeper else set()
     return capabilities_of(SimulatedCluster) - without
 
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Reassignable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
+    `Reassignable`, `Growable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config

@@ -84,6 +84,8 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("eos-loss", "", "", {"commit": "after"}, False),
         ("eos-loss", "", "", {"commit": "before"}, True),
         ("group-skip", "auto", "", {}, True),
+        ("group-skip", "", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, True),
+        ("group-skip", "", "", {"client_settings": {"auto.offset.reset": "earliest"}}, False),
         *((name, "", "", {"commit": commit}, False) for commit in ("transaction", "after", "before")
           for name in ("group-duplicate", "group-skip", "zombie-write")),
         *((name, variant, excuse, {}, excuse in ("unclean", "power"))

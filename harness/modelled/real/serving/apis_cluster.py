@@ -13,6 +13,7 @@ from model.errors import KafkaError
 from model.kraft.kraft_metadata import KRaftMetadata
 from model.protocol.messages import (
     AlterPartitionReassignments,
+    CreatePartitions,
     CreateTopics,
     ElectLeaders,
     Metadata,
@@ -166,6 +167,16 @@ def _create(call: Call) -> None:
     call.ask_all(wanted, created)
 
 
+def _add_partitions(call: Call) -> None:
+    wanted = [CreatePartitions(str(one.name), int(one.count)) for one in call.request.topics]
+
+    def made(answers: list[Response]) -> None:
+        told = zip(wanted, answers, strict=True)
+        call.respond(results=[{"name": one.topic, "error_code": error_of(answer)} for one, answer in told])
+
+    call.ask_all(wanted, made)
+
+
 def _refused(call: Call, topic: Any) -> tuple[int, str] | None:
     """Why a topic is not created: error and sentence. It has the cluster's settings, and no others; -1 stands
     for the default number of partitions or replicas, which is 1."""
@@ -257,6 +268,7 @@ _ALL: Final[Mapping[str, Api]] = {
     "metadata": Api(4, 9, _metadata),
     "describe_cluster": Api(0, 0, _cluster),
     "create_topics": Api(2, 5, _create),
+    "create_partitions": Api(0, 1, _add_partitions),
     "describe_configs": Api(1, 4, _configs),
     "elect_leaders": Api(0, 2, _elect),
     "alter_partition_reassignments": Api(0, 0, _reassign),
