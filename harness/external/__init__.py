@@ -5,6 +5,8 @@ belongings   Topics and groups of a cluster: which are the run's, which are not,
 cluster      A cluster that the harness did not start, as a run uses it.
 disks        What nodes left, as far as the hook `collect` brings it.
 docker_ends  Containers of the user's that ended unasked.
+docker_hooks  The shorthand `docker`: hooks by the program `docker`, whose engine has a
+             container for each node.
 file         The file of a cluster: where it is, how it is secured, and what breaks and heals it.
 hooks        Hooks: commands of the user's shell that break nodes of the cluster and heal them.
 named        The file of the cluster that the user named, for this process and its children.

@@ -74,10 +74,13 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         self.admin = Brokers(found.brokers, its.security, cluster=found.cluster)
         self.controller = CONTROLLER[self._section.profile]
         self._names = named.node_names(file, found)
-        self._hooks = HookRunner(file, self._names, its.without_secrets)
+        ports = {node: where.port for node, where in found.brokers.items()}
+        self._hooks = HookRunner(file, self._names, its.without_secrets, ports)
         self._ends = DockerEnds(self._names) if file.cluster.docker else None
         self._disks = Disks(self._hooks, self.nodes, self._still)
         self._cuts: list[Cut] = []
+        self._down: set[int] = set()
+        """Nodes that hooks ended."""
         self._claim: claims.Claim | None = None
         self._reaper: Reaper | None = None
 
@@ -180,16 +183,18 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
     def _end(self, hook: str, nodes: Sequence[int]) -> None:
         if self._ends is not None:
             self._ends.asked(nodes)
+        self._down.update(nodes)
         self._hooks.on_nodes(hook, nodes)
 
     async def revive(self, nodes: Sequence[int]) -> None:
-        """The hook `revive`; then the cuts that are in force."""
+        """The hook `revive`; then the cuts that are in force, on all nodes."""
         if self._ends is not None:
             self._ends.look()
         self._hooks.on_nodes("revive", nodes)
         if self._ends is not None:
             self._ends.started(nodes)
-        self._link({cut.node for cut in self._cuts} & set(nodes))
+        self._down.difference_update(nodes)
+        self._link({cut.node for cut in self._cuts})  # the node may have another address now
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """The hook `pause`."""
@@ -214,7 +219,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         self._link(changed)
 
     def _link(self, nodes: set[int]) -> None:
-        for node in sorted(nodes):
+        for node in sorted(nodes - self._down):
             self._hooks.links(node, self._cuts)
 
     @contextmanager

@@ -8,11 +8,12 @@
                           `data/`, which is its log directory
     heal_all              everything is as before any fault
 
-Each is run by `/bin/sh -c` in a session of its own with INQUEST_NODE (its number) and INQUEST_NAME in the
-environment, for all nodes that a fault hits at once. It has a deadline, is idempotent, and exit code 0 means:
-in force. `heal_all` is run once for the cluster, without a node. INQUEST_CUTS has a line for each cut: `in`
-or `out`, then the name of the other node or `clients`, then, where only one listener is meant, `broker` or
-`controller`.
+Each is run by `/bin/sh -c` in a session of its own, for all nodes that a fault hits at once. In its
+environment are INQUEST_NODE (the number), INQUEST_NAME, INQUEST_PORT (that clients dial) and INQUEST_NAMES
+(of all nodes).
+It has a deadline, is idempotent, and exit code 0 means: in force. `heal_all` is run once for the cluster,
+without a node. INQUEST_CUTS has a line for each cut: `in` or `out`, then the name of the other node or
+`clients`, then, where only one listener is meant, `broker` or `controller`.
 """
 
 import os
@@ -23,6 +24,7 @@ from typing import Final
 
 from core.cluster import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
 from core.errors import ClusterError, Unanswered
+from harness.external.docker_hooks import docker_hooks
 from harness.external.file import ClusterFile
 from harness.processes.waiting import on_each
 
@@ -38,35 +40,12 @@ HEALING: Final = ("resume", "mend", "revive")
 LINES: Final = 3
 """Last lines of what a hook wrote that an error repeats."""
 
-_IF: Final = 'docker inspect -f "{{{{.State.{0}}}}}" "$INQUEST_NAME" | grep -q true'
-DOCKER: Final[Mapping[str, str]] = {
-    "kill": f'! {_IF.format("Running")} || docker kill "$INQUEST_NAME"',
-    "revive": 'docker start "$INQUEST_NAME"',
-    "shut_down": 'docker stop -t 25 "$INQUEST_NAME"',
-    "pause": f'{_IF.format("Paused")} || docker pause "$INQUEST_NAME"',
-    "resume": f'! {_IF.format("Paused")} || docker unpause "$INQUEST_NAME"',
-    "collect": 'docker logs "$INQUEST_NAME" >"$INQUEST_TARGET/server.log" 2>&1',
-}
-"""The shorthand `docker`: names of nodes are containers of the engine that the program `docker` speaks to."""
-DISKS: Final = """ &&
-place=/proc/$(docker inspect -f "{{.State.Pid}}" "$INQUEST_NAME")/root$INQUEST_LOG_DIRS
-if [ -r "$place" ]; then
-    tar -C "$place" --exclude="*.index" --exclude="*.timeindex" -cf - . | tar -C "$INQUEST_TARGET/data" -xf -
-else
-    docker cp "$INQUEST_NAME:$INQUEST_LOG_DIRS/." "$INQUEST_TARGET/data" >/dev/null
-fi"""
-"""Beside it, where the file has `log_dirs`. Root of the engine's machine leaves out the indexes, which are 20
-MB for each partition; an engine copies them, too."""
-
 
 def commands(file: ClusterFile) -> Mapping[str, str]:
     """The hooks of a file by name, those of its shorthand among them; the file's own win."""
     if not file.cluster.docker:
         return file.hooks.commands
-    short = dict(DOCKER)
-    if file.cluster.log_dirs:
-        short["collect"] += DISKS
-    return {**short, **file.hooks.commands}
+    return {**docker_hooks(disks=bool(file.cluster.log_dirs)), **file.hooks.commands}
 
 
 def capabilities(names: Collection[str]) -> frozenset[type]:
@@ -76,19 +55,28 @@ def capabilities(names: Collection[str]) -> frozenset[type]:
 
 
 class HookRunner:
-    """The hooks of one cluster. names: of its nodes. hide: takes secrets out of a text. Safe from any thread.
+    """The hooks of one cluster. names: of its nodes. hide: takes secrets out of a text. ports: that clients
+    dial. Safe from any thread.
 
     Raises: ClusterError, where a hook fails; Unanswered, where it does not end in time.
     """
 
     def __init__(
-        self, file: ClusterFile, names: Mapping[int, str], hide: Callable[[str], str] = lambda text: text
+        self,
+        file: ClusterFile,
+        names: Mapping[int, str],
+        hide: Callable[[str], str] = lambda text: text,
+        ports: Mapping[int, int] | None = None,
     ) -> None:
         self._commands = commands(file)
         self._names = names
         self._deadline_s = file.hooks.deadline_s
         self._hide = hide
-        self._around = {"INQUEST_LOG_DIRS": file.cluster.log_dirs.rstrip("/")}
+        self._ports = ports or {}
+        self._around = {
+            "INQUEST_LOG_DIRS": file.cluster.log_dirs.rstrip("/"),
+            "INQUEST_NAMES": " ".join(names.values()),
+        }
 
     def has(self, name: str) -> bool:
         """Whether there is a hook of this name."""
@@ -100,7 +88,8 @@ class HookRunner:
 
     def on_node(self, name: str, node: int, **around: str) -> None:
         """Run a hook for one node. around: further variables."""
-        named = {"INQUEST_NODE": str(node), "INQUEST_NAME": self._names[node]}
+        port = str(self._ports.get(node, ""))
+        named = {"INQUEST_NODE": str(node), "INQUEST_NAME": self._names[node], "INQUEST_PORT": port}
         self._run(name, f"hook {name} of node {node}", {**named, **around})
 
     def links(self, node: int, cuts: Iterable[Cut]) -> None:

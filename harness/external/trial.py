@@ -58,7 +58,8 @@ def trial() -> Iterator[Tried]:
         yield Tried("hooks", True, "none: client, elections, reassign and wire are what a run can have")
         return
     names = named.node_names(file, found)
-    hooks = HookRunner(file, names, its.without_secrets)
+    ports = {node: where.port for node, where in found.brokers.items()}
+    hooks = HookRunner(file, names, its.without_secrets, ports)
     reaper = start_reaper(order_of(names, brokers, prefix, ""))
     try:
         yield from _hooks(hooks, brokers, names)

@@ -1,0 +1,87 @@
+"""The shorthand `docker`: hooks by the program `docker`, whose engine has a container for each node.
+
+`cut` and `mend` are there for root of the engine's machine: rules of the firewall in the container's network,
+in chains of their own. A cut from clients leaves the other nodes alone, also where they use the same port.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Final
+
+STATE: Final = 'set -eu; state=$(docker inspect -f "{{.State.Running}} {{.State.Paused}}" "$INQUEST_NAME")'
+HOOKS: Final[Mapping[str, str]] = {
+    "kill": STATE + '; case $state in true*) docker kill "$INQUEST_NAME";; esac',
+    "revive": 'docker start "$INQUEST_NAME"',
+    "shut_down": 'docker stop -t 25 "$INQUEST_NAME"',
+    "pause": STATE + '; case $state in *" true") ;; *) docker pause "$INQUEST_NAME";; esac',
+    "resume": STATE + '; case $state in *" true") docker unpause "$INQUEST_NAME";; esac',
+    "collect": 'set -eu; docker logs "$INQUEST_NAME" >"$INQUEST_TARGET/server.log" 2>&1',
+}
+DISKS: Final = """
+place=/proc/$(docker inspect -f "{{.State.Pid}}" "$INQUEST_NAME")/root$INQUEST_LOG_DIRS
+if [ -r "$place" ]; then
+    tar -C "$place" --exclude="*.index" --exclude="*.timeindex" -cf - . | tar -C "$INQUEST_TARGET/data" -xf -
+else
+    docker cp "$INQUEST_NAME:$INQUEST_LOG_DIRS/." "$INQUEST_TARGET/data" >/dev/null
+fi"""
+"""After `collect`, where the file has `log_dirs`. Root of the engine's machine leaves out the indexes, which
+are 20 MB for each partition; an engine copies them, too."""
+_BOX: Final = """set -eu
+box=$(docker inspect -f "{{.NetworkSettings.SandboxKey}}" "$INQUEST_NAME")
+within() { nsenter --net="$box" "$@"; }
+"""
+_CUT: Final = (
+    _BOX
+    + """
+addresses() { docker inspect -f "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}" "$1"; }
+inside='{{range $in, $out := .NetworkSettings.Ports}}{{range $out}}{{.HostPort}} {{$in}}
+{{end}}{{end}}'
+port=$(docker inspect -f "$inside" "$INQUEST_NAME" | sed -n "s|^$INQUEST_PORT ||p" | head -1)
+port=${port%/*}
+rules=$(echo "$INQUEST_CUTS" | while read -r direction peer listener; do
+    [ -z "$listener" ] || { echo "the shorthand docker cuts no single listener" >&2; exit 3; }
+    case $direction in in) chain=INQUEST-IN end=-s to=--dport;; *) chain=INQUEST-OUT end=-d to=--sport;; esac
+    [ "$peer" != clients ] || continue
+    found=$(addresses "$peer")  # a container that does not run has none, and is cut when it is started
+    for one in $found; do echo "-A $chain $end $one -j DROP"; done
+done
+echo "$INQUEST_CUTS" | while read -r direction peer listener; do
+    [ "$peer" = clients ] || continue
+    case $direction in in) chain=INQUEST-IN end=-s to=--dport;; *) chain=INQUEST-OUT end=-d to=--sport;; esac
+    for other in $INQUEST_NAMES; do
+        found=$(addresses "$other")
+        for one in $found; do echo "-A $chain $end $one -j RETURN"; done
+    done
+    echo "-A $chain -p tcp $to ${port:-$INQUEST_PORT} -j DROP"
+done)
+printf '*filter\\n:INQUEST-IN - [0:0]\\n:INQUEST-OUT - [0:0]\\n%s\\nCOMMIT\\n' "$rules" |
+    within iptables-restore -w --noflush
+within iptables -w -C INPUT -j INQUEST-IN 2>/dev/null || within iptables -w -I INPUT -j INQUEST-IN
+within iptables -w -C OUTPUT -j INQUEST-OUT 2>/dev/null || within iptables -w -I OUTPUT -j INQUEST-OUT
+"""
+)
+_MEND: Final = (
+    _BOX
+    + """
+[ -e "$box" ] || exit 0  # a container that does not run has no rules
+for pair in "INPUT INQUEST-IN" "OUTPUT INQUEST-OUT"; do
+    set -- $pair
+    within iptables -w -S "$2" >/dev/null 2>&1 || continue
+    while within iptables -w -D "$1" -j "$2" 2>/dev/null; do :; done
+    within iptables -w -F "$2"
+    within iptables -w -X "$2"
+done
+"""
+)
+PROGRAMS: Final = ("nsenter", "iptables", "iptables-restore")
+
+
+def docker_hooks(*, disks: bool) -> dict[str, str]:
+    """The hooks. disks: `collect` brings log directories, too."""
+    made = dict(HOOKS)
+    if disks:
+        made["collect"] += DISKS
+    if os.geteuid() == 0 and all(map(shutil.which, PROGRAMS)):
+        made |= {"cut": _CUT, "mend": _MEND}
+    return made
