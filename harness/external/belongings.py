@@ -20,6 +20,7 @@ from core.flushing import INTERNAL
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
 from harness.brokers.admin.protocol import view
+from harness.containers import claims
 from harness.processes.waiting import NotYet, until
 
 REMOVE_S: Final = 15.0
@@ -92,6 +93,17 @@ def _groups(connection: BrokerConnection) -> tuple[str, ...]:
     answer = connection.call(ListGroupsRequest(), ListGroupsResponse)
     check("ListGroups", answer.error_code)
     return tuple(str(group.group_id) for group in answer.groups)
+
+
+def claim(brokers: Brokers) -> claims.Claim:
+    """Only one process of this machine may break a cluster. Raises: ClusterError."""
+    return claims.claim(f"cluster {brokers.cluster or min(map(str, brokers.addresses.values()))}")
+
+
+def staying(transactional_ids: Sequence[str]) -> list[str]:
+    """What no call of Kafka's deletes, in a sentence."""
+    ids = _listed(transactional_ids)
+    return [f"Kafka forgets in its time (transactional.id.expiration.ms): {ids}"] if ids else []
 
 
 def all_listed(brokers: Brokers) -> Belongings:

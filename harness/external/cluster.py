@@ -34,6 +34,7 @@ from harness.external.hooks import HookRunner
 from harness.external.reaper import LOG, Reaper, order_of, start_reaper
 from harness.external.survey import survey
 from harness.processes.waiting import NotYet, until
+from harness.run.planning import names_of
 from history.run_folder import Run
 
 V = TypeVar("V")
@@ -66,7 +67,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         if (*brokers, *file.cluster.controllers) != self._section.nodes or len(brokers) != config.brokers:
             raise ConfigError("external: the cluster has other nodes than the run is made for")
         self.capabilities = capabilities
-        self._run = Run(run_dir)
+        self._run, self._ids = Run(run_dir), names_of(config).transactional_ids
         self._listeners = found.brokers
         self._cluster, self._security = found.cluster, its.security
         self._plan = reserve()
@@ -98,12 +99,14 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
     async def start(self) -> None:
         """Returns when all brokers answer and see each other. Raises: ClusterError; ConfigError, where the
         cluster is not the run's to use: nothing was changed then."""
-        self._claim = claims.claim(f"cluster {self._cluster or min(map(str, self._listeners.values()))}")
+        self._claim = belongings.claim(self.admin)
         found = until(READY_S, POLL_S, lambda: belongings.listed(self.admin))
         if why := found.refusal(self._section.prefix, owned=named.owned()):
             raise ConfigError(why)
         log = str((self._run.cluster / LOG).resolve())
-        self._reaper = start_reaper(order_of(self._names, self.admin, self._section.prefix, log))
+        self._reaper = start_reaper(
+            order_of(self._names, self.admin, self._section.prefix, ids=self._ids, log=log)
+        )
         self.start_proxies()
         until(READY_S, POLL_S, self._ready)
 
@@ -165,7 +168,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
             say("healing and deletion continue in the background")
             reaper.act()
             return
-        for line in belongings.remove(self.admin, self._section.prefix):
+        for line in belongings.remove(self.admin, self._section.prefix) + belongings.staying(self._ids):
             say(line)
         reaper.dismiss()
 

@@ -9,7 +9,7 @@ environment.
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -33,19 +33,23 @@ LOG: Final = "reaper.log"
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a reaper has to know. names: of all nodes, for hooks. brokers: where each listens, host and
-    port. log: file that it writes into, "" = none."""
+    port. ids: transactional ids of the run. log: file that it writes into, "" = none."""
 
     names: Mapping[int, str]
     brokers: Mapping[int, tuple[str, int]]
     cluster: str
     prefix: str
-    log: str
+    ids: tuple[str, ...] = ()
+    log: str = ""
 
 
-def order_of(names: Mapping[int, str], brokers: Brokers, prefix: str, log: str) -> Order:
+def order_of(
+    names: Mapping[int, str], brokers: Brokers, prefix: str, *, ids: Sequence[str] = (), log: str = ""
+) -> Order:
     """The order of a run."""
     listeners = {node: (its.host, its.port) for node, its in brokers.addresses.items()}
-    return Order(names=names, brokers=listeners, cluster=brokers.cluster, prefix=prefix, log=log)
+    its = brokers.cluster
+    return Order(names=names, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
 
 
 class Reaper:
@@ -93,7 +97,8 @@ def main(arguments: list[str]) -> int:
     with suppress(NotYet):
         until(belongings.BACK_S, belongings.PAUSE_S, lambda: belongings.all_listed(brokers))
     left = belongings.remove(brokers, order.prefix)
-    _note(order, left or [f"nothing is left of {order.prefix}"])
+    gone = [f"no topic and no group is left of {order.prefix}"]
+    _note(order, [*(left or gone), *belongings.staying(order.ids)])
     return 1 if failed or left else 0
 
 

@@ -1,6 +1,7 @@
 """What a cluster says of itself before a run: its id, its brokers and where they are, their settings."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,8 +14,11 @@ from core.cluster import Address, Security
 from core.errors import ClusterError
 from harness.brokers.admin.connection import CLUSTER, AdminError, BrokerConnection, Brokers, check
 from harness.external.file import ClusterFile, addresses
+from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 5.0
+JOIN_S: Final = 20.0
+POLL_S: Final = 0.2
 BROKER: Final = i8(4)
 """DescribeConfigs' number for a broker's settings."""
 SESSION: Final = "broker.session.timeout.ms"
@@ -55,11 +59,20 @@ def survey(file: ClusterFile, security: Security) -> Survey:
     """Ask the cluster. Raises: ClusterError, where no broker answers; ConfigError, for settings of clients
     that cannot be honoured."""
     first = Brokers(dict(enumerate(addresses(file.cluster.bootstrap))), security)
+    wanted = set(file.cluster.names) - set(file.cluster.controllers)
+    with suppress(NotYet):  # the caller compares
+        until(JOIN_S, POLL_S, lambda: _must_have(wanted, _first_answer(first)))
     told = _first_answer(first)
     cluster = told.cluster_id or ""
     listeners = {int(one.node_id): Address(str(one.host), int(one.port)) for one in told.brokers}
     brokers = Brokers(dict(sorted(listeners.items())), security, cluster=cluster)
     return Survey(cluster=cluster, brokers=brokers.addresses, settings=_settings(brokers))
+
+
+def _must_have(wanted: set[int], told: MetadataResponse) -> None:
+    """Raises: NotYet, where brokers are missing: they may have been started a moment ago."""
+    if missing := wanted - {int(one.node_id) for one in told.brokers}:
+        raise NotYet(f"brokers {sorted(missing)} are missing")
 
 
 def _first_answer(bootstrap: Brokers) -> MetadataResponse:

@@ -16,10 +16,10 @@ from core.errors import ClusterError, ConfigError
 from harness.brokers.admin.connection import CLUSTER, AdminError, Brokers
 from harness.external import belongings, named
 from harness.external.disks import DATA
-from harness.external.file import secured
+from harness.external.file import ClusterFile, Secured, secured
 from harness.external.hooks import PAIRS, HookRunner, commands
 from harness.external.reaper import order_of, start_reaper
-from harness.external.survey import SESSION, survey
+from harness.external.survey import SESSION, Survey, survey
 from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 2.0
@@ -47,9 +47,18 @@ def trial() -> Iterator[Tried]:
     numbers = ", ".join(map(str, named.brokers_of(file, found)))
     session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
     yield Tried("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
+    claim = belongings.claim(brokers)
+    try:
+        yield from _on_cluster(file, found, its, brokers)
+    finally:
+        claim.release()
+
+
+def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers) -> Iterator[Tried]:
     prefix = file.cluster.prefix
     if left := belongings.remove(brokers, prefix):
         yield Tried("prefix", False, "; ".join(left))
+        return
     there = until(belongings.BACK_S, POLL_S, lambda: belongings.listed(brokers))
     if why := there.refusal(prefix, owned=named.owned()):
         raise ConfigError(why)
@@ -60,7 +69,7 @@ def trial() -> Iterator[Tried]:
     names = named.node_names(file, found)
     ports = {node: where.port for node, where in found.brokers.items()}
     hooks = HookRunner(file, names, its.without_secrets, ports)
-    reaper = start_reaper(order_of(names, brokers, prefix, ""))
+    reaper = start_reaper(order_of(names, brokers, prefix))
     try:
         yield from _hooks(hooks, brokers, names)
     finally:

@@ -151,10 +151,11 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
             )
         until(lambda: answers(made), READY_S, "all brokers answer")
         credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        admin = AdminClient({"bootstrap.servers": made.bootstrap(made.plain)})
+        admin = AdminClient({"bootstrap.servers": made.bootstrap(made.plain), "log_level": 0})
         upsertion = UserScramCredentialUpsertion(USER, credentials, PASSWORD.encode())
         for future in admin.alter_user_scram_credentials([upsertion]).values():
             future.result(30)
+        del admin
         yield made
     finally:
         for name in names.values():
@@ -249,7 +250,9 @@ def test_a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp
     assert time.monotonic() - begin < 20
     log = only_run(tmp_path).cluster / LOG
     until(
-        lambda: log.exists() and "nothing is left of inquest-" in log.read_text(), 120, "the prefix is empty"
+        lambda: log.exists() and "no topic and no group is left" in log.read_text(),
+        120,
+        "the prefix is empty",
     )
     assert theirs.belongings().under("inquest-").text() == ""
 

@@ -12,14 +12,17 @@ from core.config import run_config
 from core.extensions import CLUSTER, OWNED
 from core.programs import environment, program
 from core.runtime import run_blocking
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.protocol import view
 from harness.modelled.real.cluster import ModelCluster
+from harness.processes.waiting import NotYet, until
 
 _numbers = itertools.count(1)
 FileMaker = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelCluster]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelCluster]:
     made = ModelCluster(
         run_config({"sut": "model", "seed": 1}), tmp_path_factory.mktemp(f"theirs-{os.getpid()}")
     )
@@ -28,6 +31,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelCluster]:
         yield made
     finally:
         run_blocking(made.stop())
+
+
+@pytest.fixture
+def model(started: ModelCluster) -> ModelCluster:
+    """All brokers are there: a fault of the test before may have fenced one."""
+    until(60, 0.2, lambda: joined(started))
+    return started
+
+
+def joined(model: ModelCluster) -> None:
+    views = broker_views.ask_all(model.admin, view)
+    if [views[node].brokers for node in sorted(views)] != [frozenset(model.brokers)] * len(model.brokers):
+        raise NotYet("a broker is away")
 
 
 @pytest.fixture

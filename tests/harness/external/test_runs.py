@@ -146,3 +146,31 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
     assert code == ExitCode.VALID, said
     hit = [event for event in events(only_run(file)) if isinstance(event, FaultStarted)]
     assert {event.name.partition(":")[0] for event in hit} == {"pause"}
+
+
+def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -> None:
+    pids = dict(zip(model.nodes, model.pids, strict=True))
+    nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
+    words = ("--workload", "transactions", "--nemesis", "pause:long", "--duration", "40", "--owned")
+    with subprocess.Popen(
+        command(file, *words), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as harness:
+        wait(lambda: "T" in map(state, pids.values()))
+        harness.send_signal(signal.SIGINT)
+        said, _ = harness.communicate(timeout=200)
+    assert harness.returncode == ExitCode.INTERRUPTED, said
+    assert "T" not in map(state, pids.values())
+    prefix = recorded_config(only_run(file).config).prefix
+    assert f"left on the cluster: topics {prefix}transactions" in said  # the model deletes none
+    assert f"(transactional.id.expiration.ms): {prefix}" in said
+
+
+def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
+    claim = belongings.claim(model.admin)
+    try:
+        code, said = inquest(cluster_file(), "--nemesis", "none", *SHORT)
+    finally:
+        claim.release()
+    assert code == ExitCode.HARNESS
+    assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
