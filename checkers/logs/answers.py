@@ -11,9 +11,9 @@ import numpy as np
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import LOST_DECISION
+from checkers.logs.clocks import CLOCK_MS, jumped_ms
 from checkers.logs.coordinator_log import Row
 from checkers.logs.elections import elections
-from checkers.logs.lineage import CLOCK_MS
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
 from core.op import Outcome, TopicPartition
@@ -68,6 +68,7 @@ class _Answers:
         self.history = history
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.result = result
+        self.apart_ms = CLOCK_MS + jumped_ms(history)
         self.by_id: dict[str, list[Transaction]] = {}
         for every in self.logs.of.values():
             for one in every:
@@ -86,8 +87,8 @@ class _Answers:
             since, until = (self.history.wall_ms(ns) for ns in (op.invoke_ns, op.complete_ns))
             if op.outcome == Outcome.OK:
                 self.result.asked[ANSWERED] += 1
-                at = int(np.searchsorted(commits, since - CLOCK_MS))
-                if at == len(commits) or commits[at] > until + CLOCK_MS:
+                at = int(np.searchsorted(commits, since - self.apart_ms))
+                if at == len(commits) or commits[at] > until + self.apart_ms:
                     text = (
                         f"op {op.op} of {process}, from {since} to {until} ms, was committed, as its client"
                     )
@@ -104,10 +105,10 @@ class _Answers:
         self.result.asked[ANSWERED] += 1
         for one in self.by_id.get(process.transactional_id, []):
             mine = (one.producer_id, one.epoch) == (known[-1].producer_id, known[-1].producer_epoch)
-            if not mine or one.began_ms < since + CLOCK_MS or not one.decisions:
+            if not mine or one.began_ms < since + self.apart_ms or not one.decisions:
                 continue
             last = one.decisions[-1]
-            if last.commit and last.ms <= until - CLOCK_MS:
+            if last.commit and last.ms <= until - self.apart_ms:
                 text = f"op {op.op} of {process} was aborted, as its client saw; {one.text} was decided by"
                 self._tell(
                     ANSWERED, process, last.offset, f"{text} {last.text}", one.log, known[-1], ms=since

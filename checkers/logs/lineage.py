@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found
+from checkers.logs.clocks import apart_ms
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
@@ -55,24 +56,18 @@ RULES: Final = {
     ),
 }
 
-CLOCK_MS: Final = 5
-"""How far the times of clients and of batches may be apart, which one clock gave."""
-UNNOTICED_MS: Final = 500
-"""How far the clock of a machine may be set in a run, or run fast or slow, before the harness notes it
-(`harness.processes.clocks`): the times of an op are those of a clock that no one sets, a batch's are not."""
-
 
 def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
     evidence, history = run.evidence, run.history
     acknowledged = _acknowledged(history) if history is not None else {}
     kept = _kept(history) if history is not None else frozenset()
-    read = _read(evidence)
+    read, apart = _read(evidence), apart_ms(history)
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
         logs = replicas(evidence, tp)
-        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, result)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, apart, result)
         lineage.epochs_given()
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
@@ -96,6 +91,7 @@ class _Lineage:
     elections: Elections
     kept: bool
     """Nothing removes records from the log's beginning."""
+    apart_ms: int
     result: Found
 
     def start(self, main: ReplicaLog) -> int:
@@ -147,8 +143,8 @@ class _Lineage:
         here = np.maximum(at, 0)
         if main.count:
             held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
-            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + sent["apart_ms"]
-            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - sent["apart_ms"]
+            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + self.apart_ms
+            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - self.apart_ms
         else:
             held = np.zeros(len(offset), np.bool_)
         for row in np.flatnonzero(kept & ~held).tolist():
@@ -179,7 +175,8 @@ class _Lineage:
             inside = (at >= 0) & (offset <= last[here])
             epochs, made = main.whole["leader_epoch"][here], main.whole["base_timestamp"][here]
             later = (columns["epoch"] >= 0) & (epochs > columns["epoch"])
-            later |= (columns["ms"] >= 0) & (made > columns["ms"] + CLOCK_MS) & ~main.whole["control"][here]
+            late = (columns["ms"] >= 0) & (made > columns["ms"] + self.apart_ms)
+            later |= late & ~main.whole["control"][here]
             wrong |= kept & inside & later
         for row in np.flatnonzero(wrong).tolist():
             told = positions.slice(row, 1).to_pylist()[0]
@@ -251,8 +248,6 @@ def _acknowledged(history: History) -> dict[TopicPartition, dict[str, Array]]:
     sent = {name: column[wanted] for name, column in columns.items()}
     sent["invoke_ms"] = sent["invoke_ns"] // 1_000_000 + origin
     sent["ack_ms"] = sent["ack_ns"] // 1_000_000 + origin + 1
-    simulated = recorded_config(history.run.config).sut == "simulated"
-    sent["apart_ms"] = np.full(int(wanted.sum()), CLOCK_MS if simulated else UNNOTICED_MS)
     found = {}
     for row in history.tables["tps"].to_pylist():
         mine = sent["tp"] == row["tp"]

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
+from checkers.logs.clocks import seen_apart_ms
 from checkers.logs.elections import Elections, elections, newest_log
-from checkers.logs.lineage import CLOCK_MS
 from checkers.logs.replicas import Array
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
@@ -124,6 +124,7 @@ class _Messages:
         self.history = history
         self.result = result
         self.frames = evidence.table("frames")
+        self.apart_ms = seen_apart_ms(self.frames)
         self.names = _topic_names(evidence)
         self.parts = _joined(self.frames, evidence.table("frame_parts"))
         self.gaps = evidence.table("gaps").to_pylist()
@@ -143,13 +144,13 @@ class _Messages:
             if tp is None:
                 continue
             key = row["producer_id"], row["producer_epoch"], row["commit"], tp
-            ms = row["ms"] + CLOCK_MS
+            ms = row["ms"] + self.apart_ms
             own = [one for one in self.prepared.get(key, ()) if one.ms <= ms]
             self.result.asked[MARKERS_LOGGED] += 1
             if not own:
                 self._unlogged(row, tp)
                 continue
-            current = [one for one in own if one.until_ms >= ms - 2 * CLOCK_MS] or own
+            current = [one for one in own if one.until_ms >= ms - 2 * self.apart_ms] or own
             self.result.asked[MARKERS_COMMITTED] += 1
             sender = row["client"], row["coordinator_epoch"]
             if not any(self._known(one, sender, row) for one in current):
@@ -286,12 +287,13 @@ class _Messages:
             sent = asked.get((row["connection"], row["correlation"]))
             if not row["answer"] or row["error"] or sent is None:
                 continue
-            until = row["ms"] + CLOCK_MS
+            until = row["ms"] + self.apart_ms
             own = [one for one in newest[sent["producer_id"], sent["commit"]] if one.ms <= until]
             if not own:
                 continue  # a transaction without records has no decision; `answers-decided` asks the others
             self.result.asked[ENDED] += 1
-            if not self._known(own[-1], (row["server"], NEVER), row):
+            current = [one for one in own if one.ms >= until - 2 * self.apart_ms] or own[-1:]
+            if not any(self._known(one, (row["server"], NEVER), row) for one in current):
                 self._early_end(own[-1], sent, row)
 
     def _early_end(self, one: Prepared, sent: dict[str, Any], row: dict[str, Any]) -> None:
@@ -344,7 +346,7 @@ class _Messages:
             if state.leader != leader:
                 continue
             led = True
-            fits = wall + CLOCK_MS >= ms
+            fits = wall + self.apart_ms >= ms
             for node in state.isr:
                 if node != leader:
                     fits &= self._has(tp, node, ns, last)
@@ -444,7 +446,7 @@ class _Messages:
 
     def _states(self, tp: TopicPartition, until_ms: int) -> Iterator[PartitionState]:
         """The states of a partition that began by a time."""
-        return (state for ms, state in self._lineage(tp).states if ms <= until_ms + CLOCK_MS)
+        return (state for ms, state in self._lineage(tp).states if ms <= until_ms + self.apart_ms)
 
     def _tp(self, row: dict[str, Any]) -> TopicPartition | None:
         name = row["topic"] or self.names.get(row["topic_id"])

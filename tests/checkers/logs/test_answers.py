@@ -11,6 +11,7 @@ import pytest
 from checkers.engine.findings import Found
 from checkers.logs.answers import CHECKS
 from core.op import Outcome
+from history.events import ClockJumped
 from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
@@ -113,11 +114,18 @@ def client_of(tmp_path: Path, begin_ms: int, end_ms: int, outcome: Outcome, epoc
     ("begin_ms", "end_ms", "wrong"),
     [(900, 997, 0), (900, 996, 1), (1007, 1200, 0), (1008, 1200, 1), (1001, 1003, 0)],
 )
+@pytest.mark.parametrize("jump_ms", [0, 2000])
 def test_a_commit_that_was_decided_while_its_client_waited_but_for_the_clocks(
-    tmp_path: Path, begin_ms: int, end_ms: int, wrong: int
+    tmp_path: Path, jump_ms: int, begin_ms: int, end_ms: int, wrong: int
 ) -> None:
-    """It was decided at 1002 ms; two clocks may differ by 5 ms."""
-    assert len(found(logs(), client_of(tmp_path, begin_ms, end_ms, OK))) == wrong
+    """It was decided at 1002 ms; two clocks may differ by 5 ms, and by the jumps that the run notes."""
+    at_ms = (
+        (begin_ms + jump_ms, end_ms + jump_ms) if begin_ms > 1002 else (begin_ms - jump_ms, end_ms - jump_ms)
+    )
+    history = client_of(tmp_path, *at_ms, OK)
+    jump = ClockJumped(before_ns=1, ns=2, wall_s=-jump_ms / 1000)
+    history = replace(history, events=[*history.events, *([jump] if jump_ms else [])])
+    assert len(found(logs(), history)) == wrong
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 from checkers.engine.findings import Found
 from checkers.logs.lineage import CHECKS
 from core.op import TopicPartition
+from history.events import ClockJumped
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
 from tests.checkers.logs.made import TP, at, batch, of_all, tables, whole
 from tests.histories.built import Built, Op, Process, Send
-from tests.histories.folders import write_run
+from tests.histories.folders import STARTED, write_run
 
 BEGAN_MS = 1_767_225_600_000
 """2026-01-01, when the runs of `write_run` begin."""
@@ -156,12 +157,49 @@ def test_an_acknowledged_offset_before_the_first_batch(tmp_path: Path) -> None:
     assert ("acknowledged-held", 3) not in places(found)
 
 
-@pytest.mark.parametrize(("ms", "lost"), [(4995, False), (4994, True)])
-def test_a_record_that_was_made_after_a_group_had_read_it_but_for_the_clocks(ms: int, lost: bool) -> None:
+@pytest.mark.parametrize(
+    ("sut", "ms", "lost"),
+    [
+        *(("simulated", 4995, False), ("simulated", 4994, True)),
+        *(("kafka", 4500, False), ("kafka", 4499, True), ("", 4500, False), ("", 4499, True)),
+    ],
+)
+def test_a_record_that_was_made_after_a_group_had_read_it_but_for_the_clocks(
+    tmp_path: Path, sut: str, ms: int, lost: bool
+) -> None:
+    """It was made at 5000 ms, and the broker's clock was set before it noted the commit. sut "": unknown."""
     made = clean()
     made["offset_log"].append(read_to(6, -1) | {"commit_ms": BEGAN_MS + ms})
     wanted = [("consumed-kept", 5)] if lost else []
-    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == wanted
+    history = sent(tmp_path, settings={"sut": sut}) if sut else None
+    assert places(of_all(CHECKS, Evidence(tables(made)), history)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("jumps", "behind_ms", "held"),
+    [
+        ((-2.0,), 2500, True),
+        ((-2.0,), 2501, False),
+        ((1.0, -2.0), 2500, True),  # from one second ahead to one behind
+        ((1.0, -2.0), 2501, False),
+        ((-1.0, -1.0), 2500, True),
+        ((3.0, -3.0), 3500, True),  # between the two
+        ((3.0, -3.0), 3501, False),
+        ((), 501, False),
+    ],
+)
+def test_a_clock_that_jumped_may_have_been_that_of_a_record(
+    tmp_path: Path, jumps: tuple[float, ...], behind_ms: int, held: bool
+) -> None:
+    """The batch at offset 6 was made at 6000 ms, and its client sent it later than that."""
+    begin = (6000 + behind_ms) * 10**6
+    send = Send(tp=0, value=0, offset=6)
+    op = Op(process=0, f="send", invoke=begin, complete=begin + 10**6, mops=[send])
+    built = Built(tps=[TP.topic], ops=[op], processes={0: Process(acks=-1)})
+    events = [ClockJumped(before_ns=n * 10**9, ns=n * 10**9 + 1, wall_s=s) for n, s in enumerate(jumps, 1)]
+    history = load(write_run(tmp_path / "run", built.tables(), events=[STARTED, *events]))
+    wrong = [] if held else [("acknowledged-held", 6)]
+    assert places(of_all(CHECKS, Evidence(tables(clean())), history)) == wrong
 
 
 def test_a_marker_may_be_younger_than_the_commit_of_an_offset_behind_it() -> None:

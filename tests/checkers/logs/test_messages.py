@@ -246,6 +246,22 @@ def test_a_marker_that_nobody_decided(case: Case) -> None:
     assert found.refused[MARKERS_LOGGED] == 1
 
 
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_a_clock_that_was_set_between_a_decision_and_its_markers(case: Case, all_of_them: bool) -> None:
+    """From the first markers on, messages have times of 100 ms before; or all of them do, so that it was not
+    set, and markers were sent before anybody decided."""
+
+    def change(tables: Tables) -> None:
+        frames = tables["frames"].to_pylist()
+        first = next(row["number"] for row in frames if row["api"] == WRITE_TXN_MARKERS)
+        for row in frames:
+            row["ms"] -= 100 if all_of_them or row["number"] >= first else 0
+        tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
+
+    assert (MARKERS_LOGGED in rules(case.judged(change))) is all_of_them
+    assert all_of_them or not rules(case.judged(change))
+
+
 def test_a_marker_may_be_of_any_decision_like_it(case: Case) -> None:
     """A dead node had each decision at another offset, too, which no follower ever fetched."""
 

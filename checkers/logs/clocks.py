@@ -1,0 +1,43 @@
+"""How far the times of clients, of messages and of brokers' logs may be apart.
+
+Records have the time of the wall's clock, which may be set while a run lasts, and which counts the time that
+a machine sleeps. Ops have that of a clock that is never set.
+"""
+
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.config import recorded_config
+from history.events import ClockJumped
+from history.reader import History
+
+CLOCK_MS: Final = 5
+"""How far times may be apart that one clock gave."""
+UNNOTICED_MS: Final = 500
+"""How far a clock may be set in a run before the harness notes it (`harness.processes.clocks`)."""
+
+
+def apart_ms(history: History | None) -> int:
+    """Of the wall's clock and that of ops, or of two moments of the first. history: None = of a real run in
+    which no clock jumped."""
+    if history is None:
+        return UNNOTICED_MS
+    if recorded_config(history.run.config).sut == "simulated":
+        return CLOCK_MS
+    return UNNOTICED_MS + jumped_ms(history)
+
+
+def jumped_ms(history: History) -> int:
+    """The same, by the jumps that the run notes."""
+    jumps = (event.wall_s for event in history.events if isinstance(event, ClockJumped))
+    ahead_s = list(accumulate(jumps, initial=0.0))
+    return round(1000 * (max(ahead_s) - min(ahead_s)))
+
+
+def seen_apart_ms(frames: pa.Table) -> int:
+    """The same of messages, which were seen with both clocks."""
+    ahead_ns = frames["ms"].to_numpy() * 1_000_000 - frames["at_ns"].to_numpy()
+    return CLOCK_MS + int(np.ptp(ahead_ns)) // 1_000_000 if len(ahead_ns) else CLOCK_MS
