@@ -110,7 +110,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     for one in logs:
         _in_order(one, result)
         since = max((_agree(one, other, result) for other in judged), default=-1)
-        if not judged or since <= one.end()[1]:
+        if since <= one.end()[1]:
             acceptor = MetadataLog(unclean=unclean)
             _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, result)
             if not judged and (one.take, one.node) not in cut:

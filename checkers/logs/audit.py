@@ -290,7 +290,7 @@ class _Audit:
         """Logs at the end of the run below their high watermarks; a quorum of controllers notes none."""
         if self.tp == METADATA:
             return
-        logs = [log for log in last_take(self.logs) if log.ordered and log.count]
+        logs = [log for log in last_take(self.logs) if log.ordered and (log.count or log.start <= 0)]
         main = max(logs, key=lambda log: (log.high_watermark, log.last_epoch), default=None)
         if main is None or len(logs) < 2:
             return

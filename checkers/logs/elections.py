@@ -196,7 +196,8 @@ def _minimum(metadata: pa.Table, topic: str) -> int:
     configs = metadata.filter(pc.equal(metadata["name"], "ConfigRecord"))
     found = [one for row in rows(configs) if isinstance(one := record(row, {}), Config)]
     values = [one.value for one in found if (one.topic, one.name) == (topic, MIN_ISR)]
-    return int(values[-1]) if values and values[-1] and values[-1].isdecimal() else 1
+    last = (values[-1] if values else None) or ""
+    return int(last) if last.isdecimal() else 1
 
 
 def partition_count(evidence: Evidence, topic: str) -> int:

@@ -226,6 +226,16 @@ def test_a_file_that_cannot_be_read_is_asked_about_like_a_batch() -> None:
     assert judged(made).asked - sound.asked == {"batches-intact": 1}
 
 
+@pytest.mark.parametrize(
+    ("tamper", "told"), [(epoch_left_out, "leaves it out"), (epoch_moved, "says offset 50")]
+)
+def test_what_the_checkpoint_of_epochs_says_is_told(tamper: Callable[[Made], None], told: str) -> None:
+    made = clean()
+    tamper(made)
+    (finding,) = judged(made).in_logs
+    assert f"leader epoch 3 begins with offset 40; leader-epoch-checkpoint {told}" in finding.text
+
+
 def test_every_rule_of_the_audit_has_a_case() -> None:
     assert {name for fired in FIRES.values() for name in fired} == set(CHECKS)
 
@@ -475,6 +485,30 @@ def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
     assert [(each.offset, each.nodes) for each in judged(made).in_logs] == [(90, (1, 3))]
     made["metadata"][-1]["isr"] = [1, 2]  # it lags, and the high watermark does not wait for it
     assert not judged(made).in_logs
+
+
+@pytest.mark.parametrize(("in_sync", "start"), [([1, 2, 3], 0), ([1, 2], 0), ([1, 2, 3], 100)])
+def test_a_replica_without_any_record(in_sync: list[int], start: int) -> None:
+    """start: where its log begins; all records before it may have been deleted."""
+    made = clean()
+    made["batches"] = [row for row in made["batches"] if (row["take"], row["node"]) != (1, 3)]
+    made["epochs"] = [row for row in made["epochs"] if (row["take"], row["node"]) != (1, 3)]
+    one(made, "partitions", take=1, node=3)["start"] = start
+    for name in ("replication", "recovery-point"):
+        one(made, "ends", take=1, node=3, file=name)["value"] = start
+    made["metadata"] = elections((1, 1), (3, 2), (4, 1))
+    made["metadata"][-1]["isr"] = in_sync
+    found = [(each.check, each.offset, each.nodes) for each in judged(made).in_logs]
+    assert found == ([("replicas-equal", 0, (1, 3))] if (len(in_sync), start) == (3, 0) else [])
+
+
+def test_a_log_in_disorder_is_not_compared() -> None:
+    made = clean()
+    early, late = (one(made, "batches", take=1, node=3, base=base) for base in (50, 60))
+    early["position"], late["position"] = late["position"], early["position"]
+    checks = {each.check for each in judged(made).in_logs}
+    assert "offsets-dense" in checks
+    assert "replicas-equal" not in checks
 
 
 def elections(*leaders: tuple[int, int]) -> list[dict[str, Any]]:
