@@ -135,23 +135,23 @@ class KernelInput:
     started: Array
     isolation: Array
     joined: Array
-    cut: Array = field(default_factory=lambda: NOBODY)
-    cut_groups: frozenset[int] = frozenset()
-    cut_ops: Array = field(default_factory=lambda: NOBODY)
-    broke_off: bool = False
-    tenure: "Tenure | None" = None
-    commits: Mapping[int, Columns] = field(default_factory=dict)
-    copying: frozenset[int] = frozenset()
-    unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
+    cut: Array
+    cut_groups: frozenset[int]
+    cut_ops: Array
+    broke_off: bool
+    tenure: "Tenure | None"
+    commits: Mapping[int, Columns]
+    copying: frozenset[int]
+    unclosed: Mapping[int, "Unclosed"]
+    ends: Array
+    windows: RunWindows
+    removed: bool
+    tombstones_ns: int
+    dense: bool
+    transactions: int
+    cap: int
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    ends: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    windows: RunWindows = field(default_factory=RunWindows)
-    removed: bool = True
-    tombstones_ns: int = NOT_COMPACTED
-    dense: bool = False
-    transactions: int = 0
     ops: OpsOnRecord | None = None
-    cap: int = CAP
 
     def positions(self, processes: Array) -> Array:
         """Where these processes stand among all."""

@@ -222,7 +222,7 @@ def _generation(group: str, body: Mapping[str, object]) -> log.Generation:
     members = tuple(
         log.GenerationMember(
             str(one["memberId"]),
-            _assigned(str(one.get("assignment") or "")) if clients else None,
+            _assigned(str(one["assignment"])) if clients else None,
             one.get("groupInstanceId") is not None,
         )
         for one in _list(body, "members")

@@ -106,8 +106,8 @@ class Elections:
     def without_leader(self, since_ms: int, until_ms: int) -> str:
         """A time without a leader in between, in words; "" = there was a leader at all times, or it is
         unknown."""
-        ends = [one.ms for one in self.found[1:]] + [until_ms]
-        for one, end in zip(self.found, ends, strict=True):
+        ends = [*(one.ms for one in self.found[1:]), until_ms]
+        for one, end in zip(self.found, ends, strict=False):  # without a metadata log none is found
             if one.leader < 0 and one.ms <= until_ms and end >= since_ms:
                 return f"in leader epoch {one.epoch}, from {one.ms} to {end} ms, the partition had no leader"
         return ""

@@ -461,8 +461,8 @@ def test_a_partition_is_unread_unless_a_level_that_its_sends_need_was_read_to_th
         read_to = 1 if level in complete else 0
         built.bounds.append(Bound(tp=0, isolation=level, end=1, read_to=read_to))
     assert check_tables(built.tables(), portable=False).unread == ([0] if unread else [])
-    built.ops.clear()
-    assert check_tables(built.tables(), portable=False).unread == []
+    built.ops[:] = [Op(process=2, f="poll", invoke=3, complete=4, mops=[Read(tp=0, offset=0, value=7)])]
+    assert check_tables(built.tables(), portable=False).unread == []  # nobody sent anything
 
 
 @pytest.mark.parametrize(
@@ -572,12 +572,15 @@ def test_a_transaction_that_only_reads_adds_nobody_to_a_circle_of_real_time(send
 
 
 def test_a_finding_shows_some_of_many_records() -> None:
-    """Six values were read at one offset."""
+    """Six values were read at one offset, and one of them at six offsets."""
     built = Built(tps=["x"])
     for n in range(6):
         sent = Op(process=1, f="send", invoke=n, complete=n + 1, mops=[Send(tp=0, value=value_of(1, n))])
         read = Op(process=2, f="poll", invoke=10 + n, complete=20 + n)
         read.mops = [Read(tp=0, offset=0, value=value_of(1, n))]
         built.ops += [sent, read]
-    (one,) = (each for each in check_tables(built.tables()).findings if each.name == "inconsistent-offsets")
-    assert [shown.value for shown in one.records] == [value_of(1, n) for n in range(4)]
+    copy = [Read(tp=0, offset=offset, value=value_of(1, 0)) for offset in range(1, 6)]
+    built.ops.append(Op(process=2, f="poll", invoke=30, complete=31, mops=list(copy)))
+    found = {each.name: each.records for each in check_tables(built.tables()).findings}
+    assert [shown.value for shown in found["inconsistent-offsets"]] == [value_of(1, n) for n in range(4)]
+    assert [shown.offset for shown in found["duplicate"]] == [-1, 0, 1, 2, 3]

@@ -185,6 +185,14 @@ def test_a_role_without_any_client_was_not_under_load(
     assert len(some.incidents) == bool(slots[1:])
 
 
+@pytest.mark.parametrize(
+    ("produces", "role"), [(True, "producers without transactions"), (False, "consumers without a group")]
+)
+def test_a_role_is_told_by_what_its_clients_do(tmp_path: Path, produces: bool, role: str) -> None:
+    verdict = judged(tmp_path / "run", *lost(slots_of(produces=produces), 15.0), **SETTINGS)
+    assert any(role in one.text for one in verdict.incidents)
+
+
 @pytest.mark.parametrize("reached", range(len(PHASES) + 1))
 def test_of_a_run_that_broke_off_nobody_knows_how_long_a_role_was_needed(reached: int) -> None:
     config = run_config({"seed": 7, **SETTINGS})
