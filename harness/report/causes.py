@@ -103,7 +103,7 @@ def traces(inputs: Inputs, name: str, example: Example, leaders: Sequence[tuple[
         ends=replicas.build(inputs, example.partition, offset) if name in OF_REPLICAS else None,
         side=side,
         decided=decided,
-        offsets=group_offsets.build(inputs, example) if name in OF_GROUPS else None,
+        offsets=group_offsets.build(inputs, example) if name in OF_GROUPS or example.log else None,
         written=_written(inputs, example) if example.log else None,
     )
 
@@ -298,7 +298,7 @@ FACTS: Final[Sequence[tuple[frozenset[str], Callable[[Traces], Iterator[str]]]]]
     (frozenset({"replica-divergence"}), _copies),
     (OF_TRANSACTIONS, _markers),
     (OF_SEQUENCES, _sequences),
-    (OF_GROUPS - {"double-assignment"}, _commits),
+    (OF_GROUPS - {"double-assignment"} | {"lost-write"}, _commits),
     (OF_POLLS, _polls),
 )
 """Classes -> what the page says of their mechanism."""

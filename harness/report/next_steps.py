@@ -4,13 +4,14 @@ The first command shows the evidence that a finding of its class turns on. Names
 command unless they are plain words.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.errors import HistoryError
-from harness.report.causes import OF_GROUPS, OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_TRANSACTIONS, Traces
+from harness.report.causes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_TRANSACTIONS, Traces
 from history.broker_logs import replica_lines
 from history.verdict import NOT_RECOVERED
 
@@ -74,10 +75,12 @@ def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
         return
     if name in OF_TRANSACTIONS and traces.decided and PLAIN.fullmatch(traces.decided.transactional_id):
         producer = min(traces.decided.producers)
+        began = min((at for at, _ in traces.decided.states), default=0.0)
+        since = math.floor(began * 1e3 + traces.inputs.start_ms)
         yield (
-            "See which marker ended its transactions in each partition",
-            "SELECT topic, partition, offset, name, producer_epoch, coordinator_epoch, timestamp FROM markers"
-            f" WHERE producer_id = {producer} ORDER BY timestamp",
+            "See which marker ended the transaction in each partition",
+            "SELECT DISTINCT timestamp, topic, partition, offset, name, producer_epoch, coordinator_epoch"
+            f" FROM markers WHERE producer_id = {producer} AND timestamp >= {since} ORDER BY timestamp",
         )
     if name == "double-assignment" and plain:
         yield (
@@ -85,10 +88,10 @@ def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
             f"SELECT generation, process, kind, op, at_s FROM assignments WHERE {here}"
             " ORDER BY generation, at_s",
         )
-    elif name in OF_GROUPS and found is not None and all(map(PLAIN.fullmatch, (found.group, topic))):
+    elif found is not None and all(map(PLAIN.fullmatch, (found.group, topic))):
         yield (
             "See every offset that the group committed there",
-            "SELECT offset, committed, producer_id, transactional, commit_ms FROM log_offsets"
+            "SELECT DISTINCT offset, committed, producer_id, transactional, commit_ms FROM log_offsets"
             f" WHERE group = '{found.group}' AND committed_topic = '{topic}'"
             f" AND committed_partition = {number} ORDER BY offset",
         )
@@ -99,8 +102,8 @@ def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     if name in OF_REPLICAS | OF_SEQUENCES:
         yield (
             "See which broker’s log has what at these offsets",
-            "SELECT base, last, node, leader_epoch, producer_id, producer_epoch, base_sequence FROM batches"
-            f" WHERE {here} AND last >= {low} AND base <= {high} ORDER BY base, node",
+            "SELECT base, last, node, leader_epoch, producer_id, producer_epoch, base_sequence, crc"
+            f" FROM batches WHERE {here} AND last >= {low} AND base <= {high} ORDER BY base, node",
         )
     elif name in OF_POLLS and example.ops:
         yield (

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from harness.report import causes, headlines, next_steps, wording
-from harness.report.causes import OF_GROUPS, Cause, Traces
+from harness.report.causes import OF_GROUPS, OF_POLLS, Cause, Traces
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
 from harness.report.evidence import group_offsets
@@ -120,15 +120,16 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     shown = wording.shown_examples(anomaly)
     if not shown:
         return None
-    example = shown[0]
     ranges, kept = _ranges(inputs, timeline, name, shown)
     partial = not kept
+    example = next((one for one in shown if ranges and _within(one, ranges[0])), shown[0])
+    ranges.sort(key=lambda one: not _within(example, one))  # its row comes first
     many = headlines.many(inputs.verdict, name, anomaly)
     leaders = _leaders(timeline, example.partition)
     traces = causes.traces(inputs, name, example, leaders)
-    acked = [at for one in ranges[:1] for at in (one.begin, one.end) if at is not None]
-    row = "these records" if len(ranges) == 1 else "the first row’s records"
-    acknowledged = (f"the first of {row} was acknowledged", f"the last of {row} was acknowledged")
+    acked = [at for one in ranges[: name not in OF_POLLS] for at in (one.begin, one.end) if at is not None]
+    row = "of these records" if len(ranges) == 1 else "record of row 1"
+    acknowledged = (f"the first {row} was acknowledged", f"the last {row} was acknowledged")
     times, moments = (acked, acknowledged) if acked else _moments(traces)
     near_faults = near(inputs.verdict.faults, times, moments)
     near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
@@ -190,6 +191,14 @@ def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") ->
             other, one = next((told for told in found if group and group in told[1].sentence), found[0])
             return Quotation(name=other, same=same, example=one, link=links[other])
     return None
+
+
+def _within(example: Example, records: Records) -> bool:
+    """Whether an example is about some of these records."""
+    if example.partition != records.partition or not records.offsets:
+        return False
+    first, last = records.offsets
+    return any(first <= offset <= last for offset in example.offsets)
 
 
 def _moments(traces: Traces) -> tuple[list[float], Moments]:

@@ -116,7 +116,7 @@ def decision_key(found: CoordinatorDecisions) -> list[tuple[str, str]]:
     return [(colour, text) for shown, colour, text in rows if shown]
 
 
-COMMITTED = {"ABORT": "txn-fail", "no marker": "txn-info"}
+COMMITTED = {"ABORT": CUT, "no marker": "txn-info"}
 """Styles of commits by the end of their transaction; others took effect."""
 
 
@@ -132,7 +132,7 @@ def offset_strips(found: GroupOffsets, axis: TimeAxis) -> list[Strip]:
     commits: list[Box] = []
     until = [*(one.at for one in found.commits[1:]), axis.end]
     for one, stop in zip(found.commits, until, strict=True):
-        style, told = COMMITTED.get(one.end, "txn-ok"), f"{found.group}, offset {one.place} of {found.log}"
+        style, told = COMMITTED.get(one.end, HIGH), f"{found.group}, offset {one.place} of {found.log}"
         words = f"committed {one.committed}" + (f", {one.end}" if one.end else "")
         commits += axis.bar(one.at, one.at, words, told, room=stop, style=style, word=str(one.committed))
     strips = [
@@ -146,8 +146,8 @@ def offset_key(found: GroupOffsets) -> list[tuple[str, str]]:
     """What the colours of commits mean, those that occur."""
     ends = {one.end for one in found.commits}
     rows = [
-        (bool(ends & {"", "COMMIT"}), "var(--series-1)", "offset committed"),
-        ("ABORT" in ends, "var(--fail-2)", "in an aborted transaction"),
+        (bool(ends & {"", "COMMIT"}), "var(--held-high)", "offset committed"),
+        ("ABORT" in ends, "var(--anomaly)", "in an aborted transaction"),
         ("no marker" in ends, "var(--info-1)", "in a transaction without marker"),
     ]
     return [(colour, text) for shown, colour, text in rows if shown]

@@ -201,7 +201,7 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> Coordinator
         return None
     return CoordinatorDecisions(
         transactional_id=named.transactional_id,
-        producers=frozenset(producers),
+        producers=frozenset({row["producer_id"] for _, row in shown} or producers),
         states=[(at, row["state"]) for at, row in shown],
         partitions=written,
     )

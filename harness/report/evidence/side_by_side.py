@@ -146,6 +146,11 @@ def _rows(
         values = [value for at in range(base, stop + 1) for value in acked.get(at, [])]
         more = f" and {len(values) - VALUES_MAX} more" if len(values) > VALUES_MAX else ""
         identities = [_identity(batch) if batch else None for batch in batches]
+        if len(set(cells)) < len(set(identities)):
+            cells = [
+                f"{cell}, checksum {b['crc']:08x}" if b else cell
+                for cell, b in zip(cells, batches, strict=True)
+            ]
         yield SideRow(
             place=f"{base}" if stop == base else f"{base}–{stop}",
             acknowledged=", ".join(values[:VALUES_MAX]) + more,

@@ -168,6 +168,18 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
     assert held.decision_strips(made, AXIS)[1].note == "last drawn: ABORT at offset 12"
 
 
+def test_copies_that_read_alike_show_their_checksums() -> None:
+    batch = {
+        **dict.fromkeys(("base", "last", "leader_epoch", "producer_epoch", "base_sequence"), 0),
+        **{"producer_id": 5, "records": 1, "control": False, "crc": 10},
+    }
+    (row,) = side_by_side._rows([[batch], [batch | {"crc": 11}]], [1, 2], {}, 0)
+    assert [cell.rpartition(" ")[2] for cell in row.cells] == ["0000000a", "0000000b"]
+    assert row.differing == {0}
+    (alike,) = side_by_side._rows([[batch], [batch | {"base_sequence": 3}]], [1, 2], {}, 0)
+    assert not any("checksum" in cell for cell in alike.cells)
+
+
 @pytest.mark.parametrize(
     ("cells", "copies_of", "marked"),
     [

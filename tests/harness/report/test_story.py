@@ -38,6 +38,14 @@ def fault(number: int, begin: float, end: float | None) -> Fault:
     return msgspec.structs.replace(FAULTS[0], fault=number, begin_s=begin, end_s=end)
 
 
+def test_the_example_is_of_the_first_row(lost: Run) -> None:
+    _, found = told(lost)
+    assert story._within(found.example, found.ranges[0])
+    other = dataclasses.replace(found.ranges[0], partition="other-0")
+    assert not story._within(found.example, other)
+    assert not story._within(found.example, dataclasses.replace(found.ranges[0], offsets=()))
+
+
 def test_the_ranges_hold_every_lost_record_once(lost: Run) -> None:
     read, found = told(lost)
     assert read.history is not None
