@@ -23,8 +23,8 @@ NONE = Nemesis(
     doc="""\
 No faults.
 
-The measure of what cluster and clients do when left alone, and the check of the checker: whatever it
-reports here is either a bug that needs no fault, or a false alarm.""",
+The baseline: cluster and clients without faults. An anomaly of such a run is a bug that needs no fault, or a
+false alarm.""",
     colour="#999999",
 )
 
@@ -73,7 +73,7 @@ A person wrote it, or a run recorded it (`schedule.jsonl` of its folder). Each l
 `{"name": "partition:isolate@leader", "at_s": 2, "hold_s": 6}`. Names are those of `--nemesis`; times are in
 seconds from the begin of the phase of faults. Lines that begin with `#` are skipped.
 
-A recorded or shrunk schedule is repeated with it, and what took luck to find is asked for by hand.""",
+Use it to repeat a recorded or shrunk schedule, or to write down a rare sequence by hand.""",
     colour="#999999",
 )
 

@@ -94,10 +94,10 @@ class Cycle(Finding):
         """The cycle, edge by edge."""
         size = self.key[2]
         if not self.edges:
-            return f"{size} ops, the first of them op {self.key[1]}, depend on each other in a circle."
+            return f"{size} ops, the first of them op {self.key[1]}, depend on each other in a cycle."
         told = "; ".join(_link(history, edge) for edge in self.edges)
         more = f" ({size} ops in all depend on each other)" if size > len(self.edges) else ""
-        return f"A circle of {len(self.edges)} ops: {told}{more}."
+        return f"Dependency cycle of {len(self.edges)} ops: {told}{more}."
 
 
 def _link(history: History, edge: Edge) -> str:

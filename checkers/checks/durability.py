@@ -67,7 +67,7 @@ class LostWrite(Finding):
         reached = f" (the log ends at {self.log_end})" if self.log_end >= 0 else ""
         return (
             f"{s.text(history)}, sent by {history.client(self.process)}, {promised}; {seen}"
-            f"the final reads{level}, which read past its place{reached}, did not return it."
+            f"the final reads{level} went beyond its place{reached} and did not return it."
         )
 
 

@@ -58,8 +58,8 @@ class Interleaved(Finding):
         """Both records."""
         s, t = self.records
         return (
-            f"Between records {s.name} and {t.name} of the transaction op {s.op}"
-            f" (offsets {s.offset} and {t.offset} of {history.tp(self.tp)}) stand records of others."
+            f"Records of others lie between records {s.name} and {t.name} of the transaction op {s.op}"
+            f" (offsets {s.offset} and {t.offset} of {history.tp(self.tp)})."
         )
 
 

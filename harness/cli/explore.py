@@ -24,9 +24,7 @@ def explore(
     era: Annotated[
         str | None, typer.Option(help="Kafka release whose behaviour is modelled, e.g. 2.4.")
     ] = None,
-    logs: Annotated[
-        bool, typer.Option("--logs", help="Ask the rules about brokers' logs too; a third slower.")
-    ] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Check brokers' logs, too (a third slower).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     processes: Annotated[
         int | None, typer.Option(help="Processes that make the runs (default: one for each processor).")

@@ -23,11 +23,14 @@ def reproduce(
         str, typer.Option(help="How coordinators lose their partition: kill, shutdown, election.")
     ] = "kill",
     record: Annotated[
-        bool, typer.Option("--record", help="Put the rate on record (docs/known-bugs.md).")
+        bool, typer.Option("--record", help="Add the measured rate to docs/known-bugs.md.")
     ] = False,
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:
-    """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
+    """Show a known bug on real brokers by a scripted schedule.
+
+    Exit code 0: the bad side shows the bug in each run, or the good side in none.
+    """
     from core.systems import refused_version
     from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code

@@ -41,8 +41,8 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
     of: the original run. anomaly: the class that every smaller run kept. tries: smaller runs that were made,
     each with its repeats. steps: planned faults before and after. settings: name → before and after. whole:
-    nothing more could be left out; else the time was used up. rate: how many repeats of the smallest run show
-    the class, of how many; None = it repeats to the byte.
+    nothing more could be left out; else the time budget ended it. rate: how many repeats of the smallest run
+    show the class, of how many; None = it repeats to the byte.
     """
 
     of: str
@@ -58,7 +58,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
         """In words."""
         faults = f"{self.steps[0]} → {self.steps[1]} faults"
         settings = [f"{name} {old} → {new}" for name, (old, new) in self.settings.items()]
-        rest = "" if self.whole else " (the time was used up: perhaps more can be left out)"
+        rest = "" if self.whole else " (stopped at the time budget; more may be left out: --budget)"
         shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
         return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
 

@@ -32,8 +32,8 @@ report.
 
 `inquest bugs reproduce NAME` shows a bug on real brokers by a scripted schedule; `--good` performs its twin,
 which must not show it. A run that the cluster led another way than the schedule counts as neither. *Found in
-logs*: in how many runs the rules about logs (docs/log-rules.md) find something in what the brokers left on
-disk. They know of nothing else."""
+logs*: in how many runs the rules about logs (docs/log-rules.md) alone find it, by what the brokers left on
+disk."""
 
 
 UNLABELLED: Final = {

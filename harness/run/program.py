@@ -287,7 +287,7 @@ class RunProgram:
             allowed_s=allowed_s(self.plan.config),
             stable_s=self.stable_s,
             cut_short=self._cut_short,
-            show=lambda why: self.display.refresh(lambda: f"quiesce: {why}"),
+            show=lambda why: self.display.refresh(lambda: f"waiting until the logs stop growing: {why}"),
         )
         if self.database is not None:
             bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
