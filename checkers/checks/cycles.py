@@ -105,7 +105,7 @@ def _link(history: History, edge: Edge) -> str:
         return f"op {edge.a} had ended before op {edge.b} began"
     if edge.kind == "wr":
         return f"op {edge.b} read what op {edge.a} wrote to {history.tp(edge.tp)}"
-    return f"op {edge.a} stands before op {edge.b} in {history.tp(edge.tp)}"
+    return f"op {edge.a} precedes op {edge.b} in {history.tp(edge.tp)}"
 
 
 def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:

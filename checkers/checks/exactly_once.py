@@ -233,8 +233,7 @@ def copied_never(ground: Ground, variant: str) -> Answer:
 
 NAME = "exactly-once"
 CHECK = Check(
-    claim="What a group reads, transforms and produces is in committed output once: each input record"
-    " that it committed an offset behind, and none twice.",
+    claim="Each input record below a group's committed offset has exactly one committed output record.",
     anomalies={
         TWICE: AnomalyClass(
             title="Input processed twice",

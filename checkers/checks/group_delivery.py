@@ -405,8 +405,8 @@ def passed(ground: Ground, variant: str) -> Answer:
 
 NAME = "group-delivery"
 CHECK = Check(
-    claim="A group is given every record that it commits an offset behind, after a rebalance nothing below"
-    " its committed offset, and each partition belongs to one member.",
+    claim="A group receives every record below its committed offset, after a rebalance none of them again,"
+    " and each partition belongs to one member.",
     anomalies={
         AGAIN: AnomalyClass(
             title="Record given to a group again",
