@@ -423,8 +423,8 @@ def _permitted(check: Check, found: Mapping[Kind, int], answers: Answers) -> Ite
 
 def _first_doubts(doubts: Sequence[str]) -> list[str]:
     """Not more than a reader looks at."""
-    more = len(doubts) - DOUBTS
-    return [*doubts[:DOUBTS], f"and {more} more"] if more > 0 else list(doubts)
+    more = doubts[DOUBTS:]
+    return [*doubts[:DOUBTS], *([f"and {len(more)} more"] if more else [])]
 
 
 def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:

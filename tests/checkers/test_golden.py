@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from checkers.engine.findings import What
 from checkers.recordings.portable_tables import PortableTables, cases
 from core.keys import EACH
 from core.op import Isolation, Phase
@@ -67,6 +68,17 @@ def test_kernels_and_oracle_tell_the_variants_that_the_case_says(story: Story) -
     may = anomalies.variants(tables, portable=portable, events=events, config=config)
     variants = {key: {variant for variant, _ in may[key]} for key in said}
     assert variants == {key: {variant} for key, variant in said.items()}
+
+
+def test_a_key_that_came_back_is_shown_with_the_record_that_was_deleted() -> None:
+    """Of key 1, the final reads return record 1, which its tombstone, 129, had deleted. A poll that ended
+    after them had still got record 257."""
+    sends = "p0 send x:1@0\np0 send x:257@1\np0 send x:129@2\np0 send x:2@3\np0 send x:3@4"
+    reads = "p1 final x[1@0,2@3,3@4]\np9 poll x[257@1]\nend x rc 5"
+    (story,) = stories(f"== case\ncompact 2\n{sends}\n{reads}")
+    tally = check_tables(story.tables(), portable=story.portable, config=story.config)
+    (found,) = (one for one in tally.findings if one.name == "resurrected-key")
+    assert [(shown.what, shown.offset) for shown in found.records] == [(What.SEND, 2), (What.READ, 0)]
 
 
 OF_EVENTS = ("node-died",)

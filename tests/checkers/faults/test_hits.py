@@ -35,7 +35,7 @@ IDLE = FaultHits(
     in_doubt=0,
     nothing=True,
 )
-LEADERS = {"x-0": 1, "y-0": 2, "__transaction_state-0": 2, "__transaction_state-1": 3}
+LEADERS = {"x-0": 1, "y-0": 2, "z-0": 2, "__transaction_state-0": 2, "__transaction_state-1": 3}
 PHASES = [PhaseStarted(ns=n * 5 * S, phase=phase) for n, phase in ((1, Phase.FAULTS), (6, Phase.QUIESCE))]
 
 

@@ -284,6 +284,17 @@ def test_an_id_without_a_transaction_has_no_late_markers() -> None:
     assert late_markers(kept, cancelled, "another") == []
 
 
+def test_the_transaction_that_it_came_into_may_never_have_been_decided() -> None:
+    """Its client was gone, and the run ended before its time-out."""
+    made = marked_late().made
+    made["transaction_log"] = [row for row in made["transaction_log"] if row["timestamp"] < BEGAN_MS + 21_200]
+    made["control"] = [row for row in made["control"] if row["timestamp"] < BEGAN_MS + 21_200]
+    cancelled = [
+        CancelledMarkersLine(node=2, to=3, made_ms=BEGAN_MS + 10_600, cancelled_ms=BEGAN_MS + 11_000)
+    ]
+    assert len(late_markers(evidence.Evidence(tables(made)), cancelled, ID)) == 1
+
+
 def test_the_line_is_read_as_it_is_meant(tmp_path: Path) -> None:
     run = Run(tmp_path)
     (run.cluster / "1").mkdir(parents=True)

@@ -269,7 +269,7 @@ def test_the_transaction_before_was_slow_and_its_ending_was_not(tmp_path: Path) 
     assert labels_of(tmp_path / "run", built) == {"lost-write": "", "torn-txn": ""}
 
 
-@pytest.mark.parametrize(("acked_s", "bug"), [(21, "KAFKA-17754"), (20.2, "")])
+@pytest.mark.parametrize(("acked_s", "bug"), [(21, "KAFKA-17754"), (20.5, "KAFKA-17754"), (20.2, "")])
 def test_what_was_added_later_alone_keeps_its_own_ending(tmp_path: Path, acked_s: float, bug: str) -> None:
     """The record of y was acknowledged when that of x, which is lost, was not even sent: the request that
     ended the transaction in x would have ended it in y as well."""

@@ -478,6 +478,7 @@ def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
         ("replicas-equal", 90, (1, 3))
     ]
     assert "in-sync replicas have all offsets below the high watermark 100" in found.in_logs[0].text
+    assert "producer 7/0 from sequence 90" in found.in_logs[0].text
     one(made, "ends", take=1, node=3, file="replication")["value"] = 0  # it has begun to follow
     begun = judged(made)
     assert ([each.offset for each in begun.in_logs], begun.doubts) == ([90], [])

@@ -226,6 +226,7 @@ def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
         (6, 0, 6, 5),  # there is a record of a later epoch
         (6, -1, 4, 5),  # the record was made after the commit
         (6, -1, 6, None),
+        (6, 1, 6, None),
         (5, 1, 5, None),  # a position can have a later epoch than the record before it
     ],
 )
