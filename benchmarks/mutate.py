@@ -98,6 +98,10 @@ TESTS: Final[tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]] = (
         "checkers/engine/*",
         ((*KERNEL, f"{CHECKED}/test_open_transactions.py"), (ADVERSARY,), COMPARED),
     ),
+    (
+        "checkers/checks/recovery.py",
+        ((*(f"{CHECKED}/{name}" for name in ("faults/test_liveness.py", "test_kernel.py")),), VERDICT),
+    ),
     ("checkers/checks/*", (("near", *KERNEL, EXPLAINED), (ADVERSARY,), VERDICT, COMPARED)),
     (
         "checkers/verdict/judged_run.py",
