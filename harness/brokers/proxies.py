@@ -38,6 +38,11 @@ class ProxiedBrokers:
         """Whether the proxy that knows frames is asked for."""
         return self._wired
 
+    def dialled(self, node: int) -> int:
+        """Port of the proxy that clients dial before a broker: by its place among the brokers, for a cluster
+        that the harness did not start may number them as it likes."""
+        return self._ports.advertised(self.brokers.index(node) + 1)
+
     def behind_proxies(self, node: int) -> int:
         """Port of a broker's client listener: the advertised one, where no proxy is asked for."""
         proxied = self._toxiproxy or self._wired
@@ -126,7 +131,7 @@ class ProxiedBrokers:
             told = str(broker)
             return ProxyRoute(node=node, listen=listen, host=broker.host, port=broker.port, advertised=told)
 
-        return WireProxy([route(node, self._ports.advertised(node)) for node in self.brokers])
+        return WireProxy([route(node, self.dialled(node)) for node in self.brokers])
 
     def _start_toxiproxy(self) -> toxiproxy.ToxiproxyServer:
         dialled = self._ports.between if self._wired else self._ports.advertised

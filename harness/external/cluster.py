@@ -92,7 +92,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
 
     def endpoint(self) -> Endpoint:
         """The listeners of all brokers, or the proxies before them."""
-        proxies = [Address(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]
+        proxies = [Address(LOOPBACK, self.dialled(node)) for node in self.brokers]
         listeners = proxies if self.wired else list(self._listeners.values())
         return endpoint(listeners, self._security, self._cluster)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from core.cluster import Electable, Reassignable, Wired
+from core.cluster import Electable, Growable, Reassignable, Wired
 from core.config import RunConfig
 from core.systems import ExternalSection
 from harness.external import hooks, named
@@ -20,7 +20,7 @@ def capabilities(config: RunConfig) -> frozenset[type]:
     ConfigError."""
     file = named.load()
     encrypted = secured(file).security.protocol.encrypted
-    by_admin = {Electable, Reassignable} | ({Wired} if not encrypted else set())
+    by_admin = {Electable, Growable, Reassignable} | ({Wired} if not encrypted else set())
     return frozenset(by_admin) | hooks.capabilities(hooks.commands(file))
 
 

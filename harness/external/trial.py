@@ -64,7 +64,7 @@ def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers
         raise ConfigError(why)
     yield Tried("prefix", True, f"nothing is left of {prefix}")
     if not commands(file):
-        yield Tried("hooks", True, "none: client, elections, reassign and wire are what a run can have")
+        yield Tried("hooks", True, "none: client, elections, reassign, add-partitions and wire need none")
         return
     names = named.node_names(file, found)
     ports = {node: where.port for node, where in found.brokers.items()}
