@@ -340,7 +340,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "expect": ("group-skip",),
     },
     # Not a control, for nothing that Kafka promises is broken: each election fails sends that one retry would
-    # bring through. Nothing is written twice.
+    # bring through. What it may find is forbidden all the same: librdkafka sends again, uncounted, after
+    # NOT_LEADER_OR_FOLLOWER, which a leader that resigns also answers for what it has appended; such records
+    # stand twice. Modelled clients do not send again.
     "no-retries": {
         "nemesis": "restart:rolling",
         "idempotent": False,
