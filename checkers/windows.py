@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from core.config import RunConfig
 from core.flushing import DAY_MS, Flushing, flushing
 from core.systems import ImportedSection
 from history.columns import Array
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
 
 T = TypeVar("T", bound=Hashable)
 
@@ -294,8 +294,8 @@ def _flushed_ns(of: Flushing) -> int:
 
 
 def removes(config: RunConfig) -> bool:
-    """Whether retention may remove records within a run, which lasts two days at most; nothing else does, for
-    no workload deletes records. Imported histories do not say."""
+    """Whether retention may remove records within a run, which lasts two days at most; beside it only
+    `deletions` do. Imported histories do not say."""
     if config.has(ImportedSection):
         return True
     own, brokers = config.topic_settings, config.broker_settings
@@ -315,6 +315,23 @@ def tombstones_kept_ns(config: RunConfig) -> int:
     brokers = config.broker_settings.get("log.cleaner.delete.retention.ms", "")
     given = config.topic_settings.get("delete.retention.ms", brokers)
     return 1_000_000 * _number(given, DAY_MS)
+
+
+class Deletion(NamedTuple):
+    """Records of a partition below `offset` that were sent before `ns` may have been deleted."""
+
+    ns: int
+    offset: int
+
+
+def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
+    """What faults asked for, of the partitions that have some. tps: key -> topic and partition."""
+    asked = [event for event in events if isinstance(event, RecordsDeleted)]
+    found = {}
+    for tp, (topic, number) in tps.items():
+        name = f"{topic}-{number}"
+        found[tp] = tuple(Deletion(one.ns, one.offsets[name]) for one in asked if name in one.offsets)
+    return {tp: its for tp, its in found.items() if its}
 
 
 def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], config: RunConfig) -> RunWindows:

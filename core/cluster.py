@@ -412,6 +412,15 @@ class Growable(Protocol):
 
 
 @runtime_checkable
+class Deletable(Protocol):
+    """Records can be deleted from the beginnings of logs (KIP-107)."""
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """DeleteRecords below these offsets, asked of the leaders. Where logs begin then, of the partitions
+        whose leaders have said so in 5 s; others may have deleted as well. Never raises."""
+
+
+@runtime_checkable
 class Throttleable(Protocol):
     """Replication can be throttled (KIP-73)."""
 
@@ -487,6 +496,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Electable,
     Reassignable,
     Growable,
+    Deletable,
     Throttleable,
     Linked,
     Wired,

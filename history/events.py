@@ -80,6 +80,15 @@ class HealFailed(msgspec.Struct, frozen=True, kw_only=True, tag="heal-failed", t
     why: str
 
 
+class RecordsDeleted(msgspec.Struct, frozen=True, kw_only=True, tag="deleted", tag_field="event"):
+    """A fault asked for the deletion of records below `offsets` (keys are `topic-partition`), by `ns`. They
+    may be gone, also where the fault failed."""
+
+    ns: int
+    fault: int
+    offsets: dict[str, int]
+
+
 class NodeEnded(msgspec.Struct, frozen=True, kw_only=True, tag="node-ended", tag_field="event"):
     """A node ended, and no fault and no healing had ended it; `ns`: when that was seen."""
 
@@ -249,6 +258,7 @@ Event = (
     | RolesSeen
     | EndsSeen
     | TransactionsOpen
+    | RecordsDeleted
     | Recovered
     | BoundsListed
     | EvidenceMissing

@@ -89,7 +89,8 @@ class Environment:
 
     down: the hits that hold their nodes down. A node that several hold is started when none does.
     moved: the replicas that partitions had before a fault moved them, until they are known to be back.
-    throttled: partitions whose replication is throttled.
+    throttled: partitions whose replication is throttled. deleted: below which offsets records may have been
+    deleted since that was put on record.
     """
 
     cluster: Cluster
@@ -99,6 +100,7 @@ class Environment:
     down: "list[AimedFault]" = field(default_factory=list)
     moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     throttled: set[TopicPartition] = field(default_factory=set)
+    deleted: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing

@@ -269,7 +269,7 @@ def to_see(p: KernelView, position: CommittedPosition) -> Array:
     """Slots below a committed position that a read_committed consumer has to see."""
     slots = np.flatnonzero(p.expected(RC))
     offsets = p.slots.offsets(slots)
-    return np.asarray(slots[(offsets >= p.start) & (offsets < position.offset)])
+    return np.asarray(slots[(offsets >= p.given_from) & (offsets < position.offset)])
 
 
 def _skipped(

@@ -79,7 +79,7 @@ class Skipped(Finding):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeganLate(Skipped):
     """The first read after an assignment at the beginning of the log was a later record: up to two reads of
-    what lies before, the read. start: of the log."""
+    what lies before, the read. start: where it had to begin."""
 
     start: int
 
@@ -195,14 +195,14 @@ def _numbered(rows: Mapping[str, Array]) -> Array:
 def _began_late(p: KernelView, first: _Steps, at: int) -> Finding:
     r, inside = int(first.r[at]), bool(first.inside[at])
     after = p.got(r)
-    before = np.flatnonzero((p.reads["offset"] >= p.start) & (p.reads["offset"] < after.offset))
+    before = np.flatnonzero((p.reads["offset"] >= p.given_from) & (p.reads["offset"] < after.offset))
     return BeganLate(
         key=(p.tp, after.op, *((int(p.reads["pos"][r]),) if inside else ())),
         process=after.process,
         ops=(after.op,),
         records=(*_lowest(p, before), after),
         at_ns=after.done_ns,
-        start=p.start,
+        start=p.given_from,
     )
 
 
@@ -212,7 +212,7 @@ def _passed(p: KernelView, rows: Array) -> Array:
     passed = np.zeros(len(rows), bool)
     for isolation in (RU, RC) if len(rows) else ():
         expected = p.slots.offsets(np.flatnonzero(p.expected(isolation)))
-        first = np.append(expected, NEVER)[np.searchsorted(expected, p.start)]
+        first = np.append(expected, NEVER)[np.searchsorted(expected, p.given_from)]
         mine = level == isolation
         passed[mine] = first < offset[mine]
     return passed

@@ -14,7 +14,15 @@ import pyarrow as pa
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
-from checkers.windows import NOT_COMPACTED, RunWindows, removes, run_windows, tombstones_kept_ns
+from checkers.windows import (
+    NOT_COMPACTED,
+    Deletion,
+    RunWindows,
+    deletions,
+    removes,
+    run_windows,
+    tombstones_kept_ns,
+)
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
@@ -105,6 +113,7 @@ class KernelInput:
     process, sorted by process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
     tombstones_ns: how long compaction keeps tombstones, NOT_COMPACTED = nothing is compacted.
+    deleted: what faults may have deleted, of the partitions that had it.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
     transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
@@ -147,6 +156,7 @@ class KernelInput:
     windows: RunWindows
     removed: bool
     tombstones_ns: int
+    deleted: Mapping[int, Sequence[Deletion]]
     dense: bool
     transactions: int
     cap: int
@@ -242,8 +252,8 @@ def kernel_input(
     config: None = that of a run with all defaults. windows: None = those that the events show.
     """
     config = config or RunConfig(seed=0)
+    named = {row["tp"]: (row["topic"], row["partition"]) for row in tables["tps"].to_pylist()}
     if windows is None:
-        named = {row["tp"]: (row["topic"], row["partition"]) for row in tables["tps"].to_pylist()}
         windows = run_windows(named, events, config)
     process = columns(tables["processes"])
     order = np.argsort(process["process"])
@@ -282,6 +292,7 @@ def kernel_input(
         windows=windows,
         removed=not record.recovery or removes(config),
         tombstones_ns=tombstones_kept_ns(config) if record.recovery else NOT_COMPACTED,
+        deleted=deletions(named, events),
         dense=not (process["txn_id"] >= 0).any(),
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
         cap=cap,

@@ -5,6 +5,7 @@ long as their table; `writer` joins them. Offsets are mapped to *slots*, dense n
 order, so that most work is plain indexing. The words are those of docs/checks.md, section 1.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +14,7 @@ from checkers.engine.acknowledged import acknowledged
 from checkers.engine.compaction import Compacted, compacted
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
-from checkers.windows import NOT_COMPACTED, LogWindows
+from checkers.windows import NOT_COMPACTED, Deletion, LogWindows
 from history.columns import Array, Columns, held
 from history.reader import Bound
 
@@ -112,7 +113,7 @@ class KernelView:
         self.shown_rc = np.where(txn, final_rc, self.shown_any)
         self.withheld = np.zeros(len(txn), bool)
         if (span := self.bounds[RC]) is not None and not txn.all():
-            start = span.start if self.known.removed else 0
+            start = self._begin(span, slice(None))
             passed = (sends["place"] >= start) & (sends["place"] < span.read_to)
             self.withheld = passed & self.shown_any & ~final_rc & ~txn
         self.seen = final_rc | self.flagged(self.counting & rc & ~final)
@@ -174,15 +175,39 @@ class KernelView:
 
     @property
     def start(self) -> int:
-        """Where the log starts because of retention, as far as any listing tells."""
+        """Where the log starts because of retention, or of deletions, as far as any listing tells."""
         starts = [b.start for b in self.bounds if b is not None]
-        return max([0, *starts]) if self.known.removed else 0
+        begin = max([0, *starts])
+        asked = max((one.offset for one in self._deleted), default=0)
+        return begin if self.known.removed else min(begin, asked)
+
+    @property
+    def given_from(self) -> int:
+        """Below, a consumer need not be given records that the log holds. A leader that has deleted records
+        puts consumers forward; where it dies soon, the log begins earlier again."""
+        return max((self.start, *(one.offset for one in self._deleted)))
+
+    @property
+    def _deleted(self) -> Sequence[Deletion]:
+        return self.known.deleted.get(self.tp, ())
+
+    def _begin(self, bound: Bound, rows: Array | slice) -> Array:
+        """Of each of these sends: below which offset it may have been removed, so that the log begins there.
+        Deletions remove what was sent before them."""
+        sent = self.sends["invoke_ns"][rows]
+        if self.known.removed:
+            return np.full(len(sent), bound.start)
+        begin = np.zeros(len(sent), np.int64)
+        for ns, offset in self._deleted:
+            begin = np.where(sent <= ns, np.maximum(begin, offset), begin)
+        return np.minimum(begin, bound.start) if bound.start >= 0 else begin
 
     @property
     def begins_known(self) -> bool:
-        """Nothing below `start` is left, nor was anything above it removed later: no retention, or a listing
-        says where the log starts."""
-        return not self.known.removed or any(b is not None and b.start >= 0 for b in self.bounds)
+        """Nothing below `start` is left, nor was anything above it removed later: no retention and no
+        deletion, or a listing says where the log starts."""
+        listed = any(b is not None and b.start >= 0 for b in self.bounds)
+        return listed or not (self.known.removed or self._deleted)
 
     @property
     def assignments(self) -> Columns | None:
@@ -284,7 +309,7 @@ class KernelView:
         hiding = ends[1] < ends[0] if min(ends) >= 0 else not self.known.dense
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:
-                start = bound.start if self.known.removed else 0
+                start = self._begin(bound, rows)
                 missing |= _covers(bound, place, start=start, hides=hides) & ~shown[rows]
                 removed |= (place >= 0) & (place < start)
         missing &= ~removed
@@ -362,7 +387,8 @@ class KernelView:
         """Which of these sends have an offset where final reads, which read to behind it, show no record,
         though each offset of the log is one of a record (flags)."""
         whole = [b.end for b in self.bounds if b is not None and b.complete]
-        if not whole or not self.known.dense or self.known.removed or self.compacted is not None:
+        removed = self.known.removed or self._deleted or self.compacted is not None
+        if not whole or not self.known.dense or removed:
             return np.zeros(len(rows), bool)
         shown = np.zeros(self.slots.size + 1, bool)
         shown[self.read_slot[self.reads["phase"] == FINAL]] = True
@@ -408,8 +434,8 @@ class KernelView:
         return int(self.sends["process"][row]) if row >= 0 else -1
 
 
-def _covers(bound: Bound, place: Array, *, start: int, hides: bool) -> Array:
-    """start: below, retention may have removed records."""
+def _covers(bound: Bound, place: Array, *, start: Array, hides: bool) -> Array:
+    """start: of each, below which it may have been removed."""
     whole = bound.complete and not hides
     placed = (place >= start) & ((place < bound.read_to) | whole)
-    return np.asarray(np.where(place >= 0, placed, whole and start == 0))
+    return np.asarray(np.where(place >= 0, placed, whole & (start == 0)))

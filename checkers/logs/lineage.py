@@ -18,7 +18,7 @@ from checkers.logs.clocks import apart_ms
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
-from checkers.windows import removes
+from checkers.windows import deletions, removes
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
@@ -62,12 +62,14 @@ def join(run: WholeRun, result: Tally) -> None:
     evidence, history = run.evidence, run.history
     acknowledged = _acknowledged(history) if history is not None else {}
     kept = _kept(history) if history is not None else frozenset()
+    gone = deletions({tp: tp for tp in evidence.partitions()}, history.events if history is not None else ())
     read, apart = _read(evidence), apart_ms(history)
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
         logs = replicas(evidence, tp)
-        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, apart, result)
+        deleted = max((one.offset for one in gone.get(tp, ())), default=0)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, deleted, apart, result)
         lineage.epochs_given()
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
@@ -90,13 +92,14 @@ class _Lineage:
     logs: list[ReplicaLog]
     elections: Elections
     kept: bool
-    """Nothing removes records from the log's beginning."""
+    """Nothing removes records from the log's beginning, but those below `deleted`."""
+    deleted: int
     apart_ms: int
     result: Found
 
     def start(self, main: ReplicaLog) -> int:
         """Below, records may have been removed, or compacted."""
-        return main.compacted if self.kept else max(main.start, main.compacted)
+        return max(main.compacted, min(main.start, self.deleted) if self.kept else main.start)
 
     def epochs_given(self) -> None:
         """Leader epochs of batches against those that the metadata log gave."""
@@ -127,7 +130,7 @@ class _Lineage:
         if found.right >= log.count:
             return
         offset = int(log.whole["base"][found.right])
-        if offset >= high or (offset < main.start and not self.kept):
+        if offset >= high or offset < (min(main.start, self.deleted) if self.kept else main.start):
             return
         text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
         epoch = int(log.whole["leader_epoch"][found.right])

@@ -7,6 +7,7 @@ from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
 from harness.brokers.admin import (
     broker_views,
+    deletions,
     elections,
     open_transactions,
     partitions,
@@ -20,9 +21,9 @@ TOPIC_DEADLINE_S = 30.0
 
 
 class AskedBrokers:
-    """`Electable`, `Reassignable`, `Growable`, `Throttleable`, and what `Cluster` says of topics, roles and
-    offsets. admin: the brokers as the harness asks them, each at a listener that only the harness uses. Safe
-    from any thread."""
+    """`Electable`, `Reassignable`, `Growable`, `Deletable`, `Throttleable`, and what `Cluster` says of
+    topics, roles and offsets. admin: the brokers as the harness asks them, each at a listener that only the
+    harness uses. Safe from any thread."""
 
     admin: Brokers
     controller: Callable[[BrokerConnection], ControllerView] = staticmethod(quorum_leader)
@@ -76,6 +77,10 @@ class AskedBrokers:
     async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:
         """See `Growable`. Raises: ClusterError."""
         partitions.add(self.admin, counts, within_s)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `Deletable`."""
+        return deletions.delete(self.admin, offsets)
 
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         """See `Throttleable`. Raises: ClusterError."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.errors import Unanswered
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed, RecordsDeleted
 from nemesis.execute import heal, heal_all, inject
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, Environment, NoTarget, PlannedFault, WorkloadNames
@@ -141,6 +141,7 @@ class Faults:
             hit = await inject(self.stage, step, roles, self.names)
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
+            self._deleted(step)
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
             before = self._tried.get(step.fault, Tried(step, begin, 0, ""))
             self._tried[step.fault] = replace(before, times=before.times + 1, why=why)
@@ -148,6 +149,7 @@ class Faults:
             if over or not isinstance(error, NoTarget):
                 self._failed(step, why)
             return False
+        self._deleted(step)
         self._tried.pop(step.fault, None)
         self._held[step.fault] = hit
         self._set_in_force()
@@ -164,6 +166,12 @@ class Faults:
             )
         )
         return True
+
+    def _deleted(self, step: PlannedFault) -> None:
+        if self.stage.deleted:
+            offsets = {str(tp): offset for tp, offset in self.stage.deleted.items()}
+            self.stage.deleted.clear()
+            self.write(RecordsDeleted(ns=self.stage.clock.now_ns(), fault=step.fault, offsets=offsets))
 
     def _failed(self, step: PlannedFault, why: str) -> None:
         now = self.stage.clock.now_ns()

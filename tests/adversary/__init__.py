@@ -19,4 +19,7 @@ noise          What no cluster did, in what was recorded.
 rows           A history as plain rows, and what the checker says of it.
 runs           Whole runs.
 world          The cluster and its clock.
+
+Not here: deletions (nemesis `delete-records`), which the small Kafka does not have. Kernels and oracle are
+compared on them (`tests.histories.random_faults`).
 """

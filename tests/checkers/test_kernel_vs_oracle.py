@@ -20,7 +20,14 @@ from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, LATER_DAMAGE, RECORDED_DAMAGE, random_history
 from tests.histories.planted_groups import random_events
-from tests.histories.random_faults import keyed, random_config, random_faults, slowed, vary_producers
+from tests.histories.random_faults import (
+    begin_later,
+    keyed,
+    random_config,
+    random_faults,
+    slowed,
+    vary_producers,
+)
 from tests.histories.random_history import simulate
 from tests.oracle import anomalies
 
@@ -43,6 +50,7 @@ def difference(seed: int) -> str:
     tables, config, events = built.tables(), None, []
     if recorded:
         vary_producers(seed, built)
+        begin_later(seed, built)
         tables, config = slowed(built.tables()), random_config(seed)
         tables = keyed(seed, tables) if config.compacted else tables
         events = [*random_events(seed, built), *random_faults(seed, built)]

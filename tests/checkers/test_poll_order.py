@@ -1,10 +1,14 @@
-"""What permits a step of a consumer that nothing on record explains (the steps themselves: test_golden)."""
+"""What permits a step of a consumer that nothing on record explains, and what deletions do to such steps (the
+steps themselves: test_golden)."""
 
 import pytest
 
 from checkers.allowed import Ground
 from checkers.checks.poll_order import Reader, stepped
 from checkers.windows import Excuse
+from history.events import Event, RecordsDeleted
+from tests.checkers.found import check_tables
+from tests.histories.notation import stories
 
 
 @pytest.mark.parametrize("excuse", Excuse)
@@ -19,3 +23,33 @@ def test_a_member_may_step_where_rebalances_are_not_on_record(
     allowed, why = stepped(Ground(excuse=excuse, rebalances=rebalances), reader)
     assert allowed is (moved or cut)
     assert ("whose rebalances are not on record" in why) is moved
+
+
+RESET = """== case
+set p1 acks-2 group0
+p0 send x:1@0 x:2@1 x:3@2
+p1 poll x/assigned x[1@0] x>1
+p1 poll x/reset x[3@2] x>3
+p9 final x[1@0,2@1,3@2]
+end x rc 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("deleted", "found"),
+    [
+        ({}, {"poll-skip", "group-skip"}),
+        ({"x-0": 2}, set()),
+        ({"x-0": 1}, {"poll-skip", "group-skip"}),
+        ({"y-0": 2}, {"poll-skip", "group-skip"}),
+    ],
+)
+def test_a_consumer_may_pass_records_that_were_deleted_and_came_back(
+    deleted: dict[str, int], found: set[str]
+) -> None:
+    """A broker that dies before it has written where the log begins forgets a deletion; a consumer that was
+    put forward does not."""
+    (story,) = stories(RESET)
+    events: list[Event] = [RecordsDeleted(ns=1, fault=0, offsets=deleted)] if deleted else []
+    tally = check_tables(story.tables(), events=[*story.events(), *events])
+    assert {finding.name for finding in tally.findings} == found

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
 from core.op import Outcome, Phase
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
 from history.tables import OPEN
 from tests.histories.built import Built, Process
 
+DELETIONS = 0.2
+"""Share of histories with a deletion."""
 TICK_NS = 500_000_000
 """What a tick of a random history lasts here: 20 of them are as long as a leader may answer too late."""
 NAMES = (
@@ -60,6 +62,21 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     },
     {"broker_settings": {"log.flush.interval.messages": "1", "transaction.state.log.min.isr": "1"}},
 )
+
+
+def deletion(seed: int, built: Built) -> dict[int, int]:
+    """Below which offsets a fault asks for the deletion of records, by partition; mostly nothing."""
+    rng = Random(f"deletion/{seed}")
+    some = built.tps if rng.random() < DELETIONS else ()
+    return {tp: rng.randint(1, 8) for tp in range(len(some)) if rng.random() < 0.6}
+
+
+def begin_later(seed: int, built: Built) -> None:
+    """Listings say that logs begin where a deletion has led, or, where it was forgotten, earlier."""
+    rng, deleted = Random(f"begin/{seed}"), deletion(seed, built)
+    for bound in built.bounds:
+        if bound.tp in deleted and rng.random() < 0.7:
+            bound.start = max(0, min(deleted[bound.tp], bound.end))
 
 
 def random_config(seed: int) -> RunConfig:
@@ -149,6 +166,10 @@ def random_faults(seed: int, built: Built) -> list[Event]:
         events.append(NodeEnded(ns=rng.randint(0, last) * TICK_NS, end=ended))
     if rng.random() < 0.8:
         events += _roles(rng, built, last)
+    if asked := deletion(seed, built):
+        at = Random(f"asked/{seed}").randint(0, last) * TICK_NS
+        offsets = {f"{built.tps[tp]}-0": offset for tp, offset in asked.items()}
+        events.append(RecordsDeleted(ns=at, fault=9, offsets=offsets))
     return events
 
 

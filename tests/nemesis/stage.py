@@ -39,6 +39,7 @@ LAG_S = 3.0
 """How long followers that cannot fetch stay in sync."""
 ALWAYS = 2**62
 """A client gets records acknowledged all the time, if nothing else is said."""
+HIGH_WATERMARK = 101
 START_S = 6.0
 """How long a started broker is not in sync."""
 
@@ -125,6 +126,8 @@ class Recording(Recorder):
         self.lagging: tuple[int, ...] = ()
         self.features = {"metadata.version": (25, 31), "transaction.version": (1, 2)}
         self.raised = False
+        self.starts: dict[TopicPartition, int] = {}
+        """Where logs begin; those of which nothing was deleted begin at 0."""
         self.slow: dict[TopicPartition, tuple[int, float]] = {}
         """Partitions that are throttled: for which follower, and since when."""
 
@@ -312,6 +315,11 @@ class Recording(Recorder):
                 self.order.setdefault(TopicPartition(topic, number), self.brokers[:3])
         self.told("add_partitions", list(counts.values()))
 
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        done = self.works("delete", [tp.partition for tp in offsets])
+        self.starts |= {tp: offset for tp, offset in offsets.items() if tp.partition in done}
+        return {tp: self.starts[tp] for tp in offsets if tp.partition in done}
+
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         done = self.works("throttle", [node])
         self.slow = {tp: (node, self.clock.now_s) for tp in tps if node in done}
@@ -391,7 +399,7 @@ class Recording(Recorder):
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, tuple[int, int]]:
-        raise NotImplementedError
+        return {tp: (self.starts.get(tp, 0), HIGH_WATERMARK) for tp in tps}
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
         raise NotImplementedError

@@ -53,6 +53,7 @@ FAMILIES = (
     "upgrade",
     "slow-follower",
     "add-partitions",
+    "delete-records",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""

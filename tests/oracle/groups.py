@@ -58,7 +58,7 @@ def _committed_position(history: History, group: int, tp: int) -> int:
 def _passed(history: History, p: Partition, group: int) -> list[int]:
     """Offsets of records that lie behind what the group committed."""
     position = _committed_position(history, group, p.tp)
-    return [offset for offset in p.order(RC) if p.start() <= offset < position]
+    return [offset for offset in p.order(RC) if p.given_from() <= offset < position]
 
 
 # Exactly once -----------------------------------------------------------------------------------

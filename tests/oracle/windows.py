@@ -231,7 +231,7 @@ def hole(p: Partition, send: Row) -> bool:
     finals = {read["offset"] for read in p.reads if read["phase"] == Phase.FINAL}
     dense = all(process["txn_id"] < 0 for process in p.history.processes.values())
     inside = bool(ends) and 0 <= send["offset"] < max(ends)
-    always = not p.history.retention and p.history.tombstones < 0
+    always = not (p.history.retention or p.deletions) and p.history.tombstones < 0
     return inside and send["offset"] not in finals and dense and always
 
 

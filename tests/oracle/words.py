@@ -24,6 +24,7 @@ from history.events import (
     JournalsListed,
     Note,
     PhaseStarted,
+    RecordsDeleted,
     Recovered,
     WorkerLost,
     WrongClusterSeen,
@@ -62,13 +63,24 @@ class Partition:
         self.reads = [row for row in history.reads if row["tp"] == tp]
         self.foreign = [row for row in history.foreign if row["tp"] == tp]
         self.send_of: dict[int, Row] = {row["value"]: row for row in self.sends}
+        self.deletions = history.deletions(tp)
         self.bounds = {
             row["isolation"]: Bounds(
-                row["start"] if history.retention else 0, row["end"], row["read_to"], row["complete"]
+                row["start"] if history.retention or self.deletions else 0,
+                row["end"],
+                row["read_to"],
+                row["complete"],
             )
             for row in history.bounds
             if row["tp"] == tp
         }
+
+    def gone_below(self, bounds: Bounds, send: Row) -> int:
+        """Below this offset the send may have been removed; a deletion removes what was sent before it."""
+        if self.history.retention:
+            return bounds.start
+        asked = max([0, *(offset for ns, offset in self.deletions if send["invoke_ns"] <= ns)])
+        return min(bounds.start, asked) if bounds.start >= 0 else asked
 
     def seen(self, send: Row) -> bool:
         """Some counting read of the value counts for the send."""
@@ -149,11 +161,19 @@ class Partition:
 
     def start(self) -> int:
         """Where the log starts, as far as any listing tells."""
-        return max([bounds.start for bounds in self.bounds.values()] + [0])
+        listed = max([bounds.start for bounds in self.bounds.values()] + [0])
+        asked = max((offset for _, offset in self.deletions), default=0)
+        return listed if self.history.retention else min(listed, asked)
+
+    def given_from(self) -> int:
+        """From where on consumers have to be given what is there."""
+        return max([self.start(), *(offset for _, offset in self.deletions)])
 
     def begins_known(self) -> bool:
         """Nothing removes records, or a listing tells where the log starts."""
-        return not self.history.retention or any(bound.start >= 0 for bound in self.bounds.values())
+        return not (self.history.retention or self.deletions) or any(
+            bound.start >= 0 for bound in self.bounds.values()
+        )
 
     def stuck(self) -> bool:
         """The last stable offset lay below the high watermark when all was quiet."""
@@ -174,8 +194,10 @@ class Partition:
         bounds = self.bounds[level]
         to_the_end = bounds.complete and not (level == RC and self.may_hide())
         if send["place"] < 0:
-            return bounds.start == 0 and to_the_end
-        return bounds.start <= send["place"] and (send["place"] < bounds.read_to or to_the_end)
+            return self.gone_below(bounds, send) == 0 and to_the_end
+        return self.gone_below(bounds, send) <= send["place"] and (
+            send["place"] < bounds.read_to or to_the_end
+        )
 
     def shown(self, level: int, send: Row) -> bool:
         """A final read that counts at this level returned the send's value."""
@@ -188,7 +210,7 @@ class Partition:
 
     def removed(self, send: Row) -> bool:
         """It lay below the start of the log when that was read at the end."""
-        return any(0 <= send["place"] < bounds.start for bounds in self.bounds.values())
+        return any(0 <= send["place"] < self.gone_below(b, send) for b in self.bounds.values())
 
     def missing(self, send: Row) -> bool:
         """Some final read had to show the send, and did not."""
@@ -207,7 +229,8 @@ class Partition:
             return False
         final = [r for r in self.reads if r["phase"] == Phase.FINAL and r["value"] == send["value"]]
         given = any(read["isolation"] == RC for read in final)
-        return not given and self.bounds[RC].start <= send["place"] < self.bounds[RC].read_to
+        begin = self.gone_below(self.bounds[RC], send)
+        return not given and begin <= send["place"] < self.bounds[RC].read_to
 
     def in_doubt(self, send: Row) -> bool:
         """The send may have taken effect, for all that is known."""
@@ -258,6 +281,12 @@ class History:
             for send in partition.sends
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
+
+    def deletions(self, tp: int) -> list[tuple[int, int]]:
+        """When faults asked for the deletion of records of the partition, and below which offset."""
+        name = "-".join(map(str, self.names.get(tp, ("", -1))))
+        asked = [event for event in self.events if isinstance(event, RecordsDeleted)]
+        return [(event.ns, event.offsets[name]) for event in asked if name in event.offsets]
 
     @property
     def journals(self) -> set[int]:

@@ -73,7 +73,7 @@ def node_settings(
 
 class ModelCluster(AskedBrokers, ProxiedBrokers):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
-    `Reassignable`, `Linked`, `Wired`. Verbs block and never suspend."""
+    `Reassignable`, `Deletable`, `Linked`, `Wired`. Verbs block and never suspend."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""

@@ -18,7 +18,13 @@ from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.scheduler import Future, Scheduler
 from model.errors import KafkaError
 from model.metadata.image import MetadataImage
-from model.protocol.messages import AlterPartitionReassignments, CreatePartitions, CreateTopics, ElectLeaders
+from model.protocol.messages import (
+    AlterPartitionReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteRecords,
+    ElectLeaders,
+)
 from model.replication.node import Ask
 from model.settings import Settings
 
@@ -122,6 +128,23 @@ class Administered:
         deadline = self.scheduler.now + round(within_s * 1e6)
         for topic, count in counts.items():
             await self._anywhere("grow", CreatePartitions(topic, count), deadline)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `Deletable`."""
+        asked: list[tuple[TopicPartition, Future[Any]]] = []
+        for tp, offset in offsets.items():
+            if (leader := self._leader(tp)) >= 0:
+                answered: Future[Any] = Future()
+                request = DeleteRecords({(tp.topic, tp.partition): offset})
+                self.sender()(Ask(leader, "delete", request), answered.set)
+                asked.append((tp, answered))
+        found = {}
+        for tp, answered in asked:
+            answer = await answered
+            error, start = answer.parts[tp] if answer is not None else (KafkaError.REQUEST_TIMED_OUT, -1)
+            if error is KafkaError.NONE:
+                found[tp] = start
+        return found
 
     # ---- looking
 

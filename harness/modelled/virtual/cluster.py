@@ -76,7 +76,7 @@ def capabilities(config: RunConfig) -> Collection[type]:
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Reassignable`, `Growable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
+    `Reassignable`, `Growable`, `Deletable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config

@@ -282,8 +282,11 @@ class Guarded:
         seen.checked = len(log.batches)
         told = remembered(log)
         made = producers_of(log.batches, self.settings.era.remembered_batches)
-        if log.start:  # of what was deleted, producers are still remembered
-            told = {producer: known for producer, known in told.items() if producer in made}
+        if log.start and log.batches:
+            first = log.batches[0].base
+            told = {one: of_the_rest(told[one], made[one], first) for one in told if one in made}
+        elif log.start:
+            told = {}
         if told != made:
             self._broken("producer-state", lambda: f"node {seen.node}: {unlike(told, made)}")
 
@@ -302,6 +305,17 @@ def remembered(log: UnifiedLog) -> dict[int, ProducerState]:
         )
         for producer, known in log.producers.items()
     }
+
+
+def of_the_rest(told: ProducerState, made: ProducerState, first: int) -> ProducerState:
+    """What a log remembers of a producer, as far as its batches from `first` on can say it. What was deleted
+    is still remembered: batches, where a transaction began, and the coordinator that ended one."""
+    epoch, began, coordinator, sent = told
+    if 0 <= began < first <= made[1]:
+        began = made[1]
+    if made[2] == -1:
+        coordinator = -1
+    return epoch, began, coordinator, [one for one in sent if one[2] >= first]
 
 
 def producers_of(batches: list[RecordBatch], remembered: int) -> dict[int, ProducerState]:

@@ -124,6 +124,25 @@ def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_lea
     assert "lost-write" in {finding.name for finding in bad.findings}
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("workload", ["queue", "transactions", "groups"])
+@pytest.mark.parametrize("nemesis", ["delete-records", "delete-records:all,client:pause,kill:one@leader"])
+def test_a_run_in_which_records_are_deleted_is_clean(nemesis: str, workload: str) -> None:
+    made = config(nemesis, "4.3", workload=workload)
+    assert trial(made, logs=True).failures == []
+    assert any(isinstance(event, ev.RecordsDeleted) for event in simulate(made).events)
+
+
+@pytest.mark.slow
+def test_a_deletion_permits_the_loss_of_no_record_at_its_offset() -> None:
+    """A planted bug deletes that one as well."""
+    made = config("delete-records:half", "4.3")
+    assert checked(simulate(made)).findings == []
+    bad = simulate(config("delete-records:half", "4.3", mutant="deletes-one-too-many"))
+    assert "lost-write" in {finding.name for finding in checked(bad).findings}
+
+
 def test_the_new_replicas_have_the_log_and_the_old_ones_delete_it() -> None:
     """And back, as healing has it."""
     done = simulate(config("reassign:move@leader", "4.3", brokers=4, rate=5), trace=True)
