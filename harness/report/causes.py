@@ -151,7 +151,7 @@ def _named(verdict: Verdict, anomaly: Anomaly) -> str:
 
         title = KNOWN_BUGS[anomaly.known_bug].title if anomaly.known_bug in KNOWN_BUGS else ""
         return f"{anomaly.known_bug}, whose signature every finding bears" + (f": {title}" if title else "")
-    return "" if anomaly.disallowed else f"what this run is configured with: {anomaly.why}"
+    return "" if anomaly.disallowed else f"what this run permits: {anomaly.why}"
 
 
 def _lacking(name: str, inputs: Inputs) -> str:

@@ -195,10 +195,14 @@ def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") ->
 
 def _within(example: Example, records: Records) -> bool:
     """Whether an example is about some of these records."""
-    if example.partition != records.partition or not records.offsets:
+    if example.partition != records.partition:
         return False
-    first, last = records.offsets
-    return any(first <= offset <= last for offset in example.offsets)
+    if records.offsets:
+        first, last = records.offsets
+        return any(first <= offset <= last for offset in example.offsets)
+    if records.begin is None or records.end is None or example.at_s is None:
+        return False
+    return records.begin <= example.at_s <= records.end
 
 
 def _moments(traces: Traces) -> tuple[list[float], Moments]:

@@ -1,6 +1,7 @@
 """What led to a finding: only what the run has on record, and the command that shows it."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
+from history.trace import TracedReplica
 from history.verdict import Example
 from tests.histories import traced
 from tests.histories.report_findings import anomalous
@@ -75,11 +77,22 @@ def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
 
 
 def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
-    _, found = told(lost)
+    read, found = told(lost)
+    assert read.trace is not None
     leader, *cuts = found.cause.facts
-    assert f"node {found.ranges[0].next_leader} became leader at" in leader
+    offset = min(found.example.offsets)
+    match = re.fullmatch(
+        r"node (\d) became leader at (\S+) s without offset (\d+): its log ended at (\d+)", leader
+    )
+    assert match is not None
+    assert int(match[3]) == offset
+    states = [
+        one for one in read.trace.states if isinstance(one, TracedReplica) and one.node == int(match[1])
+    ]
+    before = [one for one in states if one.partition == "queue-0" and read.seconds(one.ns) <= float(match[2])]
+    assert before[-1].end == int(match[4]) <= offset
+    assert any(one.role == "leader" for one in states if read.seconds(one.ns) <= float(match[2]))
     assert any(f"node {found.ranges[0].leader} cut its log from" in cut for cut in cuts)
-    assert f"without offset {min(found.example.offsets)}" in leader
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def test_the_example_is_of_the_first_row(lost: Run) -> None:
     assert story._within(found.example, found.ranges[0])
     other = dataclasses.replace(found.ranges[0], partition="other-0")
     assert not story._within(found.example, other)
-    assert not story._within(found.example, dataclasses.replace(found.ranges[0], offsets=()))
+    row = dataclasses.replace(found.ranges[0], offsets=(), begin=1.0, end=2.0)
+    for at, within in ((1.5, True), (2.5, False), (None, False)):
+        assert story._within(msgspec.structs.replace(found.example, at_s=at), row) is within
 
 
 def test_the_ranges_hold_every_lost_record_once(lost: Run) -> None:
