@@ -273,7 +273,7 @@ def _clock(run: WholeRun) -> Columns:
     """Outcome and times of ops, indexed by op number."""
     names = ("op", "outcome", "invoke_ns", "complete_ns")
     rows = columns(run.tables["ops"], names)
-    size = int(rows["op"].max(initial=-1)) + 1
+    size = int(rows["op"].max()) + 1
     if size == len(rows["op"]) and bool((rows["op"][1:] > rows["op"][:-1]).all()):
         return rows
     indexed: dict[str, Array] = {

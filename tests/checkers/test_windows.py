@@ -487,6 +487,17 @@ def test_a_loss_of_power_takes_less_than_the_number_of_records_that_is_flushed(
     assert (loss.count, loss.disallowed) == (3, forbidden)
 
 
+def test_the_first_record_of_a_log_is_flushed_as_any_other(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run",
+        lost(0, 1, 2, 3, 4).tables(),
+        settings={"topic_settings": {"flush.messages": "5"}},
+        events=[STARTED, START, *power(55, 1, 2, 3), RECOVERED],
+    )
+    loss = check_run(run).anomalies["lost-write"]
+    assert (loss.count, loss.disallowed) == (5, 1)
+
+
 @pytest.mark.parametrize("powerless", [False, True])
 def test_a_loss_of_power_makes_room_for_a_successor_below_an_older_record(powerless: bool) -> None:
     """Its record was acknowledged at 2 s, the power went at 20 s, the successor came at 30 s."""

@@ -459,6 +459,19 @@ def test_transactions_of_version_2_are_told_apart_by_their_epochs() -> None:
     assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
 
 
+def test_of_a_transaction_of_version_2_compaction_may_have_left_the_decision_alone() -> None:
+    """It has the epoch after the one of the records."""
+    cluster = Cluster()
+    cluster.records(P0, 101)
+    ended = {"epoch": 1, "client_transaction_version": 2, "start_ms": 100}
+    cluster.coordinator("PrepareCommit", 102, P0, **ended)
+    cluster.marker(P0, 103, "COMMIT", epoch=1)
+    cluster.coordinator("CompleteCommit", 104, **ended)
+    found = cluster.judged()
+    assert not found.in_logs
+    assert not found.doubts
+
+
 @pytest.mark.parametrize("coordinator", [3, 10])
 def test_a_marker_of_a_coordinator_that_cannot_have_sent_it(coordinator: int) -> None:
     cluster = clean()

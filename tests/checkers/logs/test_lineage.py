@@ -105,6 +105,17 @@ def test_what_a_dead_node_knew_to_be_committed_is_gone() -> None:
     assert found.in_logs[0].nodes == (1, 2)
 
 
+def test_a_log_that_is_damaged_from_its_first_batch_on_is_not_compared() -> None:
+    """The audit speaks of the damage."""
+    made = clean()
+    made["ends"][0]["value"] = 6
+    made["batches"][0]["intact"] = False
+    assert made["batches"][0]["take"] == 0
+    found = of_all(CHECKS, Evidence(tables(made)), None)
+    assert places(found) == []
+    assert not found.asked["committed-kept"]
+
+
 def test_a_log_that_ends_before_what_was_committed() -> None:
     made = clean()
     made["batches"] = [*rows(0, 1, 7), *rows(1, 2, 4)]

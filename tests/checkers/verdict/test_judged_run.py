@@ -395,6 +395,7 @@ def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None
         " as record 2/3 at offset 3 (op 1), and as record 3/5 at offset 5 (op 2)."
     )
     assert [op.op for op in twice.ops] == [1, 2]
+    assert [op.transactional_id for op in twice.ops] == ["txn-0", "txn-1"]
     assert twice.ops[0].records == ["send out-0 2/3 -> offset 3 (copy of in-0 offset 0)"]
     never = only_example(verdict, "eos-loss")
     assert never.sentence == (
