@@ -216,6 +216,15 @@ def test_a_coordinator_that_lost_its_state_sent_the_markers(
     assert labels_of(history, kept, [finding]) == [bug]
 
 
+def test_a_loss_that_a_log_shows_has_no_label_of_a_loss_that_clients_saw(tmp_path: Path) -> None:
+    """It names no op, which those labels begin with."""
+    history, kept = recorded(tmp_path / "run", aborted_early(), OK, OK, OK)
+    finding = LogFinding(
+        check="acknowledged-held", name="lost-write", log=P0, offset=0, take=1, nodes=(1,), text="told"
+    )
+    assert labels_of(history, kept, [finding]) == [""]
+
+
 def unnamed() -> Logs:
     """T2 has a record in q-1, and the log does not name that partition; T3 aborts it there."""
     logs = Logs()
