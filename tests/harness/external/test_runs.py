@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import recorded_config
+from core.config import recorded_config, run_config
 from core.errors import ExitCode
 from core.programs import environment
 from core.runtime import run_blocking
@@ -174,3 +174,19 @@ def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_fil
         claim.release()
     assert code == ExitCode.HARNESS
     assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
+
+
+def test_a_planted_bug_of_the_cluster_is_found(tmp_path: Path) -> None:
+    """Its clean twin is judged above: the same workload, on brokers without it."""
+    config = run_config({"sut": "model", "seed": 1, "mutant": "lso-ignores-open"})
+    buggy = ModelCluster(config, tmp_path / f"buggy-{os.getpid()}")
+    file = tmp_path / "cluster.toml"
+    try:
+        run_blocking(buggy.start())
+        file.write_text(f'[cluster]\nbootstrap = "{buggy.endpoint().args["bootstrap.servers"]}"\n')
+        share = ("--set", "abort_share=0.3")
+        code, said = inquest(file, "--workload", "transactions", "--nemesis", "elections", *SHORT, *share)
+    finally:
+        run_blocking(buggy.stop())
+    assert code == ExitCode.ANOMALY, said
+    assert "aborted-read" in said.splitlines()[0]
