@@ -32,6 +32,7 @@ from harness.brokers.addresses import LOOPBACK, cluster_id
 from harness.brokers.admin.connection import Brokers
 from harness.containers import engine
 from harness.external import belongings
+from harness.external.docker_ends import DockerEnds
 from harness.external.reaper import LOG
 from harness.kafka.images import ensure_image
 from history.run_folder import Run
@@ -235,6 +236,21 @@ def test_clients_and_harness_authenticate_and_no_file_has_a_secret(theirs: Their
     code, said = inquest(command(file, tmp_path, *words), **secret | {"THEIR_PASSWORD": "guess"})
     assert (code, said.count("\n")) == (ExitCode.HARNESS, 1), said
     assert "SASL_AUTHENTICATION_FAILED" in said
+
+
+def test_a_container_that_ends_unasked_is_seen(theirs: Theirs) -> None:
+    ends = DockerEnds(theirs.names)
+    try:
+        assert list(ends.take()) == []
+        ends.asked([1])
+        docker("kill", theirs.names[1], theirs.names[2])
+        (end,) = ends.take()
+        assert (end.node, end.signal, end.outside) == (2, signal.SIGKILL, "something sent it SIGKILL")
+        assert list(ends.take()) == []
+    finally:
+        docker("start", *theirs.names.values())
+        ends.close()
+    until(lambda: answers(theirs), READY_S, "all brokers answer")
 
 
 def test_a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path: Path) -> None:
