@@ -144,7 +144,17 @@ class RunConfig(_Sectioned):
     @property
     def prefix(self) -> str:
         """How the names of all topics, groups and transactional ids of the run begin."""
-        return self.section(ExternalSection).prefix if self.has(ExternalSection) else ""
+        if not self.has(ExternalSection):
+            return ""
+        its = self.section(ExternalSection)
+        return f"{its.prefix}{its.tag}-" if its.tag else its.prefix
+
+    def with_tag(self, tag: str) -> Self:
+        """The same for one run, whose names on an external cluster have the tag."""
+        if not self.has(ExternalSection):
+            return self
+        tagged = self.section(ExternalSection).model_copy(update={"tag": tag})
+        return self.model_copy(update={self.sut: tagged})
 
     @property
     def compacted(self) -> bool:

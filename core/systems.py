@@ -213,6 +213,8 @@ class ExternalSection(Section):
 
     prefix: str = Field(default="inquest-", pattern=r"^[A-Za-z0-9.-][A-Za-z0-9._-]{0,99}$")
     """How the names of all topics, groups and transactional ids of the run begin."""
+    tag: str = Field(default="", pattern=r"^[a-z0-9]{0,16}$")
+    """What follows in all names of this run, and of no other: internal topics keep what runs before wrote."""
     profile: Profile = "kafka"
     """What kind of brokers it has."""
     nodes: tuple[int, ...] = (1, 2, 3)

@@ -5,6 +5,7 @@ record into it.
 """
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -113,6 +114,7 @@ def record(
 
     Raises: see `harness.systems.record`; ConfigError, where a simulated run is to fail fast.
     """
+    config = config.with_tag(secrets.token_hex(3))
     made = plan(config, steps, fail_fast=fail_fast)
     run = create_folder(config, results, owner)
     early = _early(made, run, display) if fail_fast else NEVER

@@ -13,6 +13,7 @@ from core.config import recorded_config, run_config
 from core.errors import ExitCode
 from core.programs import environment
 from core.runtime import run_blocking
+from core.systems import ExternalSection
 from harness.external import belongings
 from harness.external.reaper import LOG
 from harness.external.survey import SESSION
@@ -70,6 +71,7 @@ def test_without_hooks_clients_leaders_and_requests_are_hit(
     assert any(isinstance(event, FaultStarted) for event in events(run))
     assert f"INQUEST_CLUSTER={file}" in said
     assert "broker_settings" not in said
+    assert config.prefix != config.section(ExternalSection).prefix  # names are of this run alone
     made = set(topics(model)) - set(before)
     assert made == {config.prefix + topic for topic in TOPICS[workload]}
     assert f"left on the cluster: topics {', '.join(sorted(made))}" in said  # the model deletes none
