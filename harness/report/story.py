@@ -61,10 +61,11 @@ NEAR_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NearFault:
-    """A fault and how it stands to the findings in time."""
+    """A fault and how it stands to the findings in time. later: it began after them."""
 
     fault: Fault
     when: str
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +211,10 @@ def _moments(traces: Traces) -> tuple[list[float], Moments]:
     example, found, decided = traces.example, traces.offsets, traces.decided
     past = found.past(example.offsets) if found else 0
     if found and past < len(found.commits):
-        return [found.commits[past].at], ("the group committed past it",) * 2
+        return [found.commits[past].at], ("the group committed past the record",) * 2
     times = times_of(example)
     if not times and decided and decided.states:
-        return [decided.states[0][0]], ("its transaction began",) * 2
+        return [decided.states[0][0]], ("the transaction began",) * 2
     if not times and traces.written is not None:
         return [traces.written], ("it was written",) * 2
     return times, moments_of(example)
@@ -418,7 +419,8 @@ def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[
         ended = max(before, key=lambda fault: fault.end_s or 0)
         found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before {moments[0]}"))
     if after:
-        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after {moments[1]}"))
+        when = f"began {_span(after[0].begin_s - last)} after {moments[1]}"
+        found.append(NearFault(after[0], when, later=True))
     return found
 
 

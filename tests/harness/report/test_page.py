@@ -208,7 +208,7 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
         "Why it is forbidden here:",
         "Why it is allowed here:",
         "in the literature: fractured read",
-        "12 examples of 37 findings",
+        "12 kept examples of 37 findings",
         "queue-3",
         "5512",
         "4/1207",
