@@ -660,6 +660,11 @@ def test_a_run_in_which_nothing_was_acknowledged_decides_nothing(tmp_path: Path,
     )
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert "no record was acknowledged" in verdict.summary
+    why = {name: check.why for name, check in verdict.checks.items()}
+    assert {name for name in CHECKS if "no record was acknowledged" in why[name]} == {
+        "durability",
+        "real-time",
+    }
 
 
 def test_what_a_run_could_not_decide_stands_beside_what_it_found(tmp_path: Path) -> None:
