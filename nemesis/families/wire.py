@@ -130,7 +130,8 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
     less = f" (after {first.skipped} others, not {rule.skip}: only those came in {SKIP_S:g} s)"
-    text = f"{name}{of} to node {first.node} {what}{less if first.skipped < rule.skip else ''}"
+    more = f" (the first of up to {rule.times})" if rule.times > 1 else ""
+    text = f"{name}{of} to node {first.node}{more} {what}{less if first.skipped < rule.skip else ''}"
     return replace(hit, nodes=(first.node,), text=text)
 
 
