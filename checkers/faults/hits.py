@@ -213,8 +213,11 @@ def _moved(history: History, stage: FaultInForce) -> tuple[int, int, bool]:
     until = min([stage.end_ns + LATE_NS, *following])
     moved: set[str] = set()
     controller = False
+    topics = {name.rpartition("-")[0] for name in before.nodes}
     for seen in (e for e in events if isinstance(e, RolesSeen) and begin < e.ns <= until):
         moved |= {name for name, node in seen.leaders.items() if 0 <= node != before.nodes.get(name, node)}
+        new = {name for name, node in seen.leaders.items() if node >= 0} - before.nodes.keys()
+        moved |= {name for name in new if name.rpartition("-")[0] in topics}  # the topic was given it
         controller |= 0 <= seen.controller != before.controller >= 0
     coordinators = {before.coordinator(TRANSACTION_TOPIC, name) for name in history.names.txn_id if name}
     coordinators |= {before.coordinator(GROUP_TOPIC, name) for name in history.names.group if name}

@@ -145,6 +145,13 @@ def test_a_leader_that_moves_under_a_fault_or_shortly_after_counts(tmp_path: Pat
     assert lost.leaders == 0  # nobody else led it
 
 
+def test_a_partition_that_a_topic_was_given_counts_and_one_of_a_new_topic_does_not(tmp_path: Path) -> None:
+    ops = [send(1, 0, 9, 9.1)]
+    for name, given in (("x-1", 1), ("new-0", 0)):
+        (hit,) = told(tmp_path / name, ops, seen(1), *fault(), seen(11, **{name: 2}))
+        assert (hit.leaders, hit.nothing) == (given, not given)
+
+
 def test_an_open_transaction_is_hit_at_its_coordinator_and_at_its_client(tmp_path: Path) -> None:
     processes = {1: Process(txn_id=0), 2: Process(slot=1, txn_id=1)}
     where = [java_hash(f"txn-{n}") % 2 for n in (0, 1)]
