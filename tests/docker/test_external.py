@@ -140,13 +140,16 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
     (folder / "client.pem").write_bytes(b"".join(part.bytes() for part in leaf.cert_chain_pems))
     (folder / "client.key").write_bytes(key_of(leaf, KEY_PASSWORD))
     try:
-        docker("network", "create", mark)
+        # Fixed addresses: containers that start together may swap theirs, and a broker takes another one's
+        # answers for those of the node that had the address before.
+        subnet = f"10.215.{os.getpid() % 250}"
+        docker("network", "create", "--subnet", f"{subnet}.0/24", mark)
         for node, name in names.items():
             ports = (made.plain[node], made.secured[node])
             (folder / f"{node}.properties").write_text(properties(node, names, *ports, authority))
             published = [word for port in ports for word in ("-p", f"{LOOPBACK}:{port}:{port}")]
             mount = f"{folder}/{node}.properties:/etc/kafka/node.properties:ro"
-            around = ("-e", f"CLUSTER_ID={cluster_id(mark)}", "-v", mount)
+            around = ("--ip", f"{subnet}.{10 + node}", "-e", f"CLUSTER_ID={cluster_id(mark)}", "-v", mount)
             docker(
                 "run", "-d", "--name", name, "--hostname", name, "--network", mark, *published, *around, image
             )
