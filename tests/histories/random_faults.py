@@ -106,7 +106,22 @@ def keyed(seed: int, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         for row in made["reads"].to_pylist()
     ]
     made["reads"] = made["reads"].filter(pa.array(shown, pa.bool_()))
+    made["sends"] = _placed(made["sends"], made["reads"])
     return made
+
+
+def _placed(sends: pa.Table, reads: pa.Table) -> pa.Table:
+    """The sends; of those without an offset, `place` is where these reads show them."""
+    lowest: dict[tuple[int, int], int] = {}
+    for read in reads.to_pylist():
+        key = (read["tp"], read["value"])
+        lowest[key] = min(read["offset"], lowest.get(key, read["offset"]))
+    places = [
+        row["offset"] if row["offset"] >= 0 else lowest.get((row["tp"], row["value"]), -1)
+        for row in sends.to_pylist()
+    ]
+    at = sends.column_names.index("place")
+    return sends.set_column(at, sends.schema.field(at), pa.array(places, sends.schema.field(at).type))
 
 
 def vary_producers(seed: int, built: Built) -> None:
