@@ -195,6 +195,7 @@ def shorthand(theirs: Theirs) -> str:
     return f'docker = {{ {named} }}\nlog_dirs = "/data"\n'
 
 
+@pytest.mark.sampled(2)
 def test_containers_are_killed_paused_and_cut_off_and_their_logs_judged(
     theirs: Theirs, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_containers_are_killed_paused_and_cut_off_and_their_logs_judged(
     assert all("Kafka Server started" in log.read_text() for log in logs)
 
 
+@pytest.mark.sampled(2)
 def test_clients_and_harness_authenticate_and_no_file_has_a_secret(theirs: Theirs, tmp_path: Path) -> None:
     client = {
         "security.protocol": "SASL_SSL",
@@ -256,6 +258,7 @@ def test_a_container_that_ends_unasked_is_seen(theirs: Theirs) -> None:
     until(lambda: answers(theirs), READY_S, "all brokers answer")
 
 
+@pytest.mark.sampled(2)
 def test_a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path: Path) -> None:
     file = theirs.file(shorthand(theirs))
     words = ("--workload", "queue", "--nemesis", "kill:all", "--duration", "60")

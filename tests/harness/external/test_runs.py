@@ -55,6 +55,7 @@ def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("workload", "nemesis"), [("copier", "client,elections"), ("transactions", "wire:fetch")]
 )
@@ -119,6 +120,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker
@@ -141,6 +143,7 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     wait(lambda: "left on the cluster: topics inquest-" in log.read_text())
 
 
+@pytest.mark.sampled(3)
 def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
     nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))
     file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
@@ -150,6 +153,7 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
     assert {event.name.partition(":")[0] for event in hit} == {"pause"}
 
 
+@pytest.mark.sampled(3)
 def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -> None:
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
@@ -178,6 +182,7 @@ def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_fil
     assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
 
 
+@pytest.mark.sampled(3)
 def test_a_planted_bug_of_the_cluster_is_found(tmp_path: Path) -> None:
     """Its clean twin is judged above: the same workload, on brokers without it."""
     config = run_config({"sut": "model", "seed": 1, "mutant": "lso-ignores-open"})
