@@ -182,14 +182,18 @@ def split(recorded: Recorded, rng: Random) -> Recorded:
 
 
 def _goes_back(tables: dict[str, list[Row]], process: int, later: set[int]) -> bool:
-    """Noise made a later read one of an earlier assignment, whose row a new process would not have."""
+    """Noise made a later read one of an earlier assignment, whose row a new process would not have; or a
+    later commit one of a process that has begun anew there, which explains a lower offset."""
     rows = [row for row in tables["assignments"] if row["process"] == process and row["op"] not in later]
+    begun = {row["tp"] for row in rows}
     return any(
         read["assignment"] < row["assignment"]
         for read in tables["reads"]
         if read["op"] in later and read["process"] == process
         for row in rows
         if row["tp"] == read["tp"]
+    ) or any(
+        one["op"] in later and one["process"] == process and one["tp"] in begun for one in tables["commits"]
     )
 
 
