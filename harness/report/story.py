@@ -61,11 +61,10 @@ NEAR_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NearFault:
-    """A fault and how it stands to the findings in time. later: it began after them."""
+    """A fault and how it stands to the findings in time."""
 
     fault: Fault
     when: str
-    later: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,8 +418,7 @@ def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[
         ended = max(before, key=lambda fault: fault.end_s or 0)
         found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before {moments[0]}"))
     if after:
-        when = f"began {_span(after[0].begin_s - last)} after {moments[1]}"
-        found.append(NearFault(after[0], when, later=True))
+        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after {moments[1]}"))
     return found
 
 

@@ -212,11 +212,6 @@ def test_a_fault_is_next_to_a_finding_within_half_a_minute(faults: list[Fault], 
     assert [one.when for one in story.near(faults, [10.0, 11.0], ("A", "B"))] == expected
 
 
-def test_a_fault_that_began_afterwards_is_told_from_what_may_have_caused_it() -> None:
-    faults = [fault(0, 5, 9), fault(1, 9, 12), fault(2, 13, 14)]
-    assert [one.later for one in story.near(faults, [10.0, 11.0], ("A", "B"))] == [False, False, True]
-
-
 def test_a_fault_that_the_witness_names_is_not_beside_it() -> None:
     example = Example(sentence="", allowed=False, why="", at_s=10.0, faults=[0])
     both = [fault(0, 5, 12), fault(1, 13, 14)]
