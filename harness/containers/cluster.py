@@ -33,9 +33,10 @@ from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
 from harness.containers.deployment import Deployment, NodeAddresses
 from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
-from harness.containers.reaper import Reaper, start_reaper
+from harness.containers.reaper import start_reaper
 from harness.containers.sidecar import Sidecar
 from harness.processes.clocks import boot
+from harness.processes.reaper import Reaper
 from harness.processes.waiting import NotYet, on_each, until
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Watch

@@ -1,54 +1,24 @@
 """The reaper: a small process that removes what a harness left that was killed.
 
-`python -m harness.containers.reaper <run> <copies>` waits on its stdin. The harness holds the other
-end. When that end closes without the line `done` (SIGKILL, out of memory, a crash, or an engine that was
-too slow), the reaper removes all containers and networks of the run, and the copies of its nodes' data. It
-has a session of its own, so that a Ctrl-C does not reach it.
+`python -m harness.containers.reaper <run> <copies>` waits as `harness.processes.reaper` says. Where the
+harness was killed, or the engine was too slow for it, the reaper removes all containers and networks of the
+run, and the copies of its nodes' data.
 """
 
 import shutil
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ClusterError
-from core.programs import program
 from core.terminal import say
 from harness.containers import engine
-from harness.processes.child import end, end_input, start
+from harness.processes.reaper import Reaper, dismissed, start_program
 from harness.processes.waiting import NotYet, until
 
 DEADLINE_S = 180.0
 """Longer than the engine may take for a few calls (`engine.CALL_DEADLINE_S`)."""
 PAUSE_S = 0.5
-END_S = 10.0
-DONE = b"done\n"
-
-
-class Reaper:
-    """A running reaper of one run."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def act(self) -> None:
-        """Make it clean up now, in the background; returns at once."""
-        end_input(self._process)
-
-    def dismiss(self) -> None:
-        """End it without effect; idempotent. For a run that has removed everything already."""
-        stdin = self._process.stdin
-        if stdin is None or stdin.closed:
-            return
-        with suppress(OSError):  # it has ended
-            stdin.write(DONE)
-        end(self._process, END_S)
 
 
 def start_reaper(run: str, copies: Path) -> Reaper:
@@ -56,7 +26,7 @@ def start_reaper(run: str, copies: Path) -> Reaper:
 
     copies: a folder that is no longer needed then. Raises: OSError.
     """
-    return Reaper(start(program(f"{__package__}.reaper", run, str(copies)), lines=False))
+    return start_program(f"{__package__}.reaper", run, str(copies))
 
 
 def reap(run: str) -> list[str]:
@@ -88,7 +58,7 @@ def reap(run: str) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Wait for the end of stdin, then reap unless dismissed."""
     run, copies = arguments
-    if sys.stdin.buffer.read().endswith(DONE):
+    if dismissed():
         return 0
     shutil.rmtree(copies, ignore_errors=True)
     left = reap(run)

@@ -31,8 +31,9 @@ from harness.external.disks import Disks
 from harness.external.docker_ends import DockerEnds
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
-from harness.external.reaper import LOG, Reaper, order_of, start_reaper
+from harness.external.reaper import LOG, order_of, start_reaper
 from harness.external.survey import survey
+from harness.processes.reaper import Reaper
 from harness.processes.waiting import NotYet, until
 from harness.run.planning import names_of
 from history.run_folder import Run

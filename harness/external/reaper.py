@@ -1,13 +1,11 @@
 """The reaper of a run on an external cluster: it heals and clears up after a harness that was killed.
 
-`python -m harness.external.reaper <order>` reads the cluster's file, then waits on its stdin. The harness
-holds the other end. When that end closes without the line `done`, the reaper runs all hooks that heal, on all
-nodes, and deletes what the run's prefix begins. What stays it names, on stderr and in the run's folder. It
-has a session of its own, so that a Ctrl-C does not reach it. Secrets come to it as to the harness: by the
-environment.
+`python -m harness.external.reaper <order>` reads the cluster's file, then waits as `harness.processes.reaper`
+says. Where the harness was killed, the reaper runs all hooks that heal, on all nodes, and deletes what the
+run's prefix begins. What stays it names, on stderr and in the run's folder. Secrets come to it as to the
+harness: by the environment.
 """
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,17 +15,14 @@ from typing import Final
 import msgspec
 
 from core.cluster import Address
-from core.programs import program
 from core.terminal import say
 from harness.brokers.admin.connection import Brokers
 from harness.external import belongings, named
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
-from harness.processes.child import end, end_input, start
+from harness.processes.reaper import Reaper, dismissed, start_program
 from harness.processes.waiting import NotYet, until
 
-END_S: Final = 10.0
-DONE: Final = b"done\n"
 LOG: Final = "reaper.log"
 
 
@@ -52,34 +47,9 @@ def order_of(
     return Order(names=names, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
 
 
-class Reaper:
-    """A running reaper of one run."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def act(self) -> None:
-        """Make it heal and clear up now, in the background; returns at once."""
-        end_input(self._process)
-
-    def dismiss(self) -> None:
-        """End it without effect; idempotent."""
-        stdin = self._process.stdin
-        if stdin is None or stdin.closed:
-            return
-        with suppress(OSError):  # it has ended
-            stdin.write(DONE)
-        end(self._process, END_S)
-
-
 def start_reaper(order: Order) -> Reaper:
     """It watches until this process ends or dismisses it. Raises: OSError."""
-    return Reaper(start(program(f"{__package__}.reaper", msgspec.json.encode(order).decode()), lines=False))
+    return start_program(f"{__package__}.reaper", msgspec.json.encode(order).decode())
 
 
 def main(arguments: list[str]) -> int:
@@ -90,7 +60,7 @@ def main(arguments: list[str]) -> int:
     hooks = HookRunner(file, order.names, its.without_secrets)
     listeners = {node: Address(*where) for node, where in order.brokers.items()}
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
-    if sys.stdin.buffer.read().endswith(DONE):
+    if dismissed():
         return 0
     failed = hooks.heal(tuple(order.names))
     _note(order, failed or ["all nodes are healed"])

@@ -7,6 +7,7 @@ commands    A program of this machine that runs for a bounded time, and ends wel
 guard       A shell that acts for this process as soon as this process has ended.
 interrupts  SIGINT and SIGTERM while a run or a soak is under way.
 parent      The harness as its programs see it: commands on standard input, lines to standard output.
+reaper      A process that clears up after a harness that was killed, as the harness holds it.
 real_time   The real runtime: the wall clock, threads, and the signals of the user.
 waiting     Waiting: with a deadline for something that is not there yet, and for several things done at once.
 """

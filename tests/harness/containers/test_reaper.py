@@ -9,7 +9,8 @@ import pytest
 from core.errors import ClusterError
 from harness.containers import engine
 from harness.containers import reaper as module
-from harness.containers.reaper import Reaper, reap, start_reaper
+from harness.containers.reaper import reap, start_reaper
+from harness.processes.reaper import Reaper
 
 IMPATIENT = """
 import sys

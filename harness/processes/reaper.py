@@ -1,0 +1,52 @@
+"""A reaper: a small process that clears up after a harness that was killed.
+
+It waits on its stdin, and the harness holds the other end. When that end closes without the line `done`
+(SIGKILL, out of memory, a crash), the reaper acts. It has a session of its own, so that a Ctrl-C does not
+reach it. What it does then is its program's: `harness.containers.reaper`, `harness.external.reaper`.
+"""
+
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Final
+
+from core.programs import program
+from harness.processes.child import end, end_input, start
+
+END_S: Final = 10.0
+DONE: Final = b"done\n"
+
+
+class Reaper:
+    """A running reaper of one run."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def act(self) -> None:
+        """Make it clear up now, in the background; returns at once."""
+        end_input(self._process)
+
+    def dismiss(self) -> None:
+        """End it without effect; idempotent. For a run that has cleared up already."""
+        stdin = self._process.stdin
+        if stdin is None or stdin.closed:
+            return
+        with suppress(OSError):  # it has ended
+            stdin.write(DONE)
+        end(self._process, END_S)
+
+
+def start_program(module: str, *arguments: str) -> Reaper:
+    """Start the program of a reaper; it watches until this process ends or dismisses it. Raises: OSError."""
+    return Reaper(start(program(module, *arguments), lines=False))
+
+
+def dismissed() -> bool:
+    """In the reaper: wait for the end of stdin; whether the harness dismissed it."""
+    return sys.stdin.buffer.read().endswith(DONE)
