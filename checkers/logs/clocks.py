@@ -5,7 +5,7 @@ a machine sleeps. Ops have that of a clock that is never set.
 """
 
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,34 @@ def jumped_ms(history: History) -> int:
     jumps = (event.wall_s for event in history.events if isinstance(event, ClockJumped))
     ahead_s = list(accumulate(jumps, initial=0.0))
     return round(1000 * (max(ahead_s) - min(ahead_s)))
+
+
+class StepBack(NamedTuple):
+    """The wall's clock was set back; it may have shown times from first_ms to last_ms (since 1970) twice."""
+
+    first_ms: int
+    last_ms: int
+    text: str
+
+
+def steps_back(history: History) -> list[StepBack]:
+    """Those that the run notes. The step lies between two looks at the clocks: the second saw no time before
+    its own less what passed since the first, which saw none after its own and that."""
+    found = []
+    for event in history.events:
+        if isinstance(event, ClockJumped) and event.wall_s < 0:
+            passed_ms = (event.ns - event.before_ns) // 1_000_000 + CLOCK_MS
+            before_ms = history.wall_ms(event.before_ns) + _ahead_ms(history, event.before_ns)
+            after_ms = history.wall_ms(event.ns) + _ahead_ms(history, event.ns)
+            text = f"the wall's clock was set back by {-1000 * event.wall_s:.0f} ms then"
+            found.append(StepBack(after_ms - passed_ms, before_ms + passed_ms, text))
+    return found
+
+
+def _ahead_ms(history: History, ns: int) -> int:
+    """By how much the wall's clock was ahead of where the run's anchor puts it."""
+    jumps = (event for event in history.events if isinstance(event, ClockJumped))
+    return round(1000 * sum(event.wall_s for event in jumps if event.ns <= ns))
 
 
 def seen_apart_ms(frames: pa.Table) -> int:

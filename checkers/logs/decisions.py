@@ -4,8 +4,8 @@ How records and markers find their transaction. From transaction version 2 on ea
 epochs of its own. Before that a producer's transactions share one, and times tell them apart: a client has
 its answer before it begins the next transaction, so that a transaction's records are younger than the
 decision before it and no younger than its own, and its markers are no older than its decision. All nodes and
-clients of a run have one clock. At the very millisecond of a decision the order of the log says which: a
-marker ends what stands before it.
+clients of a run have one clock; what happened where it was set back is a doubt. At the very millisecond of a
+decision the order of the log says which: a marker ends what stands before it.
 
 Where a broker stamps records with the time of the append (offsets of groups, topics with LogAppendTime), a
 request that came late may be younger than the decision of its transaction. Until the coordinator has
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found, LogFinding
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
+from checkers.logs.clocks import StepBack, steps_back
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
@@ -100,8 +101,8 @@ class Ended:
 
 
 def join(run: WholeRun, result: Tally) -> None:
-    """Apply the rules to the whole of the evidence; what clients saw is not asked."""
-    found = _Decisions(run.evidence, result)
+    """Apply the rules to the whole of the evidence. Of the history, only clocks that were set back count."""
+    found = _Decisions(run.evidence, result, steps_back(run.history) if run.history else [])
     for tp in run.evidence.partitions():
         if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
@@ -113,9 +114,10 @@ CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 class _Decisions:
-    def __init__(self, evidence: Evidence, result: Found) -> None:
+    def __init__(self, evidence: Evidence, result: Found, steps: Sequence[StepBack]) -> None:
         self.evidence = evidence
         self.result = result
+        self.steps = steps
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
@@ -398,7 +400,13 @@ class _Decisions:
         ms: int,
         producer: tuple[int, int],
     ) -> None:
-        """producer: id and epoch."""
+        """A finding, unless the clock was set back while it happened. producer: id and epoch."""
+        times = [ms, *(() if one is None else (one.began_ms, one.decided_ms, one.completed_ms))]
+        known = [at for at in times if 0 <= at < NEVER]
+        for step in self.steps:
+            if known and min(known) <= step.last_ms and max(known) >= step.first_ms:
+                self.result.leave_open(rule, tp, f"{text}; {step.text}")
+                return
         log = self.replicas[tp]
         self.result.refuse(
             LogFinding(

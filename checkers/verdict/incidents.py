@@ -33,6 +33,8 @@ ALL: Final = frozenset(CHECKS)
 RECOVERY: Final = frozenset({"recovery"})
 CLOCKED: Final = frozenset({"recovery", "stability"})
 """Checks that rest on time-outs which brokers measure by the wall's clock."""
+STEP_S: Final = 0.5
+"""Steps of the wall's clock that are smaller move no time-out by so much that it matters."""
 GROUPS: Final = frozenset({"poll-order", "group-offsets", "exactly-once", "group-delivery"})
 READERS: Final = frozenset({"poll-order"})
 CLIENTS: Final = ALL - {"recovery", "stability"}
@@ -103,7 +105,7 @@ def _incident(event: Event) -> Incident | None:
         case ev.HealFailed():
             text = f"healing {event.name} failed, and was tried again at the end of the faults: {event.why}"
             return Incident(ns=event.ns, text=text)
-        case ev.ClockJumped():
+        case ev.ClockJumped() if event.suspended_s or abs(event.wall_s) >= STEP_S:
             return Incident(ns=event.ns, text=_jump(event), checks=CLOCKED)
         case ev.BoundsListed() if event.moving:
             text = f"the ends of the logs were listed too early: {event.moving}"

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from core.runtime import ClockJump
 
-WALL_S: Final = 0.5
-"""Smaller steps of the wall's clock between two looks do not count: daemons that keep the time make them."""
+WALL_S: Final = 0.005
+"""Smaller steps of the wall's clock between two looks do not count: a daemon that keeps the time makes the
+clock run slower by as much, and reading the clocks takes its time."""
 SUSPENDED_S: Final = 0.1
-CLOSE_NS: Final = 5_000_000
+CLOSE_NS: Final = 1_000_000
 """Clocks that were read within so little time were read at once."""
 TRIES: Final = 100
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")

@@ -259,7 +259,7 @@ def note(event: Event) -> tuple[str, str] | None:
         case EndsUnseen():
             return "nodes not watched", event.why
         case ClockJumped():
-            return "clock jumped", f"by {event.wall_s:+.1f} s; the machine slept {event.suspended_s:.1f} s"
+            return "clock jumped", f"by {event.wall_s:+.2f} s; the machine slept {event.suspended_s:.1f} s"
         case EvidenceMissing():
             return "evidence missing", event.why
         case WorkerLost():

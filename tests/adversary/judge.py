@@ -193,7 +193,7 @@ def _incidents(events: Sequence[Event]) -> set[str]:
             found |= set(CHECKS) if event.end.own_program and not asked else {"recovery"}
         if isinstance(event, EndsUnseen):
             found.add("recovery")
-        if isinstance(event, ClockJumped):
+        if isinstance(event, ClockJumped) and (event.suspended_s or abs(event.wall_s) >= 0.5):
             found |= {"recovery", "stability"}
         if isinstance(event, BoundsListed) and event.moving:
             found.add("stability")

@@ -28,8 +28,7 @@ from tests.checkers.known_bugs.test_log_findings import Logs
 from tests.checkers.known_bugs.test_markers_left_out import ID
 from tests.checkers.known_bugs.test_registry import late_end
 from tests.checkers.logs.made import at, of_all, tables
-from tests.checkers.logs.test_answers import BEGAN_MS
-from tests.checkers.logs.test_decisions import LOG, PRODUCER
+from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, PRODUCER
 from tests.histories.built import Built, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 

@@ -25,8 +25,7 @@ from tests.checkers.known_bugs.test_markers_left_out import ID, line
 from tests.checkers.known_bugs.test_registry import late_request
 from tests.checkers.known_bugs.test_uncommitted_state import leads
 from tests.checkers.logs.made import of_all, tables
-from tests.checkers.logs.test_answers import BEGAN_MS
-from tests.checkers.logs.test_decisions import LOG, P0, P1, PRODUCER, Cluster, Made
+from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, P1, PRODUCER, Cluster, Made
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
 

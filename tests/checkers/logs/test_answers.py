@@ -16,12 +16,10 @@ from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
 from tests.checkers.logs.made import of_all, tables
-from tests.checkers.logs.test_decisions import LOG, P0, PRODUCER, Cluster
+from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import write_run
 
-BEGAN_MS = 1_767_225_600_000
-"""2026-01-01, when the runs of `write_run` begin."""
 OK, FAIL = Outcome.OK, Outcome.FAIL
 COMMITS_S, ABORTS_S = 1, 2
 """When the transactions of `logs` begin."""

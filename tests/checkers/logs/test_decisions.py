@@ -1,6 +1,7 @@
 """Ring 3, transactions: each rule fires at its place, and is silent on the same logs without the fault."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,19 @@ from checkers.engine.findings import Found
 from checkers.logs.decisions import CHECKS
 from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.op import TopicPartition
+from history.events import ClockJumped
 from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.reader import History, load
 from tests.checkers.logs.made import at, batch, of_all, tables
+from tests.histories.built import Built
+from tests.histories.folders import STARTED, write_run
 
 LOG = TopicPartition(TOPIC, 0)
 P0, P1 = TopicPartition("q", 0), TopicPartition("q", 1)
 PRODUCER = 2000
+MS = 1_000_000
+BEGAN_MS = 1_767_225_600_000
+"""2026-01-01, when the runs of `write_run` begin."""
 Made = dict[str, list[dict[str, Any]]]
 
 
@@ -544,3 +552,34 @@ def test_where_a_decision_may_be_lost_rightly_there_is_a_doubt(cause: Callable[[
     found = cluster.judged()
     assert not found.in_logs
     assert {"marker-decided", "partitions-marked"} <= {doubt.check for doubt in found.doubts}
+
+
+def stepped(tmp_path: Path, wall_s: float, before_ms: int) -> History:
+    """A run whose wall's clock was set by so much, within 10 ms after it showed `before_ms`."""
+    jump = ClockJumped(before_ns=before_ms * MS, ns=(before_ms + 10) * MS, wall_s=wall_s)
+    return load(write_run(tmp_path / "run", Built(tps=[P0.topic]).tables(), events=[STARTED, jump]))
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "before_ms", "doubts"),
+    [
+        (-0.2, 1000, 1),  # from 805 to 1010 ms the clock showed times twice
+        (-0.2, 1190, 1),
+        (-0.2, 1600, 0),  # later
+        (-0.2, 700, 0),  # earlier
+        (+0.2, 1000, 0),  # no time was shown twice
+    ],
+)
+def test_where_the_clock_was_set_back_a_marker_may_be_older_than_its_decision(
+    tmp_path: Path, wall_s: float, before_ms: int, doubts: int
+) -> None:
+    """The coordinator decided at 1010 ms; then the clock was set back, or a marker came too early."""
+    cluster = Cluster()
+    cluster.coordinator("Ongoing", BEGAN_MS + 1000, P0, start_ms=BEGAN_MS + 1000)
+    cluster.records(P0, BEGAN_MS + 1001)
+    cluster.coordinator("PrepareCommit", BEGAN_MS + 1010, P0, start_ms=BEGAN_MS + 1000)
+    cluster.marker(P0, BEGAN_MS + 890, "COMMIT")
+    cluster.coordinator("CompleteCommit", BEGAN_MS + 1012, start_ms=BEGAN_MS + 1000)
+    found = of_all(CHECKS, Evidence(tables(cluster.made)), stepped(tmp_path, wall_s, before_ms))
+    assert len(found.in_logs) == (0 if doubts else 2)
+    assert len(found.doubts) == (2 if doubts else 0)

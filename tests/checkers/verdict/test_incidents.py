@@ -136,6 +136,11 @@ def test_a_clock_that_jumped_leaves_open_what_rests_on_time_outs(
     assert text in incident_lines(verdict)[0]
 
 
+def test_a_small_step_of_the_clock_moves_no_time_out(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", ev.ClockJumped(before_ns=1, ns=20 * S, wall_s=-0.49))
+    assert (verdict.valid, incident_lines(verdict)) == (True, [])
+
+
 def test_a_run_whose_nodes_were_not_watched_does_not_claim_that_none_ended(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", ev.EndsUnseen(ns=20 * S, why="the engine does not answer"))
     assert (verdict.exit_code, unknowns(verdict)) == (2, {"recovery"})
