@@ -40,13 +40,15 @@ BLOCK: Final = 256
 
 
 class Passed(Variant):
-    """Who may have passed a record: AUTO = a client that committed automatically and was not closed."""
+    """Who may have passed a record: AUTO = a client that committed automatically and was not closed. LATE =
+    none: a member may have begun behind it, where its group had committed nothing."""
 
     MEMBER = ""
     AUTO = "auto"
+    LATE = "late"
 
 
-VARIANTS: Final = {0: Passed.MEMBER, 1: Passed.AUTO}
+VARIANTS: Final = {0: Passed.MEMBER, 1: Passed.AUTO, 2: Passed.LATE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,16 +285,40 @@ def _skipped(
         read[p.read_slot[start:end]] = True
     missed = slots[~read[slots]]
     if len(missed):
-        codes = _automatic(p, position.group, commits, missed)
+        automatic = _automatic(p, position.group, commits, missed)
+        late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
+        codes = np.where(automatic, 1, np.where(late, 2, 0))
         make = partial(_never_given, p, position)
         excuse = p.known.windows.ever(p.tp, since=p.known.begun(position.group))
         result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
+def _begun_late(p: KernelView, group: int, commits: Columns, spans: _Spans) -> int:
+    """The highest offset of the reads with which members began in this partition where the group may have
+    had no committed offset there, or reset their position; NEVER where the log may have begun later."""
+    if p.given_from > 0 or not p.begins_known:
+        return NEVER
+    changes, reads = p.assignments, spans.group == group
+    if changes is None or not reads.any():
+        return -1
+    first = int(commits["done"][stored(commits)].min(initial=NEVER))
+    given = (changes["kind"] == AssignmentKind.ASSIGNED) & (changes["ns"] < first)
+    begun = np.flatnonzero(given | (changes["kind"] == AssignmentKind.RESET))
+    process = changes["process"][begun].astype(np.int64)
+    under, at = np.unique(
+        spans.process[reads].astype(np.int64) << 32 | spans.assignment[reads], return_index=True
+    )
+    next_read = np.searchsorted(under, process << 32 | changes["assignment"][begun])
+    known = np.minimum(next_read, len(under) - 1)
+    own = (next_read < len(under)) & (under[known] >> 32 == process)
+    rows = spans.start[reads][at[known[own]]]
+    return int(p.reads["offset"][rows].max(initial=-1))
+
+
 def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
-    """Of each missed slot: whether an automatic member that was not closed may have had it (flags)."""
+    """Of each missed slot: whether an automatic member that was not closed may have had it."""
     suspects = p.known.unclosed.get(group)
-    found = np.zeros(len(missed), np.int8)
+    found = np.zeros(len(missed), bool)
     if suspects is None:
         return found
     rows = np.flatnonzero(stored(commits))
@@ -398,7 +424,7 @@ def passed(ground: Ground, variant: str) -> Answer:
     """A record that a group passed and was never given."""
     if variant == Passed.AUTO:
         return (True, "a client that commits automatically died with records that it had not handed out")
-    if ground.begins_late:
+    if variant == Passed.LATE and ground.begins_late:
         return True, "auto.offset.reset: where a group has committed nothing it begins behind the last record"
     return truncated(ground, "a group commits only offsets behind what its members were given")
 

@@ -226,7 +226,28 @@ def group_skip(f: Facts) -> Found:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
                     span = Span(f.beginning(group), EVER, (tp,), internal=True)
                     f.spans["group-skip", tp, group, offset].append(span)
-                    yield ("group-skip", tp, group, offset), {"auto" if automatic else ""}
+                    how = "auto" if automatic else "late" if _may_begin_behind(f, group, tp, offset) else ""
+                    yield ("group-skip", tp, group, offset), {how}
+
+
+def _may_begin_behind(f: Facts, group: int, tp: int, offset: int) -> bool:
+    """By `auto.offset.reset`, were it latest."""
+    if f.start(tp) > 0 or not f.begins_known(tp):
+        return True
+    rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp) and f.stored(c)]
+    first = min((f.done(c) for c in rows), default=NEVER)
+    members = [number for number, row in f.processes.items() if row["group"] == group]
+    for number in members:
+        own = sorted(
+            (r for r in f.reads if (r["process"], r["tp"]) == (number, tp)), key=lambda r: (r["op"], r["pos"])
+        )
+        for change in f.changes(number, tp):
+            new = change["kind"] == AssignmentKind.ASSIGNED and change["ns"] < first
+            if new or change["kind"] == AssignmentKind.RESET:
+                after = [r["offset"] for r in own if r["assignment"] >= change["assignment"]]
+                if after and after[0] > offset:
+                    return True
+    return False
 
 
 def _may_have_had(f: Facts, process: Row, group: int, tp: int, offset: int) -> bool:

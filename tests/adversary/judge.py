@@ -119,7 +119,7 @@ class Permission:
                 return True
             case "group-skip", "auto":
                 return True
-            case "group-skip", _ if self.begins_late:
+            case "group-skip", "late" if self.begins_late:
                 return True
         return excuse in ("unclean", "power")
 

@@ -515,6 +515,37 @@ def test_where_a_reset_leads_is_a_setting_of_the_clients(
     assert {one.canonical for one in check_history(load(run)).findings} == found
 
 
+@pytest.mark.parametrize(
+    ("again", "variant"),
+    [
+        (False, "late"),  # the group's first member began behind the record
+        (True, ""),  # the second one, although the group had committed an offset before it
+    ],
+)
+def test_a_group_may_begin_late_only_where_it_has_committed_nothing(
+    again: bool, variant: str, tmp_path: Path
+) -> None:
+    sent = Op(process=1, f="send", invoke=1, complete=2)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    skipped = 1 if again else 0
+    first = Op(process=2, f="poll", invoke=3, complete=4)
+    first.mops = [Assign(tp=0), Read(tp=0, offset=0, value=value_of(1, 0)), Commit(tp=0, offset=1)]
+    second = Op(process=3, f="poll", invoke=5, complete=6)
+    second.mops = [Assign(tp=0)]
+    second.mops += [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(skipped + 1, 3)]
+    second.mops.append(Commit(tp=0, offset=3))
+    final = Op(process=9, f="final", invoke=7, complete=8, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
+    members = {process: Process(group=0) for process in (2, 3)}
+    built = Built(tps=["x"], ops=[sent, *([first] if again else []), second, final], processes=members)
+    for level in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
+        built.bounds.append(Bound(tp=0, isolation=level, end=3, read_to=3))
+    found = check_history(load(write_run(tmp_path / "run", built.tables())))
+    wanted = {("group-skip", 0, 0, skipped)}
+    assert {one.canonical for one in found.findings if one.name == "group-skip"} == wanted
+    assert {kind.variant for kind in found.counts if kind.name == "group-skip"} == {variant}
+
+
 @pytest.mark.parametrize(("place", "lost"), [(0, True), (1, False)])
 def test_without_retention_a_later_start_of_the_log_withholds_no_record(place: int, lost: bool) -> None:
     """Only read_uncommitted shows it; read_committed read up to offset 1, of a log that began there."""

@@ -142,7 +142,7 @@ def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     wanted = {
         "nonmonotonic-send": orders,
         "int-nonmonotonic-send": orders,
-        "group-skip": ("", "auto"),
+        "group-skip": ("", "auto", "late"),
         "aborted-read": ("rc", "ru", "unsent"),
     }
     rare = {(name, one): seen[name, one] for name, some in wanted.items() for one in some}

@@ -6,6 +6,7 @@ Not here: the findings themselves, what is allowed (`checkers.catalogue`).
 """
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from core.op import AssignmentKind, End, Phase, process_of
@@ -124,7 +125,28 @@ def _passed(p: Partition, key: Key) -> Variants:
             continue
         if _had_since(p, process) < passed and sent < _gone(history, process):
             return {"auto"}
-    return {""}
+    moved = p.given_from() > 0 or not p.begins_known()
+    return {"late" if moved or _begun_behind(p, group, offset) else ""}
+
+
+def _begun_behind(p: Partition, group: object, offset: int) -> bool:
+    """A member that found nothing committed, or reset its position, read first behind the offset."""
+    history = p.history
+    commits = [c for c in history.commits if (c["group"], c["tp"]) == (group, p.tp) and stored(c)]
+    first = min((commit_complete(history, c) for c in commits), default=NEVER)
+    for row in history.assignments:
+        process = row["process"]
+        if row["tp"] != p.tp or history.processes[process]["group"] != group:
+            continue
+        given = row["kind"] == AssignmentKind.ASSIGNED and row["ns"] < first
+        if not given and row["kind"] != AssignmentKind.RESET:
+            continue
+        reads = [
+            read for read in p.reads if read["process"] == process and read["assignment"] >= row["assignment"]
+        ]
+        if reads and min(reads, key=itemgetter("op", "pos"))["offset"] > offset:
+            return True
+    return False
 
 
 def _had_since(p: Partition, process: Row) -> int:

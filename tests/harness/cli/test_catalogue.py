@@ -84,8 +84,9 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("eos-loss", "", "", {"commit": "after"}, False),
         ("eos-loss", "", "", {"commit": "before"}, True),
         ("group-skip", "auto", "", {}, True),
-        ("group-skip", "", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, True),
-        ("group-skip", "", "", {"client_settings": {"auto.offset.reset": "earliest"}}, False),
+        ("group-skip", "late", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, True),
+        ("group-skip", "", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, False),
+        ("group-skip", "late", "", {"client_settings": {"auto.offset.reset": "earliest"}}, False),
         *((name, "", "", {"commit": commit}, False) for commit in ("transaction", "after", "before")
           for name in ("group-duplicate", "group-skip", "zombie-write")),
         *((name, variant, excuse, {}, excuse in ("unclean", "power"))
@@ -107,7 +108,21 @@ def test_what_is_allowed(
 
 def test_every_answer_says_why() -> None:
     for name in ANOMALIES:
-        for variant in ("", "0", "1", "all", "rc", "ru", "reads", "ack 1", "auto", "commit", "read", "hole"):
+        for variant in (
+            "",
+            "0",
+            "1",
+            "all",
+            "rc",
+            "ru",
+            "reads",
+            "ack 1",
+            "auto",
+            "late",
+            "commit",
+            "read",
+            "hole",
+        ):
             for excuse, commit, sink in product(
                 Excuse, ("transaction", "after", "before"), ("", "plain", "unique-id")
             ):
