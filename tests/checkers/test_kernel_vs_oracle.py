@@ -131,6 +131,7 @@ def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() 
     assert rare == {}
 
 
+@pytest.mark.sampled(2)
 def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     seen: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
@@ -149,6 +150,7 @@ def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     assert {each: number for each, number in rare.items() if number < 3} == {}
 
 
+@pytest.mark.sampled(3)
 def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
     seen: Counter[tuple[str, bool]] = Counter()
     variants: Counter[tuple[str, str]] = Counter()

@@ -90,7 +90,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first_in_the_next(
     tmp_path: Path,
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     assert not workers_of(results)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> None:
     said = soak(tmp_path, budget="12s", canary="acks1", duration=1).wait()
     assert said.code == 4, said
@@ -168,7 +168,7 @@ def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> No
     assert events[-1] == "ended"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> None:
     failing = 'broker_settings = { "memory.start" = "fail" }'
     said = soak(tmp_path, settings=failing).wait()

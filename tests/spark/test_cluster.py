@@ -162,6 +162,7 @@ def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/")) or ".pyc" in name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),

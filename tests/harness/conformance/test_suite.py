@@ -37,7 +37,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kind", "case", "why"), FOUND)
 def test_a_broken_client_fails_its_case(
     kind: str, case: str, why: str, monkeypatch: pytest.MonkeyPatch
@@ -53,7 +53,7 @@ def test_a_broken_client_fails_its_case(
     assert why in said[1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_the_example_keeps_the_protocol() -> None:
     results = perform(EXAMPLE, quietly)
     assert [one.name for one in results] == ["open", *CASES]

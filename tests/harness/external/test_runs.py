@@ -79,6 +79,7 @@ def test_without_hooks_clients_leaders_and_requests_are_hit(
     assert not belongings.listed(model.admin).under(config.prefix).groups or workload == "copier"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("nemesis", "why"),
     [
@@ -120,7 +121,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker
@@ -143,7 +144,7 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     wait(lambda: "left on the cluster: topics inquest-" in log.read_text())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
     nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))
     file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
@@ -153,7 +154,7 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
     assert {event.name.partition(":")[0] for event in hit} == {"pause"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -> None:
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())

@@ -55,7 +55,7 @@ def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) ->
         judged(run, judge.socket, print)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     with JudgeProcess("local[1]") as judge:
@@ -68,7 +68,7 @@ def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
         until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     """The judge has no more use for its session: it ends, and its parent starts another one."""
     run = a_run(tmp_path / "run")

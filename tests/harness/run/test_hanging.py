@@ -115,7 +115,7 @@ def stop(world: RealWorld, slot: int) -> Callable[[], None]:
     return act
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: RealWorld) -> None:
     world.begin(verb_deadline_s=1)
     world.on = when(Phase.QUIESCE, stop(world, 1))
@@ -126,7 +126,7 @@ def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: Re
     assert phases(events)[-2:] == [Phase.FINAL, Phase.COLLECT]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_client_that_stands_still_is_not_blamed_on_the_cluster(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
