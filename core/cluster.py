@@ -5,12 +5,12 @@ runtime-checkable protocol: a nemesis names the ones it needs, and a system with
 before the run starts.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from signal import Signals
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -21,6 +21,12 @@ from core.wire import Seen, WireRule
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
+V = TypeVar("V")
+
+
+def internal(topic: str) -> bool:
+    """Whether a topic is Kafka's own."""
+    return topic.startswith("__")
 
 
 def unserved(said: Mapping[int, str]) -> ClusterError:
@@ -174,6 +180,20 @@ class Roles:
     answering: tuple[int, ...] = ()
     agreed: bool = False
     strangers: Mapping[int, str] = field(default_factory=dict)
+
+    def about(self, own: Callable[[str], bool]) -> "Roles":
+        """The same of the topics with these names alone."""
+
+        def kept(found: Mapping[TopicPartition, V]) -> Mapping[TopicPartition, V]:
+            return {tp: value for tp, value in found.items() if own(tp.topic)}
+
+        return replace(
+            self,
+            leaders=kept(self.leaders),
+            leader_epochs=kept(self.leader_epochs),
+            isr=kept(self.isr),
+            replicas=kept(self.replicas),
+        )
 
     def coordinator(self, topic: str, name: str) -> int:
         """Node that coordinates a transactional id (TRANSACTION_TOPIC) or group (GROUP_TOPIC)."""

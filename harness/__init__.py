@@ -6,6 +6,7 @@ cli          The command `inquest`.
 conformance  Whether the program of a client keeps its protocol.
 contract     The model against a real broker, by scenarios and random requests.
 explore      Many short simulated runs, with and without planted bugs; shrinking a run.
+guided       A cluster for the tests of another program: a run whose faults begin and end when they say so.
 judging      A process that judges recorded runs, with a Spark session that is warm before the first one.
 nights       The sessions of a results folder: their logs, and the index, which shows what they come to.
 report       The report of a run: files in, `report.html` and `junit.xml` out.

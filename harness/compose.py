@@ -19,9 +19,10 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
 from harness import systems
+from harness.run.guide import Guide
 from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
-from harness.systems import NEVER, Early, backend_of, client_kind, system_of
+from harness.systems import backend_of, client_kind, system_of
 from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
@@ -105,31 +106,35 @@ def record(
     results: Path = RESULTS,
     owner: str = "",
     fail_fast: bool = False,
+    guided: Callable[[RunPlan, Run], Guide] | None = None,
     display: Display,
 ) -> RecordedRun:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
     steps: the faults; None = those that the config plans. owner: mark of the soak session that wants the run,
-    "" = none. fail_fast: end the phase of faults on the first finding that is final.
+    "" = none. fail_fast: end the phase of faults on the first finding that is final. guided: makes the guide
+    of a run that is neither simulated nor to fail fast.
 
     Raises: see `harness.systems.record`; ConfigError, where a simulated run is to fail fast.
     """
     config = config.with_tag(secrets.token_hex(3))
     made = plan(config, steps, fail_fast=fail_fast)
     run = create_folder(config, results, owner)
-    early = _early(made, run, display) if fail_fast else NEVER
+    if fail_fast:
+        guided = _failing_fast(display)
     try:
         with as_latest(run, display.say):
-            interrupted = systems.record(made, run, display, ended_early=early)
+            guide = guided(made, run) if guided else None
+            interrupted = systems.record(made, run, display, guide=guide)
     finally:
         display.close()
     return RecordedRun(run=run, interrupted=interrupted)
 
 
-def _early(made: RunPlan, run: Run, display: Display) -> Early:
-    from harness.run.follow import following  # it imports the checks, which only such a run needs
+def _failing_fast(display: Display) -> Callable[[RunPlan, Run], Guide]:
+    from harness.run.follow import Following  # it imports the checks, which only such a run needs
 
-    return following(run, made.config, display.say)
+    return lambda made, run: Following(run, made.config, display.say)
 
 
 def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:

@@ -6,12 +6,10 @@ record(plan, run, display)
 import pkgutil
 import platform
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import resolve_name
-from typing import Final
 
 import msgspec
 
@@ -28,6 +26,7 @@ from harness.clients.worker_process import WorkerProcess
 from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime
 from harness.run.backend import Backend
+from harness.run.guide import Guide
 from harness.run.planning import RunPlan
 from harness.run.program import RunProgram
 from harness.run.progress import Display
@@ -35,10 +34,6 @@ from history import jsonl
 from history.events import Recorder, RunStarted
 from history.run_folder import Run, write_atomically
 from history.seal import journals_listed
-
-Early = AbstractContextManager[Callable[[], str]]
-"""Gives a function that says why the phase of faults is to end before its time, "" = it is not."""
-NEVER: Final[Early] = nullcontext(str)
 
 
 def system_of(config: RunConfig) -> System:
@@ -67,11 +62,11 @@ def client_kind(config: RunConfig) -> ClientKind:
     return kind
 
 
-def record(plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
+def record(plan: RunPlan, run: Run, display: Display, *, guide: Guide | None = None) -> bool:
     """Make the run in its new folder; whether the user interrupted it. A backend seals what it makes
     in virtual time; what judges another run seals that.
 
-    ended_early: for the time of the run, what `RunProgram` asks; a repeatable system does not.
+    guide: see `RunProgram`; a repeatable system asks none.
 
     Raises: ConfigError, where clients refuse their settings; ClusterError; OSError; KeyboardInterrupt,
     before anything was recorded. In each case nothing is left running, and a folder in which nothing
@@ -79,7 +74,7 @@ def record(plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NE
     """
     backend = backend_of(plan.config)
     if backend.record is None:
-        return _record(plan, run, display, ended_early)
+        return _record(plan, run, display, guide or Guide())
     display.status("simulating")
     try:
         backend.record(plan, run, display)
@@ -89,13 +84,13 @@ def record(plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NE
     return False
 
 
-def _record(plan: RunPlan, run: Run, display: Display, ended_early: Early) -> bool:
+def _record(plan: RunPlan, run: Run, display: Display, guide: Guide) -> bool:
     interrupts = Interrupts()
     program: RunProgram | None = None
     try:
         with closing(Recorder(run.events)) as recorder:
-            program = _program(plan, run, display, interrupts, recorder)
-            with interrupts, ended_early as program.ended_early:
+            program = _program(plan, run, display, interrupts, recorder, guide)
+            with interrupts, guide:
                 run_blocking(program.run())
             recorder.write(journals_listed(run, program.runtime.now_ns()))
     except BaseException as error:
@@ -107,7 +102,7 @@ def _record(plan: RunPlan, run: Run, display: Display, ended_early: Early) -> bo
 
 
 def _program(
-    plan: RunPlan, run: Run, display: Display, interrupts: Interrupts, recorder: Recorder
+    plan: RunPlan, run: Run, display: Display, interrupts: Interrupts, recorder: Recorder, guide: Guide
 ) -> RunProgram:
     backend = backend_of(plan.config)
     assert backend.cluster is not None
@@ -128,6 +123,7 @@ def _program(
     return RunProgram(
         plan, cluster, clients, runtime, recorder, display, started,
         logs=run.cluster, evidence=run.evidence, database=database_of(plan.config, run.database),
+        guide=guide,
     )  # fmt: skip
 
 

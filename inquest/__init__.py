@@ -3,6 +3,8 @@
 In the repository the rooms lie beside this package; a wheel has them inside it, as `inquest.checkers`,
 `inquest.history` … (hatch_build.py), so that no other package's import names are taken.
 
+A cluster for tests: `from inquest import cluster`, and the pytest plugin (docs/pytest.md).
+
 The checker is imported when it is asked for: the command `inquest` names extensions first
 (`core.extensions`).
 """
@@ -14,16 +16,33 @@ if TYPE_CHECKING:
 
     from checkers import Result, check
     from checkers.run_source import RunTables
+    from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, cluster
 
-__all__ = ["Result", "check", "tables"]
+_OF_CHECKER = ("Result", "check")
+_OF_CLUSTER = ("Anomaly", "GuidedCluster", "NotRecovered", "NotValid", "Unknown", "cluster")
+__all__ = [
+    "Anomaly",
+    "GuidedCluster",
+    "NotRecovered",
+    "NotValid",
+    "Result",
+    "Unknown",
+    "check",
+    "cluster",
+    "tables",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("Result", "check"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from checkers import Result, check
+    if name in _OF_CHECKER:
+        from checkers import api
 
-    return {"Result": Result, "check": check}[name]
+        return getattr(api, name)
+    if name in _OF_CLUSTER:
+        from harness.guided import cluster as guided
+
+        return getattr(guided, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def tables(session: "SparkSession", results: str = "results/*") -> "RunTables":

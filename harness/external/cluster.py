@@ -7,7 +7,6 @@ in the place of theirs. What the run created is deleted at the end.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,7 +14,6 @@ from core.cluster import Address, Cut, Endpoint, NodeEnd, Pausable, Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
 from core.flushing import INTERNAL
-from core.op import TopicPartition
 from core.systems import ExternalSection, Profile
 from core.terminal import say
 from harness.brokers.addresses import LOOPBACK, reserve
@@ -118,18 +116,8 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
 
     async def roles(self) -> Roles:
         """As the brokers agree; of the topics only those of the run, and internal ones."""
-        roles = await super().roles()
-        return replace(
-            roles,
-            leaders=self._own(roles.leaders),
-            leader_epochs=self._own(roles.leader_epochs),
-            isr=self._own(roles.isr),
-            replicas=self._own(roles.replicas),
-        )
-
-    def _own(self, found: Mapping[TopicPartition, V]) -> Mapping[TopicPartition, V]:
-        mine = (self._section.prefix, INTERNAL)
-        return {tp: value for tp, value in found.items() if tp.topic.startswith(mine)}
+        own = (self._section.prefix, INTERNAL)
+        return (await super().roles()).about(lambda topic: topic.startswith(own))
 
     async def trouble(self) -> str:
         """A proxy has ended."""

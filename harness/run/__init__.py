@@ -4,6 +4,7 @@ backend          A system under test as the harness makes, asks and removes it.
 cluster_monitor  Looks at the cluster during a run: which node leads what, and where the logs end.
 faults           Executing a plan of faults against a running cluster and its clients.
 follow           Looks at a run while it records: findings that are final already.
+guide            What decides about the phase of faults beside the plan.
 log_ends         The ends of all logs, once the clients are closed: what the final reads have to reach.
 planning         What a run is to do, before anything is started.
 program          The phases of a run, written once.

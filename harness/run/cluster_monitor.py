@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from core.cluster import Cluster, NodeEnd, Roles
+from core.cluster import Cluster, NodeEnd, Roles, internal
 from core.errors import ClusterError, EndsMissed
 from core.op import Isolation, TopicPartition
 from core.runtime import Clock, ClockJump, Runtime, Signal
@@ -26,12 +26,14 @@ ENDS_S = 2.0
 
 @dataclass(slots=True)
 class ClusterMonitor:
-    """write: takes events, from any thread. data: the data partitions known so far."""
+    """write: takes events, from any thread. data: the data partitions known so far. topics: of the run;
+    None = all that there are."""
 
     cluster: Cluster
     runtime: Runtime
     write: Callable[[Event], None]
     data: set[TopicPartition]
+    topics: frozenset[str] | None = None
     ends_s: float = ENDS_S
     roles: Roles = field(default_factory=lambda: Roles(ns=0))
     """The newest look at the leaders."""
@@ -93,17 +95,22 @@ class ClusterMonitor:
 
     async def look(self) -> None:
         """Look at the leaders now."""
-        self._take(await self.cluster.roles())
+        self._take(await self._roles())
+
+    async def _roles(self) -> Roles:
+        roles = await self.cluster.roles()
+        topics = self.topics
+        return roles if topics is None else roles.about(lambda name: name in topics or internal(name))
 
     def _take(self, roles: Roles) -> None:
         with self._lock:
-            self.data.update(tp for tp in roles.leaders if not tp.topic.startswith("__"))
+            self.data.update(tp for tp in roles.leaders if not internal(tp.topic))
         self.roles = roles
 
     async def _look_at_roles(self) -> None:
         before: RolesSeen | None = None
         while not self._stop.is_set():
-            roles = await self.cluster.roles()
+            roles = await self._roles()
             if self._stop.is_set():
                 return
             self._take(roles)

@@ -6,8 +6,7 @@ ten times as long as the last one took, so that looking takes little of the mach
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -15,6 +14,7 @@ import msgspec
 
 from checkers.early import EarlyFinding, Identity, early_findings
 from core.config import RunConfig
+from harness.run.guide import Guide
 from history import jsonl
 from history.prefix import so_far
 from history.run_folder import Run
@@ -53,14 +53,7 @@ class Follower:
         return any(step.family == "power" for step in planned)
 
 
-@contextmanager
-def following(run: Run, config: RunConfig, said: Callable[[str], None]) -> Iterator[Callable[[], str]]:
-    """`Following.found`, while the block runs."""
-    with Following(run, config, said) as one:
-        yield one.found
-
-
-class Following:
+class Following(Guide):
     """Looks at a run from a thread of its own, from `with` to the end of the block.
 
     said: takes a line for people.
@@ -75,6 +68,10 @@ class Following:
     def found(self) -> str:
         """The first finding that nothing permits, in one sentence; "" = none so far."""
         return self._found
+
+    def over(self, in_force: Sequence[str]) -> str:
+        """See `Guide`: a finding ends the faults."""
+        return f"on a finding: {self._found}" if self._found else ""
 
     def __enter__(self) -> Self:
         self._thread.start()

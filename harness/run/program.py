@@ -20,6 +20,7 @@ from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
+from harness.run.guide import Guide
 from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
@@ -37,6 +38,7 @@ ASKED_S = 10.0
 interrupts it."""
 SILENT_S = 5.0
 """A client that has not reported for so long stands still."""
+FOR_EVER_S = 1e9
 SENT_TO_CLIENTS = frozenset(-number for number in SENT)
 """Exit statuses of a client that was killed from outside; with any other signal it failed."""
 
@@ -55,9 +57,9 @@ class EventWriter(Protocol):
 class RunProgram:
     """One run, from starting the cluster to the end of the final reads.
 
-    ended_early: why the phase of faults is to end before its time, asked again and again ("" = it is not).
     started: the first event. logs, evidence: folders for the logs of the nodes, and for what they leave on
     disk. stable_s: see `log_ends.STABLE_S`. database: that the clients write to; None = they have none.
+    guide: decides about the phase of faults.
     """
 
     plan: RunPlan
@@ -72,7 +74,7 @@ class RunProgram:
     evidence: Path
     stable_s: float = STABLE_S
     database: Database | None = None
-    ended_early: Callable[[], str] = str
+    guide: Guide = field(default_factory=Guide)
     phase: Phase = Phase.SETUP
     """The newest one."""
     _stop_faults: Signal = field(init=False)
@@ -99,6 +101,8 @@ class RunProgram:
     def __post_init__(self) -> None:
         plan, cluster, runtime = self.plan, self.cluster, self.runtime
         self._monitor = ClusterMonitor(cluster, runtime, self._write, set(plan.names.data))
+        if not self.guide.alone:
+            self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)
         self._stop_faults = runtime.signal()
         clock, stopping = runtime.clock(self._stop_faults), self._stop_faults.is_set
         stage = Environment(cluster=cluster, clients=self.clients, clock=clock, stopping=stopping)
@@ -112,10 +116,11 @@ class RunProgram:
         itself."""
         try:
             await self._set_up()
-            if await self._warm_up():
+            if await self._warm_up() and await self._faults_decided():
                 await self._inject_faults()
             await self._heal()
             await self._recover()
+            await self._hold()
             await self._quiesce()
             await self._final_reads()
             await self._collect()
@@ -176,14 +181,30 @@ class RunProgram:
             self._break(f"warm-up: {missing} after {WARMUP_S:.0f} s")
         return not missing
 
+    async def _faults_decided(self) -> bool:
+        """Wait until the guide has decided about faults; false where the run is to be cut short."""
+
+        def undecided() -> str:
+            steps = self.guide.faults(self.plan, self.cluster)
+            if steps is not None:
+                self._faults.steps = steps
+            return "which faults" if steps is None else ""
+
+        return not undecided() or not await self._wait(undecided, FOR_EVER_S)
+
     async def _inject_faults(self) -> None:
         self._enter(Phase.FAULTS)
         self._faults_task = self.runtime.spawn("faults", self._faults.run())
-        missing = await self._wait(
-            lambda: "" if self.ended_early() else "the time of this phase", self.plan.config.duration_s
-        )
-        if not missing:
-            why = f"the faults ended before their time, on a finding: {self.ended_early()}"
+        early = ""
+
+        def rest() -> str:
+            nonlocal early
+            early = self.guide.over(self._faults.in_force)
+            return "" if early else "the time of this phase"
+
+        await self._wait(rest, self.plan.config.duration_s)
+        if early:
+            why = f"the faults ended before their time, {early}"
             self._write(ev.Note(ns=self._now(), text=why))
             self.display.say(why)
 
@@ -257,6 +278,11 @@ class RunProgram:
         factor = self.plan.config.replication_factor
         roles, data = self._monitor.roles, set(self._monitor.tps)
         return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns)
+
+    async def _hold(self) -> None:
+        """Keep cluster and load until the guide lets the run end."""
+        if not self._cut_short() and not self.guide.done():
+            await self._wait(lambda: "" if self.guide.done() else "leave to end", FOR_EVER_S)
 
     async def _quiesce(self) -> None:
         self._enter(Phase.QUIESCE)
@@ -414,7 +440,7 @@ class RunProgram:
         }
         return self._line.text(
             RunProgress(
-                phase="load" if loading and not self.plan.steps else self.phase.name.lower(),
+                phase="load" if loading and not self._faults.steps else self.phase.name.lower(),
                 at_s=now / 1e9,
                 seconds=(now - self._entered) / 1e9,
                 of_s=limits.get(self.phase, 0.0),

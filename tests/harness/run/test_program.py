@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from core.cluster import NodeEnd, OpenTransaction, Roles
+from core.cluster import Cluster, NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError, ConfigError, EndsMissed
 from core.op import Isolation, Phase, TopicPartition
 from harness.clients.pool import Loss
+from harness.run.guide import Guide
+from harness.run.planning import RunPlan, planned
 from history import events as ev
 from history import journal as j
-from tests.harness.run.worlds import RealWorld, VirtualWorld
+from nemesis.types import PlannedFault
+from tests.harness.run.worlds import Ended, RealWorld, VirtualWorld
 
 World = RealWorld | VirtualWorld
 KILL = {"nemesis": "kill:one@random", "duration_s": 2, "fault_s": 0.5, "calm_s": 0.2}
@@ -274,7 +277,7 @@ def test_evidence_that_is_missing_breaks_no_run(world: World) -> None:
 
 def test_a_finding_ends_the_faults_before_their_time_and_the_run_as_always(world: World) -> None:
     world.begin(**{**KILL, "duration_s": 600})
-    world.ended_early = lambda: "duplicate: a record stands twice"
+    world.guide = Ended("on a finding: duplicate: a record stands twice")
     events = world.run()
     assert phases(events) == WHOLE
     (note,) = of(events, ev.Note)
@@ -282,6 +285,54 @@ def test_a_finding_ends_the_faults_before_their_time_and_the_run_as_always(world
     assert not note.incomplete
     begun = of(events, ev.PhaseStarted)
     assert begun[-1].ns - begun[0].ns < 600e9
+
+
+class Asked(Guide):
+    """Decides when it was asked often enough."""
+
+    def __init__(self, steps: Sequence[PlannedFault]) -> None:
+        self.steps, self.asked, self.held = steps, 0, 0
+        self.in_force: set[str] = set()
+
+    def faults(self, plan: RunPlan, cluster: Cluster) -> Sequence[PlannedFault] | None:
+        self.asked += 1
+        return self.steps if self.asked > 5 else None
+
+    def over(self, in_force: Sequence[str]) -> str:
+        self.in_force.update(in_force)
+        return "the test is done" if self.in_force and not in_force else ""
+
+    def done(self) -> bool:
+        self.held += 1
+        return self.held > 5
+
+
+def test_a_guide_decides_when_faults_begin_and_end_and_when_the_run_does(world: World) -> None:
+    steps = planned(world.config(**{**KILL, "duration_s": 600, "calm_s": 500})).steps
+    world.begin(duration_s=600)
+    world.guide = guide = Asked(steps)
+    events = world.run()
+    assert phases(events) == WHOLE
+    assert (guide.asked, guide.held) == (6, 6)
+    assert [fault.name for fault in of(events, ev.FaultStarted)] == ["kill:one@random"]
+    (note,) = of(events, ev.Note)
+    assert (note.text, note.incomplete) == ("the faults ended before their time, the test is done", False)
+
+
+@pytest.mark.parametrize("held", ["faults", "done"])
+def test_an_interrupt_ends_what_a_guide_holds(world: World, held: str) -> None:
+    world.begin()
+    world.guide = guide = Asked(())
+
+    def interrupt() -> bool:
+        world.interrupt()
+        return False
+
+    setattr(guide, held, lambda *_: interrupt() or None)
+    events = world.run()
+    assert len(of(events, ev.Interrupted)) == 1
+    assert (Phase.FAULTS in phases(events)) == (held == "done")
+    assert Phase.FINAL not in phases(events)
 
 
 def test_an_interrupted_run_heals_and_ends_without_final_reads(world: World) -> None:
@@ -461,7 +512,7 @@ def test_a_run_ends_once_a_broker_of_another_cluster_answers_the_harness(world: 
     cluster.roles = mixed_up
     world.on = when(phase, lambda: strangers.update({2: "another"}))
     if phase is Phase.RECOVER:
-        world.ended_early = lambda: "enough"
+        world.guide = Ended("enough")
     events = world.run()
     (wrong,) = of(events, ev.WrongClusterSeen)
     assert (wrong.slot, wrong.text) == (-1, "a broker of cluster another answers at the address of node 2")

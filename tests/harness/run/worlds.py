@@ -4,7 +4,7 @@ A test that asks for a `world` (a whole run) or a `time_` (a runtime) runs in bo
 """
 
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -21,6 +21,7 @@ from harness.modelled.virtual.scheduler import Scheduler, VirtualRuntime
 from harness.modelled.virtual.worker_task import Lines, WorkerTask
 from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime
+from harness.run.guide import Guide
 from harness.run.program import RunProgram
 from harness.run.progress import silent
 from history import events as ev
@@ -45,6 +46,16 @@ SMALL: dict[str, Any] = {
     "transaction_timeout_s": 1,
     "final_deadline_s": 20,
 }
+
+
+class Ended(Guide):
+    """The phase of faults ends at once. why: it does."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def over(self, in_force: Sequence[str]) -> str:
+        return self.why
 
 
 @dataclass
@@ -106,7 +117,7 @@ TIMES: dict[str, type[RealTime] | type[VirtualTime]] = {"real": RealTime, "virtu
 class _World:
     """One run: `begin` builds everything, `run` makes it.
 
-    on: called after each event, from whichever thread wrote it. ended_early: see `RunProgram`.
+    on: called after each event, from whichever thread wrote it. guide: see `RunProgram`.
     """
 
     sut = ""
@@ -115,7 +126,7 @@ class _World:
         self.tmp_path = tmp_path
         self.run_folder = Run(tmp_path / "run")
         self.on: Callable[[ev.Event], None] = lambda _: None
-        self.ended_early: Callable[[], str] = str
+        self.guide = Guide()
         self.recorder = Watched(lambda event: self.on(event))
 
     def config(self, **settings: Any) -> RunConfig:
@@ -134,7 +145,7 @@ class _World:
             logs=self.run_folder.cluster,
             evidence=self.run_folder.evidence,
             stable_s=stable_s,
-            ended_early=self.ended_early,
+            guide=self.guide,
         )
 
 

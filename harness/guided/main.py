@@ -1,0 +1,174 @@
+"""The process of a run beside a test: `python -m harness.guided.main`.
+
+Standard input brings commands (`words`), standard output takes what became true, standard error what a person
+reads during any run. Where standard input ends before the run has, that is an interrupt.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from core.cluster import Cluster, Linked, ServedCluster, Wired, WiredBetween
+from core.config import RunConfig, run_config
+from core.errors import ConfigError, ExitCode, InquestError
+from harness.compose import record
+from harness.guided.words import Break, Command, End, Mend, Start, Told
+from harness.processes.parent import tell
+from harness.run.guide import Guide
+from harness.run.planning import RunPlan
+from harness.run.progress import Display
+from harness.systems import backend_of
+from history import jsonl
+from history.run_folder import Run, write_atomically
+from nemesis import execute, schedule
+from nemesis.types import PlannedFault
+
+MOST_S: Final = 3600.0
+"""Longest phase of faults, where the settings say nothing."""
+LATER: Final = "schedule"
+"""The nemesis of a run whose faults are asked for later."""
+COMMANDS: Final = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - it ends with the process
+"""Without a buffer, for whose lock the end of Python would wait."""
+BEFORE: Final = (Linked, Wired, WiredBetween)
+"""Capabilities that are made with the cluster."""
+
+
+class Desk(Guide):
+    """Takes commands from a thread of its own, and carries them out when the run asks."""
+
+    alone = False
+
+    def __init__(self, plan: RunPlan, run: Run) -> None:
+        self._plan, self._run = plan, run
+        self._serves = self._hit = self._healed = False
+        self._break: Break | None = None
+        self._mend, self._end = threading.Event(), threading.Event()
+        self._steps: Sequence[PlannedFault] = ()
+        self._begun = 0.0
+        tell(Told(folder=str(run.folder.absolute())))
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        decode = msgspec.json.Decoder(Command).decode
+        for line in COMMANDS:
+            match decode(line):
+                case Break() as asked:
+                    self._break = asked
+                case Mend():
+                    self._mend.set()
+                case End():
+                    self._mend.set()
+                    self._end.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def faults(self, plan: RunPlan, cluster: Cluster) -> Sequence[PlannedFault] | None:
+        """Those of `Break`; none once the run is to end."""
+        if not self._serves:
+            self._serves = True
+            tell(Told(bootstrap=_bootstrap(cluster)))
+        asked, self._break = self._break, None
+        if asked is None:
+            return () if self._end.is_set() else None
+        try:
+            self._steps = _planned(plan, asked)
+        except ConfigError as error:
+            tell(Told(refused=str(error)))
+            return None
+        write_atomically(self._run.schedule, jsonl.encode(self._steps))
+        self._begun = time.monotonic()
+        return self._steps
+
+    def over(self, in_force: Sequence[str]) -> str:
+        """See `Guide`."""
+        if not self._hit and (in_force or not self._steps):
+            self._hit = True
+            tell(Told(hit=True))
+        if not self._mend.is_set():
+            return ""
+        self._shorten(time.monotonic() - self._begun)
+        return "as the test asks"
+
+    def _shorten(self, seconds: float) -> None:
+        """The config says how long the phase of faults was, so that a replay is as long."""
+        kept = self._plan.config.model_copy(update={"duration_s": max(1.0, round(seconds, 1))})
+        write_atomically(self._run.config, kept.model_dump_json(indent=2) + "\n")
+        steps = [step for step in self._steps if step.at_s < seconds]
+        write_atomically(self._run.schedule, jsonl.encode(steps))
+
+    def done(self) -> bool:
+        """See `Guide`."""
+        if not self._healed:
+            self._healed = True
+            tell(Told(healed=True))
+        return self._end.is_set()
+
+
+def _bootstrap(cluster: Cluster) -> str:
+    served = cast("ServedCluster", cluster)  # a guide has none that is simulated
+    return str(served.endpoint().args["bootstrap.servers"])
+
+
+def _planned(plan: RunPlan, asked: Break) -> Sequence[PlannedFault]:
+    """The faults that are asked for. Raises: ConfigError."""
+    config = plan.config
+    if config.nemesis != LATER:
+        if asked.nemesis not in ("", config.nemesis):
+            raise ConfigError(f"faults({asked.nemesis!r}): this cluster was made for {config.nemesis!r}")
+        return plan.steps
+    wanted = config.model_copy(update={"nemesis": asked.nemesis, "seed": asked.seed})
+    steps = schedule.plan(asked.nemesis, wanted, plan.names)
+    backend = backend_of(config)
+    if lacking := execute.missing(steps, backend.capabilities(config)):
+        advice = backend.lacking(lacking)
+        why = f"nemesis {asked.nemesis!r} needs a system that is {', '.join(lacking)}"
+        raise ConfigError(f"{why}; {advice}" if advice else why)
+    if any(need in BEFORE for need in execute.needs(steps)):
+        raise ConfigError(
+            f"nemesis {asked.nemesis!r} needs proxies before the brokers: name it when the cluster is made, "
+            "in the marker inquest(nemesis=…) or in cluster(nemesis=…)"
+        )
+    return steps
+
+
+def _config(asked: Start) -> RunConfig:
+    """Raises: ConfigError, ClusterError."""
+    settings = {"seed": random.SystemRandom().randrange(2**31), "nemesis": LATER, "duration_s": MOST_S}
+    if asked.settings.get("workload") == "fresh-topic":
+        raise ConfigError("workload fresh-topic: it makes topics as it runs, and a test may do so too")
+    if asked.cluster or asked.settings.get("sut") == "external":
+        from harness.external import named
+
+        if asked.cluster:
+            named.name(Path(asked.cluster), owned=asked.owned)
+        settings |= named.settings()
+    return run_config(settings | asked.settings)
+
+
+def main() -> None:
+    """See the module."""
+    asked = msgspec.json.decode(COMMANDS.readline(), type=Command)
+    assert isinstance(asked, Start)
+    try:
+        config = _config(asked)
+        steps = () if config.nemesis == LATER else None
+        record(config, steps=steps, results=Path(asked.results), guided=Desk, display=Display())
+        tell(Told(recorded=True))
+    except InquestError as error:
+        tell(Told(error=str(error)))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main()

@@ -1,0 +1,56 @@
+"""The fixture `inquest_cluster` for tests of other programs (docs/pytest.md)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.guided.cluster import GuidedCluster
+
+OPTIONS = {
+    "sut": "kafka (in containers, default), model (no Docker) or external (with --inquest-cluster)",
+    "kafka": "version of Kafka",
+    "cluster": "TOML file of a cluster that you have (docs/external.md)",
+    "results": "folder for run folders (default: results)",
+    "engine": "what judges: process (default) or spark",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("inquest", "a Kafka cluster under faults")
+    for name, text in OPTIONS.items():
+        group.addoption(f"--inquest-{name}", default=None, help=text)
+    group.addoption("--inquest-owned", action="store_true", help="that cluster is yours to break")
+    group.addoption("--inquest-set", action="append", default=[], help="any setting as name=value")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line("markers", "inquest(**settings): settings of the test's cluster (docs/pytest.md)")
+
+
+@pytest.fixture
+def inquest_cluster(request: pytest.FixtureRequest) -> "Iterator[GuidedCluster]":
+    """A cluster under load, for this test alone: `bootstrap`, `faults(nemesis, seed=…)`, `judge()`."""
+    from core.errors import UsageError
+    from harness.cli.settings import setting
+    from harness.guided.cluster import cluster
+
+    def given(name: str) -> str | None:
+        found: str | None = request.config.getoption(f"--inquest-{name}")
+        return found
+
+    try:
+        settings: dict[str, Any] = dict(map(setting, request.config.getoption("--inquest-set")))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    named = {name: found for name in ("sut", "kafka", "results", "engine") if (found := given(name))}
+    marked = [mark.kwargs for mark in request.node.iter_markers("inquest")]
+    for some in (*reversed(marked), named):
+        settings |= some
+    owned = bool(request.config.getoption("--inquest-owned"))
+    with cluster(file=given("cluster") or "", owned=owned, **settings) as made:
+        request.node.add_report_section("setup", "inquest", f"recorded in {made.folder}")
+        yield made

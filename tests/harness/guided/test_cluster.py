@@ -1,0 +1,146 @@
+"""Runs beside a test, on brokers of the model: what the test does, what it is told, and what is left."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from core.client_settings import Properties
+from core.errors import ClusterError, ConfigError
+from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, cluster
+from tests.harness.processes.test_guard import alive, wait
+
+SMALL: dict[str, Any] = {
+    "partitions": 2,
+    "producers": 1,
+    "home_producers": 0,
+    "consumers": 1,
+    "rate": 20,
+    "fault_s": 1,
+    "calm_s": 0.5,
+}
+ABORTS_COMMIT = {
+    "workload": "transactions",
+    "mutant": "abort-answers-commit",
+    "abort_share": 0.9,
+    "rate": 100,
+}
+HOLDER = """
+import sys
+from inquest import cluster
+with cluster("model", results=sys.argv[1], brokers=1, replication_factor=1, min_insync_replicas=1) as made:
+    print(made.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuidedCluster]:
+    with cluster("model", results=str(tmp_path_factory.mktemp("results")), **SMALL) as one:
+        yield one
+
+
+def brokers(bootstrap: str) -> list[int]:
+    """Processes that listen at these ports."""
+    ports = " or ".join(f"sport = {at.rpartition(':')[2]}" for at in bootstrap.split(","))
+    command = ["ss", "-Hltnp", f"( {ports} )"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [int(found) for found in re.findall(r"pid=(\d+)", listed.stdout)]
+
+
+@pytest.mark.slow
+def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) -> None:
+    where: Properties = {"bootstrap.servers": made.bootstrap, "log_level": 0}
+    admin = AdminClient(where)
+    for done in admin.create_topics([NewTopic("orders", 2, 3)]).values():
+        done.result()
+    with pytest.raises(ConfigError, match="unknown nemesis 'spider'"), made.faults("spider"):
+        pytest.fail("it began")
+    with pytest.raises(ConfigError, match=r"'wire' needs proxies before the brokers"), made.faults("wire"):
+        pytest.fail("it began")
+    written: list[int | None] = []
+    producer = Producer({**where, "enable.idempotence": True})
+    with made.faults("kill:one@leader", seed=1):
+        events = (made.folder / "events.jsonl").read_text()
+        assert '"name":"kill:one@leader"' in events  # it is in force
+        for number in range(50):
+            producer.produce(
+                "orders", str(number), on_delivery=lambda _, message: written.append(message.offset())
+            )
+    assert '"event":"recovery"' in (made.folder / "events.jsonl").read_text()
+    assert producer.flush(30) == 0
+    assert len(written) == 50
+    listening = brokers(made.bootstrap)
+    assert len(listening) == 3
+    with pytest.raises(ConfigError, match="has had its faults"), made.faults("kill"):
+        pytest.fail("it began")
+    said = made.judge().splitlines()
+    assert said[0].startswith("VALID: no forbidden anomaly")
+    assert said[-1] == f"repeat: inquest recording replay {made.folder}"
+    assert f"report: {made.folder / 'report.html'}" in said
+    config = json.loads((made.folder / "config.json").read_text())
+    assert 1 <= config["duration_s"] < 60  # that a replay is as long
+    assert not alive(made.pid)
+    assert not any(map(alive, listening))
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("kind", "settings", "begins"),
+    [
+        (Anomaly, ABORTS_COMMIT, "ANOMALY: found "),
+        (NotRecovered, {"recovery_deadline_s": 1}, "DID NOT RECOVER: found not-recovered (1)"),
+        (Unknown, {}, "UNKNOWN: no forbidden anomaly found, but "),
+    ],
+)
+def test_verdicts_that_are_not_valid_are_told_apart(
+    tmp_path: Path, kind: type[NotValid], settings: dict[str, Any], begins: str
+) -> None:
+    with cluster("model", results=str(tmp_path), **{**SMALL, **settings}) as made:
+        with made.faults("kill:all" if kind is NotRecovered else "none"):
+            if kind is Unknown:
+                os.kill(made.pid, signal.SIGKILL)
+                wait(lambda: not alive(made.pid), "it lives on")
+        with pytest.raises(AssertionError) as raised:
+            made.judge()
+    assert type(raised.value) is kind
+    assert str(raised.value).startswith(begins)
+    assert f"report: {made.folder / 'report.html'}" in str(raised.value)
+    assert (made.folder / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    wrong = pytest.raises(ClusterError, match="replication_factor 3 needs as many brokers, there are 2")
+    with wrong, cluster("model", results=str(tmp_path), brokers=2):
+        pytest.fail("it began")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as holder:
+        assert holder.stdout is not None
+        run = int(holder.stdout.readline())
+        assert alive(run)
+        holder.send_signal(number)
+        holder.wait()
+    wait(lambda: not alive(run), "the run lives on")
+    (folder,) = [path for path in tmp_path.iterdir() if not path.is_symlink()]
+    assert '"event":"interrupted"' in (folder / "events.jsonl").read_text()

@@ -1,0 +1,118 @@
+"""The pytest plugin, in the tests of another program, on brokers of the model."""
+
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.harness.processes.test_guard import alive, wait
+
+SMALL = "partitions=2, producers=1, home_producers=0, consumers=1, rate=20, fault_s=1, calm_s=0.5"
+VALID = f"""
+import pytest
+
+@pytest.mark.inquest({SMALL})
+def test_orders(inquest_cluster):
+    with inquest_cluster.faults("kill:one", seed=7):
+        pass
+    assert inquest_cluster.judge().startswith("VALID: ")
+"""
+OTHER = VALID.replace("test_orders", "test_invoices")
+BROKEN = f"""
+import pytest
+
+@pytest.mark.inquest({SMALL})
+@pytest.mark.inquest(workload="transactions", mutant="abort-answers-commit", abort_share=0.9)
+def test_orders(inquest_cluster):
+    with inquest_cluster.faults("none"):
+        pass
+    inquest_cluster.judge()
+"""
+FAILS = f"""
+import pytest
+
+@pytest.mark.inquest({SMALL})
+def test_orders(inquest_cluster):
+    print("run", inquest_cluster.pid, flush=True)
+    with inquest_cluster.faults("kill:one", seed=7):
+        assert inquest_cluster.bootstrap == "elsewhere"
+"""
+WAITS = FAILS.replace("assert inquest_cluster.bootstrap ==", "import time; time.sleep(600); assert")
+
+pytestmark = pytest.mark.slow
+
+
+def started(folder: Path, source: str, *words: str) -> "subprocess.Popen[str]":
+    """pytest, as another program's developers call it."""
+    (folder / "test_it.py").write_text(textwrap.dedent(source))
+    plugin = ("-p", "no:inquest", "-p", "inquest.pytest_plugin", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *plugin, "--inquest-sut", "model", *words]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(folder: Path, source: str, *words: str) -> tuple[int, str]:
+    with started(folder, source, *words) as process:
+        out, _ = process.communicate()
+    return process.returncode, out
+
+
+def runs(folder: Path) -> list[Path]:
+    return [path for path in (folder / "results").iterdir() if not path.is_symlink()]
+
+
+@pytest.mark.sampled(3)
+def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, VALID + OTHER, "-n", "2")
+    assert code == 0, out
+    assert "2 passed" in out
+    assert len(runs(tmp_path)) == 2
+
+
+@pytest.mark.sampled(3)
+def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, BROKEN, "--strict-markers")
+    assert code == 1, out
+    (run,) = runs(tmp_path)
+    assert re.search(r"^E +harness\.guided\.cluster\.Anomaly: ANOMALY: found ", out, re.MULTILINE)
+    assert "first aborted-read: " in out
+    assert f"report: {run / 'report.html'}" in out
+    assert (run / "report.html").is_file()
+
+
+@pytest.mark.sampled(3)
+def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, FAILS)
+    assert code == 1, out
+    (run,) = runs(tmp_path)
+    assert f"recorded in {run}" in out
+    assert '"event":"heal"' in (run / "events.jsonl").read_text()
+    (pid,) = re.findall(r"^run (\d+)$", out, re.MULTILINE)
+    assert not alive(int(pid))
+
+
+@pytest.mark.sampled(3)
+def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    with started(tmp_path, WAITS, "-s") as process:
+        assert process.stdout is not None
+        pid = next(int(line.split()[-1]) for line in process.stdout if "run " in line)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate()
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, out
+    wait(lambda: not alive(pid), "the run lives on")
+
+
+def test_a_setting_that_is_none_is_a_sentence(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, VALID, "--inquest-set", "spider")
+    assert "--set takes name=value, not " in out
+    assert code == pytest.ExitCode.TESTS_FAILED, out
