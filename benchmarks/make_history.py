@@ -225,7 +225,8 @@ class History:
         for name, rows in (("foreign", self.foreign), ("assignments", self.assigned)):
             columns = {column: [row[column] for row in rows] for column in TABLES[name].names}
             tables[name] = self._table(name, columns, ())
-        return tables | {"producers": TABLES["producers"].empty_table()}
+        unused = ("producers", "deliveries", "acknowledgements")
+        return tables | {name: TABLES[name].empty_table() for name in unused}
 
     def _ops(self) -> pa.Table:
         count, txns = len(self.number), self.synthetic.txns

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from checkers.api import FINDINGS
 from core.config import recorded_config
 from core.errors import HistoryError
-from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from core.systems import KafkaSection
 from history import evidence, storage
 from history.reader import History, load
@@ -41,6 +41,7 @@ ENUMS: Final[Mapping[str, type[IntEnum]]] = {
 OF_TABLE: Final[Mapping[tuple[str, str], type[IntEnum]]] = {
     ("processes", "end"): End,
     ("commits", "kind"): CommitKind,
+    ("acknowledgements", "kind"): Acknowledgement,
     ("assignments", "kind"): AssignmentKind,
 }
 """The same, of columns of one table."""

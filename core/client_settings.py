@@ -22,6 +22,8 @@ Properties = dict[str, Value]
 
 PRODUCER: Final = "producer."
 CONSUMER: Final = "consumer."
+SHARE_CONSUMER: Final = "share consumer"
+"""No prefix: the settings of a member of a share group are those of a consumer."""
 
 RETRIES: Final = "message.send.max.retries"
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
@@ -84,6 +86,7 @@ class SessionSpec:
 
     acks: 0, 1, -1 (all), or None for no producer.
     group: consumer group; needed for subscribe and for committing offsets.
+    share: it is a share group (KIP-932), whose own setting the isolation level is.
     settings: further client settings by librdkafka's names; `producer.` or `consumer.` as a prefix
         limits one to that client.
     """
@@ -96,6 +99,7 @@ class SessionSpec:
     transaction_timeout_s: float = 10.0
     isolation: Isolation = Isolation.NONE
     group: str | None = None
+    share: bool = False
     auto_commit: bool = False
     report_end: bool = False
     """Emit `EndReached` events (final reads)."""
@@ -249,6 +253,17 @@ def properties_of_consumer(spec: SessionSpec, library: ClientLibrary) -> Propert
         "group.id": spec.group or f"inquest-no-group-{spec.process}",
         "enable.auto.commit": spec.auto_commit,
         "enable.partition.eof": spec.report_end,
+    }
+
+
+def properties_of_share_consumer(spec: SessionSpec, library: ClientLibrary) -> Properties:
+    """Settings of the member of a share group. Most of what a consumer has, the group or its brokers set."""
+    assert spec.group is not None
+    return {
+        **library.common,
+        **_given(spec, CONSUMER),
+        "group.id": spec.group,
+        "share.acknowledgement.mode": "explicit",
     }
 
 

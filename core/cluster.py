@@ -440,6 +440,24 @@ class Deletable(Protocol):
         whose leaders have said so in 5 s; others may have deleted as well. Never raises."""
 
 
+ShareOffsets = Mapping[tuple[str, TopicPartition], int]
+"""By share group and partition: the offset below which the group is done with every record (KIP-932: the
+share-partition start offset)."""
+
+
+@runtime_checkable
+class SharesGroups(Protocol):
+    """It has share groups (KIP-932). No fault needs it: a workload does."""
+
+    async def configure_groups(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Set what share groups have settings for; returns when all brokers know them. Raises ClusterError;
+        ConfigError, where the cluster has no share groups."""
+
+    async def share_offsets(self, groups: Sequence[str], tps: Sequence[TopicPartition]) -> ShareOffsets:
+        """What the coordinators of share groups say. Bounded, never raises; what could not be asked is left
+        out."""
+
+
 @runtime_checkable
 class Throttleable(Protocol):
     """Replication can be throttled (KIP-73)."""

@@ -396,6 +396,22 @@ PRESETS: dict[str, dict[str, Any]] = {
         "topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "20000"},
         "broker_settings": FAST_CLEANER,
     },
+    # A share group whose members hold records for two seconds at most, as brokers permit here. Coordinators
+    # of its state are quickly up.
+    "share": {
+        "workload": "share",
+        "rate": 40,
+        "batch_max": 10,
+        "broker_settings": {
+            "group.share.min.record.lock.duration.ms": "1000",
+            "group.share.record.lock.duration.ms": "2000",
+            "group.share.min.session.timeout.ms": "3000",
+            "group.share.session.timeout.ms": "6000",
+            "group.share.min.heartbeat.interval.ms": "500",
+            "group.share.heartbeat.interval.ms": "1000",
+            "share.coordinator.state.topic.num.partitions": "5",
+        },
+    },
     # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
     # the versions that can be run today.
     "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},

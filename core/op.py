@@ -102,6 +102,17 @@ class CommitKind(IntEnum):
     """Not a commit: the committed offset that the coordinator returned to the process on assignment."""
 
 
+class Acknowledgement(IntEnum):
+    """What a member of a share group says of a record that it was given (KIP-932); Kafka's own codes."""
+
+    ACCEPT = 1
+    """It was processed."""
+    RELEASE = 2
+    """It is to be delivered again."""
+    REJECT = 3
+    """It is never to be delivered again."""
+
+
 class Send(msgspec.Struct, frozen=True, tag="send", array_like=True):
     """Produce one record. `value` is unique in the run: `process << 32 | n`."""
 
@@ -162,7 +173,37 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic", array_like=Tr
     partitions: int
 
 
-Mop = Send | Poll | Assign | Subscribe | CommitOffsets | SendOffsets | Copy | ReadDatabase | CreateTopic
+class Acquire(msgspec.Struct, frozen=True, tag="acquire", array_like=True):
+    """Ask for records of the share group, waiting at most `wait_ms` for the first. The group gives no
+    other member what it gives this one, until the lock of the record ends."""
+
+    wait_ms: int = 500
+
+
+class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge", array_like=True):
+    """Acknowledge `share` of the records that the process acquired and has not acknowledged, and wait for the
+    result. What is said of each is drawn from `seed`: `accept` and `release` are shares, the rest is
+    rejected."""
+
+    seed: int
+    accept: float
+    release: float
+    share: float = 1.0
+
+
+Mop = (
+    Send
+    | Poll
+    | Assign
+    | Subscribe
+    | CommitOffsets
+    | SendOffsets
+    | Copy
+    | ReadDatabase
+    | CreateTopic
+    | Acquire
+    | Acknowledge
+)
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True):

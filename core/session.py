@@ -16,12 +16,12 @@ Rules every implementation keeps:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from core.client_settings import ClientSettings
-from core.op import AssignmentKind, Outcome, TopicPartition
+from core.op import Acknowledgement, AssignmentKind, Outcome, TopicPartition
 
 
 class Definite(Exception):
@@ -93,6 +93,26 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     offset: int
     payload: bytes
     leader_epoch: int
+
+
+class Acquired(msgspec.Struct, frozen=True, gc=False):
+    """A record as a share group gave it. `count`: how often it was delivered, this time included."""
+
+    tp: TopicPartition
+    offset: int
+    payload: bytes
+    count: int
+
+
+class Acquisition(msgspec.Struct, frozen=True):
+    """What a share group gave to one of its members: `records`, at `since_ns` or later."""
+
+    records: list[Acquired]
+    since_ns: int
+
+
+Answers = Mapping[TopicPartition, tuple[Outcome, str]]
+"""What happened to acknowledgements, by partition, and Kafka's code where that is not OK."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,3 +249,19 @@ class Session(Protocol):
 
     def events(self) -> list[SessionEvent]:
         """What happened outside of verbs since the last call, oldest first."""
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """A session that can be a member of a share group (`SessionSpec.share`). Verbs raise as a `Session`'s."""
+
+    async def acquire(self, wait_ms: int) -> Acquisition:
+        """Records that the group gives this member, waiting at most `wait_ms` for the first.
+
+        Not before everything is acknowledged that was acquired before.
+        """
+
+    async def acknowledge(
+        self, records: Mapping[TopicPartition, Sequence[tuple[int, Acknowledgement]]]
+    ) -> Answers:
+        """Acknowledge acquired records (offset, and what is said of it), and wait for all answers."""

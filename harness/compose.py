@@ -19,6 +19,7 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
 from harness import systems
+from harness.run.backend import Backend
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
@@ -67,6 +68,8 @@ def plan(
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     made = planned(config) if steps is None else RunPlan(config, steps)
     backend = backend_of(config)
+    if made.workload.share_groups(config):
+        _refuse_unshared(config, backend)
     if why := backend.refusal(config):
         raise ConfigError(why)
     if config.clients == "command" and config.compacted:
@@ -81,6 +84,18 @@ def plan(
         advice = backend.lacking(lacking)
         raise ConfigError(f"{why}; {advice}" if advice else why)
     return made
+
+
+def _refuse_unshared(config: RunConfig, backend: Backend) -> None:
+    """Raises: ConfigError, where a workload that needs a share group can have none."""
+    if why := backend.share_groups(config):
+        raise ConfigError(why)
+    if config.clients == "command":
+        raise ConfigError(f"workload {config.workload}: the protocol of clients=command has no share groups")
+    if (needed := "group.share.min.record.lock.duration.ms") not in config.broker_settings:
+        raise ConfigError(
+            f"workload {config.workload}: it needs broker_settings.{needed}, as in preset share"
+        )
 
 
 def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:

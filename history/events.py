@@ -192,6 +192,14 @@ class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_
     moving: str = ""
 
 
+class ShareOffsetsListed(msgspec.Struct, frozen=True, kw_only=True, tag="share-offsets", tag_field="event"):
+    """Once all members of share groups had ended: rows (group, topic, partition, offset below which the group
+    is done with every record)."""
+
+    ns: int
+    rows: tuple[tuple[str, str, int, int], ...]
+
+
 class JournalsListed(msgspec.Struct, frozen=True, kw_only=True, tag="journals", tag_field="event"):
     """All clients have ended; these processes have a journal. Recordings of earlier versions have no list."""
 
@@ -261,6 +269,7 @@ Event = (
     | RecordsDeleted
     | Recovered
     | BoundsListed
+    | ShareOffsetsListed
     | EvidenceMissing
     | JournalsListed
     | WorkerLost

@@ -20,6 +20,7 @@ from history import jsonl, storage
 
 Partition = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Epoch = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**15)]
 Offset = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
 Value = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Ns = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
@@ -93,6 +94,39 @@ class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
     foreign: list[tuple[str, Partition, Offset, Reason, bytes]] = []
 
 
+class Acquired(msgspec.Struct, frozen=True, tag="acquired", tag_field="event"):
+    """What a share group gave, at `since_ns` or later, as runs of one partition: (topic, partition, offsets,
+    values, delivery counts). foreign: as of `Polled`."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    since_ns: int
+    ns: int
+    runs: list[tuple[str, Partition, list[Offset], list[Value], list[Count]]]
+    foreign: list[tuple[str, Partition, Offset, Reason, bytes]] = []
+
+
+class Acknowledging(msgspec.Struct, frozen=True, tag="acknowledging", tag_field="event"):
+    """Micro-op `mop` is about to acknowledge these records: (topic, partition, offsets, codes of
+    `Acknowledgement`) each. The answers follow as `Acknowledged` of the same micro-op, or never."""
+
+    op: int
+    mop: int
+    ns: int
+    records: list[tuple[str, Partition, list[Offset], list[Annotated[int, msgspec.Meta(ge=1, le=3)]]]]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged", tag_field="event"):
+    """The answers: (outcome, code) of each entry of `Acknowledging`."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    results: list[tuple[Code, str]]
+
+
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="committed", tag_field="event"):
     """Consumer offsets were committed, or sent to the open transaction (kind TXN)."""
 
@@ -164,6 +198,9 @@ Line = (
     | SendResults
     | Copying
     | Polled
+    | Acquired
+    | Acknowledging
+    | Acknowledged
     | OffsetsCommitted
     | AssignmentChanged
     | ProducerChanged

@@ -212,6 +212,8 @@ class Rows:
             ("processes", "group"): (self.group, other.group),
             ("processes", "txn_id"): (self.txn_id, other.txn_id),
             ("commits", "group"): (self.group, other.group),
+            ("deliveries", "group"): (self.group, other.group),
+            ("acknowledgements", "group"): (self.group, other.group),
         }
         codes = {key: np.array([*map(here, there.names), -1]) for key, (here, there) in coded.items()}
         moved = Numbers(np.arange(first_op, first_op + max(other.ops, 1)), tps)
@@ -341,6 +343,9 @@ class _Op:
     copying: dict[int, j.Copying] = field(default_factory=dict)
     copied: dict[int, j.SendResults] = field(default_factory=dict)
     committed: list[j.OffsetsCommitted] = field(default_factory=list)
+    acquired: list[j.Acquired] = field(default_factory=list)
+    acknowledging: dict[int, j.Acknowledging] = field(default_factory=dict)
+    acknowledged: dict[int, j.Acknowledged] = field(default_factory=dict)
     completed: j.OpCompleted | None = None
     n_sends: int = 0
     """Records that it set out to send: its sends, and the copies that it came to."""
@@ -392,6 +397,12 @@ class _Process:
                 tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
                 numbers = [self.assignments.get(tp, 0) for tp in tps]
                 op.polled.setdefault(line.mop, []).append((line, numbers))
+            case j.Acquired() if op:
+                op.acquired.append(line)
+            case j.Acknowledging() if op:
+                op.acknowledging[line.mop] = line
+            case j.Acknowledged() if op and line.mop in op.acknowledging:
+                op.acknowledged[line.mop] = line
             case j.OffsetsCommitted() if op:
                 op.committed.append(line)
             case j.OffsetsCommitted():  # as the client was closed
@@ -475,6 +486,10 @@ class _Process:
                 for line, numbers in op.polled.get(at, ()):
                     count = self._reads(op, line, numbers, pos)
                     reads, pos = reads + count, pos + count
+        for acquired in op.acquired:
+            self._deliveries(op.number, acquired)
+        for at, acknowledging in op.acknowledging.items():
+            self._acknowledgements(op.number, acknowledging, op.acknowledged.get(at))
         for committed in op.committed:
             outcome = op.outcome if committed.kind is CommitKind.TXN else committed.outcome
             self._commits(op.number, outcome, committed)
@@ -562,10 +577,7 @@ class _Process:
                 complete_ns=line.ns,
             )
             count += n
-        for topic, partition, offset, reason, payload in line.foreign:
-            self.rows.columns["foreign"].add(
-                tp=self.rows.tp(topic, partition), op=op.number, offset=offset, reason=reason, payload=payload
-            )
+        self._foreign(op.number, line.foreign)
         return count
 
     def _commits(self, op: int, outcome: Outcome, line: j.OffsetsCommitted) -> None:
@@ -581,4 +593,43 @@ class _Process:
                 outcome=int(outcome),
                 invoke_ns=line.begin_ns,
                 complete_ns=line.ns,
+            )
+
+    def _deliveries(self, op: int, line: j.Acquired) -> None:
+        for topic, partition, offsets, values, counts in line.runs:
+            self.rows.columns["deliveries"].add_rows(
+                len(offsets),
+                group=self.rows.group(self.header.spec.group),
+                tp=self.rows.tp(topic, partition),
+                op=op,
+                process=self.header.process,
+                offset=offsets,
+                value=values,
+                delivery_count=counts,
+                since_ns=line.since_ns,
+                invoke_ns=line.begin_ns,
+                complete_ns=line.ns,
+            )
+        self._foreign(op, line.foreign)
+
+    def _acknowledgements(self, op: int, line: j.Acknowledging, done: j.Acknowledged | None) -> None:
+        for at, (topic, partition, offsets, kinds) in enumerate(line.records):
+            outcome = int(Outcome.INFO) if done is None else done.results[at][0]
+            self.rows.columns["acknowledgements"].add_rows(
+                len(offsets),
+                group=self.rows.group(self.header.spec.group),
+                tp=self.rows.tp(topic, partition),
+                op=op,
+                process=self.header.process,
+                offset=offsets,
+                kind=kinds,
+                outcome=outcome,
+                invoke_ns=line.ns if done is None else done.begin_ns,
+                complete_ns=OPEN if done is None else done.ns,
+            )
+
+    def _foreign(self, op: int, records: Iterable[tuple[str, int, int, int, bytes]]) -> None:
+        for topic, partition, offset, reason, payload in records:
+            self.rows.columns["foreign"].add(
+                tp=self.rows.tp(topic, partition), op=op, offset=offset, reason=reason, payload=payload
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from history import storage
 
 RESULTS = Path("results")
-FORMAT = 5
+FORMAT = 6
 """Version of the run folder; a newer one is refused. Journals of an older one are read, its tables are not:
 sealing makes them again."""
 

@@ -67,6 +67,18 @@ TABLES: Final[dict[str, pa.Schema]] = {
         "group i16, tp i32, op i32, process i32, generation i32, offset i64, kind i8, outcome i8,"
         "invoke_ns i64, complete_ns i64"
     ),
+    # one row a record that a share group gave to a member, at `since_ns` or later; `delivery_count` = how
+    # often it was delivered, by the broker
+    "deliveries": _table(
+        "group i16, tp i32, op i32, process i32, offset i64, value i64, delivery_count i16,"
+        "since_ns i64, invoke_ns i64, complete_ns i64"
+    ),
+    # one row a record that a member of a share group set out to acknowledge; `kind` of Acknowledgement,
+    # `complete_ns` = OPEN where no answer is on record
+    "acknowledgements": _table(
+        "group i16, tp i32, op i32, process i32, offset i64, kind i8, outcome i8,"
+        "invoke_ns i64, complete_ns i64"
+    ),
     # changes of what a process reads; `kind` of AssignmentKind
     "assignments": _table("process i32, tp i32, generation i32, op i32, assignment i32, kind i8, ns i64"),
     # records that a poll returned and that are not this partition's own: `reason` of Foreign

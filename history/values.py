@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import HistoryError
-from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.columns import Array, Columns, numbers, positions
 from history.tables import CLUSTERED, FOREIGN_REASONS, OPEN, ORDER
 
@@ -48,6 +48,7 @@ CODES: Final[Mapping[str, Mapping[str, Range]]] = {
     "reads": {"isolation": LEVELS},
     "bounds": {"isolation": LEVELS},
     "commits": {"kind": _of(CommitKind), "outcome": OUTCOMES},
+    "acknowledgements": {"kind": _of(Acknowledgement), "outcome": OUTCOMES},
     "assignments": {"kind": _of(AssignmentKind)},
     "foreign": {"reason": (0, len(FOREIGN_REASONS) - 1)},
 }
@@ -60,16 +61,33 @@ LEAST: Final[Mapping[str, Mapping[str, int]]] = {
     "reads": {"value": 0, "offset": 0},
     "bounds": {"start": -1, "end": -1, "read_to": -1},
     "commits": {"generation": -1, "invoke_ns": -1, "complete_ns": -1},
+    "deliveries": {
+        "offset": 0,
+        "value": 0,
+        "delivery_count": 0,
+        "since_ns": -1,
+        "invoke_ns": -1,
+        "complete_ns": -1,
+    },
+    "acknowledgements": {"offset": 0, "invoke_ns": -1, "complete_ns": -1},
     "assignments": {"generation": -1, "assignment": 0, "ns": -1},
     "foreign": {"offset": 0},
 }
 """By table and column: the least number."""
-NAMED: Final = {"ops": ("f", "error"), "processes": ("group", "txn_id"), "commits": ("group",)}
+NAMED: Final = {
+    "ops": ("f", "error"),
+    "processes": ("group", "txn_id"),
+    "commits": ("group",),
+    "deliveries": ("group",),
+    "acknowledgements": ("group",),
+}
 """Columns of codes that point into the list of their name."""
 REFERS: Final = {
     "ops": ("process",),
     "bounds": ("tp",),
     "commits": ("tp", "process", "op"),
+    "deliveries": ("tp", "process", "op"),
+    "acknowledgements": ("tp", "process", "op"),
     "assignments": ("process", "tp", "op"),
     "foreign": ("tp", "op"),
     "producers": ("process",),
@@ -213,8 +231,11 @@ def _times(tables: Mapping[str, pa.Table]) -> Iterator[Bad]:
     yield Bad("ops", "outcome", outcome, open_, why)
     start, end = (numbers(tables["processes"], name) for name in ("start_ns", "end_ns"))
     yield Bad("processes", "end_ns", end, end < start, "is before its start_ns")
-    start, end = (numbers(tables["commits"], name) for name in ("invoke_ns", "complete_ns"))
-    yield Bad("commits", "complete_ns", end, end < start, "is before its invoke_ns")
+    for table in ("commits", "deliveries", "acknowledgements"):
+        start, end = (numbers(tables[table], name) for name in ("invoke_ns", "complete_ns"))
+        yield Bad(table, "complete_ns", end, end < start, "is before its invoke_ns")
+    since, end = (numbers(tables["deliveries"], name) for name in ("since_ns", "complete_ns"))
+    yield Bad("deliveries", "since_ns", since, since > end, "is after its complete_ns")
 
 
 def _ends(tables: Mapping[str, pa.Table]) -> Iterator[Bad]:

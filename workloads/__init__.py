@@ -13,6 +13,7 @@ prefixed      Names of a workload on a cluster that is not the harness's own: ea
 queue         Sends and reads without transactions.
 registry      The registry of workloads: every name that a run can be asked for.
 send_modes    The ways in which applications send: waiting, pipelining, forgetting, giving up early.
+share         A share group: members acquire records and acknowledge each one.
 sink          Consumers write what they read to a database: the two writes that no transaction of Kafka
               spans.
 specs         What workloads share: session settings of a producer, a transactional producer, a

@@ -21,6 +21,13 @@ def prefixed_topics(made: Callable[[RunConfig], dict[str, int]], config: RunConf
     return {config.prefix + topic: partitions for topic, partitions in made(config).items()}
 
 
+def prefixed_groups(
+    made: Callable[[RunConfig], dict[str, dict[str, str]]], config: RunConfig
+) -> dict[str, dict[str, str]]:
+    """The settings of the workload's share groups."""
+    return {config.prefix + group: settings for group, settings in made(config).items()}
+
+
 def prefixed_plans(
     made: Callable[[RunConfig], tuple[SessionSpec, ...]], config: RunConfig
 ) -> tuple[SessionSpec, ...]:

@@ -14,8 +14,19 @@ from core.config import RunConfig
 from core.extensions import extensions
 from core.generator import Planned, Slot
 from core.op import TopicPartition
-from workloads import compacted, copier, fencing, fresh_topic, groups, queue, send_modes, sink, transactions
-from workloads.prefixed import prefixed_ops, prefixed_plans, prefixed_topics
+from workloads import (
+    compacted,
+    copier,
+    fencing,
+    fresh_topic,
+    groups,
+    queue,
+    send_modes,
+    share,
+    sink,
+    transactions,
+)
+from workloads.prefixed import prefixed_groups, prefixed_ops, prefixed_plans, prefixed_topics
 
 
 class WorkloadModule(Protocol):
@@ -33,6 +44,11 @@ class WorkloadModule(Protocol):
     ) -> Iterator[Planned]: ...
 
 
+def no_groups(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Of a workload without share groups."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A named way to use the cluster.
@@ -41,7 +57,8 @@ class Workload:
     settings of each slot (the run fills in `process` when a process starts). ops: the schedule of one process
     of a slot; where it ends, the slot continues with a new process. settings: those that it has and not every
     workload (`SETTINGS` of its module). preset: the one without whose settings it means nothing (`PRESET`
-    there), "" = none.
+    there), "" = none. share_groups: the settings of its share groups (KIP-932), by Kafka's names; a
+    run sets them before its clients start.
     """
 
     name: str
@@ -51,6 +68,7 @@ class Workload:
     ops: Callable[[RunConfig, SessionSpec, Slot], Iterator[Planned]]
     settings: tuple[str, ...] = ()
     preset: str = ""
+    share_groups: Callable[[RunConfig], dict[str, dict[str, str]]] = no_groups
 
     def tps(self, config: RunConfig) -> tuple[TopicPartition, ...]:
         """All partitions of the workload's topics."""
@@ -73,11 +91,12 @@ def extension_of(name: str, made: WorkloadModule) -> Workload:
         ops=partial(prefixed_ops, made.ops),
         settings=getattr(made, "SETTINGS", ()),
         preset=getattr(made, "PRESET", ""),
+        share_groups=partial(prefixed_groups, getattr(made, "share_groups", no_groups)),
     )
 
 
 MODULES: tuple[WorkloadModule, ...] = (
-    queue, transactions, copier, fresh_topic, fencing, groups, send_modes, compacted, sink,
+    queue, transactions, copier, fresh_topic, fencing, groups, send_modes, compacted, sink, share,
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {
     **{workload.name: workload for workload in map(workload_of, MODULES)},
@@ -89,3 +108,9 @@ WORKLOADS: dict[str, Workload] = {
 def having(setting: str) -> tuple[str, ...]:
     """Names of the workloads that have a setting which not every workload has."""
     return tuple(name for name, workload in WORKLOADS.items() if setting in workload.settings)
+
+
+def modelled() -> tuple[str, ...]:
+    """Names of the workloads that the reference model can serve: it has no share groups."""
+    config = RunConfig(seed=0)
+    return tuple(name for name, workload in WORKLOADS.items() if not workload.share_groups(config))

@@ -3,7 +3,7 @@ its brokers run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.cluster import OpenTransaction, Roles
+from core.cluster import OpenTransaction, Roles, ShareOffsets
 from core.op import Isolation, TopicPartition
 from harness.brokers.admin import (
     broker_views,
@@ -12,12 +12,14 @@ from harness.brokers.admin import (
     open_transactions,
     partitions,
     reassignments,
+    share_groups,
     throttles,
 )
 from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 
 TOPIC_DEADLINE_S = 30.0
+GROUPS_DEADLINE_S = 20.0
 
 
 class AskedBrokers:
@@ -81,6 +83,14 @@ class AskedBrokers:
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See `Deletable`."""
         return deletions.delete(self.admin, offsets)
+
+    async def configure_groups(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """See `SharesGroups`. Raises: ClusterError, ConfigError."""
+        share_groups.configure(self.admin, settings, GROUPS_DEADLINE_S)
+
+    async def share_offsets(self, groups: Sequence[str], tps: Sequence[TopicPartition]) -> ShareOffsets:
+        """See `SharesGroups`; within 6 s a group."""
+        return share_groups.offsets(self.admin, groups, tps)
 
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         """See `Throttleable`. Raises: ClusterError."""

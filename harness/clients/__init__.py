@@ -8,6 +8,7 @@ executor         The client loop: op → session verbs → outcome, journaled.
 librdkafka       A session over confluent-kafka.
 pool             The load clients of a run: start, command, crash, restart, pause, and notice which are lost.
 registry         The kinds of load clients: one visible dict.
+share_state      What one member of a share group holds, and its journal lines.
 worker           The life of one load client, in whatever runs it.
 worker_main      A worker process (`python -m harness.clients.worker_main RUN SLOT`).
 worker_process   Worker processes as their parent holds them: start, command, listen, pause, end.

@@ -26,6 +26,8 @@ from core.config import RunConfig
 from core.keys import is_tombstone, key_bytes
 from core.op import (
     DATABASE,
+    Acknowledge,
+    Acquire,
     Assign,
     CommitKind,
     CommitOffsets,
@@ -44,9 +46,10 @@ from core.op import (
 )
 from core.payload import encode
 from core.runtime import Clock
-from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session
+from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session, Sharing
 from harness.clients.consumer_state import ConsumerProcess
 from harness.clients.database import REFUSED, Database, Row
+from harness.clients.share_state import ShareProcess
 from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
 from history.journal import JournalWriter
@@ -99,9 +102,13 @@ class Client:
     at: Callable[[CrashPoint], None] = _anywhere
     database: Database | None = None
     _reading: ConsumerProcess = field(init=False)
+    _sharing: ShareProcess = field(init=False)
+    _refused: str = ""
+    """Code of an acknowledgement of the op under way that has not certainly happened."""
 
     def __post_init__(self) -> None:
         self._reading = ConsumerProcess(run=self.run, journal=self.journal, now_ns=self.clock.now_ns)
+        self._sharing = ShareProcess(run=self.run, journal=self.journal, now_ns=self.clock.now_ns)
 
     @property
     def ends(self) -> Mapping[TopicPartition, int]:
@@ -113,6 +120,7 @@ class Client:
         assert not (op.txn and op.forget), "the end of a transaction waits for its records"
         self.at(CrashPoint.ANYWHERE)
         self._reading.begin()
+        self._refused = ""
         number, invoked, read = self._reading.op, self.clock.now_ns(), self.progress.read
         head = (number, invoked, self.phase(), op.f, op.txn, op.abort)
         self.journal.write(j.Invoked(*head, op.mops, op.forget))
@@ -159,6 +167,8 @@ class Client:
             done = Completion(Outcome.INFO, error.code, replace=True)
         else:
             done = _judged(deliveries, op.forget)
+            if self._refused:
+                done = Completion(Outcome.INFO, self._refused)
         if done.outcome is not Outcome.OK and any(isinstance(mop, Copy) for mop in op.mops):
             # The consumer has moved past records that may not have been copied.
             return Completion(done.outcome, done.error, replace=True)
@@ -243,6 +253,12 @@ class Client:
                     await self.session.subscribe(topics)
                     self._reading.subscribed()
                     self._reading.note(self.session.events())
+                case Acquire(wait_ms=wait_ms):
+                    begin = self.clock.now_ns()
+                    got = await self._member().acquire(wait_ms)
+                    self.progress.read += self._sharing.acquired(self._reading.op, at, begin, got)
+                case Acknowledge():
+                    await self._acknowledge(at, mop)
                 case CreateTopic(topic=topic, partitions=partitions):
                     factor, settings = self.config.replication_factor, self.config.settings_of_topics()
                     await self.session.create_topic(topic, partitions, factor, settings)
@@ -327,6 +343,21 @@ class Client:
             raise Definite(TAKEN_AWAY, "a partition that was copied from is another member's now")
         if offered:
             await self._commit(at, CommitKind.TXN, self.session.send_offsets, offered)
+
+    def _member(self) -> Sharing:
+        assert isinstance(self.session, Sharing), "the session is of no share group"
+        return self.session
+
+    async def _acknowledge(self, at: int, mop: Acknowledge) -> None:
+        """Acknowledge records of the share group. The answers need not decide all of them."""
+        if self._sharing.holds:
+            self.at(CrashPoint.BEFORE_COMMIT)
+        op, asked = self._reading.op, self._sharing.to_acknowledge(self._reading.op, at, mop)
+        if not asked:
+            return
+        begin = self.clock.now_ns()
+        answers = await self._member().acknowledge(asked)
+        self._refused = self._sharing.acknowledged(op, at, begin, asked, answers)
 
     async def _commit_offsets(self, at: int) -> bool:
         """Commit all positions; whether that was news: something was polled since the last time."""

@@ -18,7 +18,7 @@ from harness.run.planning import planned
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
 from nemesis import execute
-from workloads.registry import WORKLOADS
+from workloads.registry import modelled
 
 MODERN: Final = SimulatedSection().era
 BASE: Final[Mapping[str, Any]] = {
@@ -65,7 +65,7 @@ ISOLATED_SHARE: Final = 0.25
 
 def clean(seed: int, era: str = MODERN) -> RunConfig:
     """The config of a seed without planted bugs."""
-    workload = drawn(seed, WORKLOADS)[0]
+    workload = drawn(seed, modelled())[0]
     rng = source(seed, "explore", workload)
     settings: dict[str, Any] = {
         "workload": workload,

@@ -15,6 +15,9 @@ from harness.kafka.broker_settings import refusal
 from harness.kafka.two_versions import TwoVersionCluster
 from harness.run.backend import Backend
 
+SHARING: Final = (4, 1)
+"""The first line with share groups that are not an experiment."""
+
 
 def kafka_cluster(
     config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
@@ -41,9 +44,17 @@ def _refusal(config: RunConfig) -> str:
     return refusal(config)
 
 
+def _share_groups(config: RunConfig) -> str:
+    its = config.section(KafkaSection)
+    if tuple(map(int, its.version.split(".")[:2])) >= SHARING:
+        return ""
+    return f"workload {config.workload}: Kafka {its.version} has no share groups; 4.1 and later have"
+
+
 KAFKA: Final = Backend(
     cluster=kafka_cluster,
     capabilities=lambda config: capabilities_of(_kind(config)),
     refusal=_refusal,
+    share_groups=_share_groups,
     release=lambda run, _: reap(run),
 )

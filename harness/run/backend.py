@@ -15,6 +15,10 @@ def _honours_all(config: RunConfig) -> str:
     return ""
 
 
+def _has_no_share_groups(config: RunConfig) -> str:
+    return f"workload {config.workload}: it needs share groups, which brokers of sut=kafka alone have here"
+
+
 def _no_advice(names: Sequence[str]) -> str:
     return ""
 
@@ -35,6 +39,8 @@ class Backend:
     """Makes a run in virtual time, writes it into its new folder and seals it. Raises: OSError."""
     refusal: Callable[[RunConfig], str] = _honours_all
     """Which setting it cannot honour, and what to do; "" = it honours all."""
+    share_groups: Callable[[RunConfig], str] = _has_no_share_groups
+    """Why it has no share groups (KIP-932), where the workload needs one; "" = it has some."""
     lacking: Callable[[Sequence[str]], str] = _no_advice
     """By names of capabilities that a fault needs and this cluster lacks: what would give it them."""
     release: Callable[[str, RunConfig], list[str]] = _leaves_nothing

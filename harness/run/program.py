@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.cluster import SENT, Cluster, Linked, Wired, WiredBetween
+from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
 from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
@@ -170,6 +170,9 @@ class RunProgram:
         for topic, partitions in self.plan.workload.topics(self.plan.config).items():
             replication = self.plan.config.replication_factor
             await self.cluster.create_topic(topic, partitions, replication, settings)
+        if groups := self.plan.workload.share_groups(self.plan.config):
+            assert isinstance(self.cluster, SharesGroups), "its backend says that it has share groups"
+            await self.cluster.configure_groups(groups)
         self.runtime.hold_interrupts()
         self._monitor.start()
 
@@ -318,6 +321,11 @@ class RunProgram:
         if self.database is not None:
             bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
         self._write(bounds)
+        groups = tuple(self.plan.workload.share_groups(self.plan.config))
+        if groups and isinstance(self.cluster, SharesGroups):
+            found = await self.cluster.share_offsets(groups, self._monitor.tps)
+            listed = tuple(sorted((group, *tp, offset) for (group, tp), offset in found.items()))
+            self._write(ev.ShareOffsetsListed(ns=self._now(), rows=listed))
         if (tps := open_ends(bounds.rows)) and not self._cut_short():
             rows = tuple(await self.cluster.open_transactions(tps))
             self._write(ev.TransactionsOpen(ns=self._now(), rows=rows))

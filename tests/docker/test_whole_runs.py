@@ -60,6 +60,9 @@ CASES = {
     "groups": Case(
         "--workload groups --seed 7", CLEAN, EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"}
     ),
+    "share": Case(
+        "--preset share --nemesis kill,client:crash-before-commit@member --seed 7", CLEAN, EVERYWHERE
+    ),
     "zookeeper": Case(
         "--kafka 2.8.2 --nemesis kill,partition --seed 7",
         CLEAN,

@@ -138,3 +138,29 @@ def test_a_program_gets_no_records_with_keys() -> None:
     config = run_config({"seed": 1, "preset": "compacted", "clients": "command"})
     with pytest.raises(ConfigError, match="have keys, the protocol none"):
         compose.plan(config)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"preset": "share", "version": "4.0.0"}, "Kafka 4.0.0 has no share groups; 4.1 and later have"),
+        ({"preset": "share", "sut": "simulated"}, "share groups, which brokers of sut=kafka alone have here"),
+        ({"preset": "share", "sut": "model"}, "share groups, which brokers of sut=kafka alone have here"),
+        ({"preset": "share", "clients": "command"}, "protocol of clients=command has no share groups"),
+        ({"workload": "share"}, "it needs broker_settings.group.share.* as in preset share"),
+        (
+            {"preset": "share", "client_settings": {"consumer.fetch.error.backoff.ms": "5"}},
+            "not supported for share|not applicable for share|share consumer",
+        ),
+    ],
+)
+def test_a_share_group_is_refused_where_none_can_be(settings: dict[str, Any], why: str) -> None:
+    given = {"kafka": settings.pop("version")} if "version" in settings else {}
+    with pytest.raises(ConfigError, match=why):
+        compose.plan(run_config({"seed": 1, **settings, **given}))
+
+
+@pytest.mark.parametrize("version", ["4.1.2", "4.3.1", "4.4.0"])
+def test_versions_with_share_groups_are_accepted(version: str) -> None:
+    made = compose.plan(run_config({"seed": 1, "preset": "share", "kafka": version, "nemesis": "none"}))
+    assert [*made.workload.share_groups(made.config)] == ["share-group"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from core.client_settings import ClientSettings, SessionSpec
 from core.config import RunConfig
-from core.op import Op, Phase, Send, TopicPartition, value_of
+from core.op import Acknowledgement, Op, Outcome, Phase, Send, TopicPartition, value_of
 from core.payload import encode
 from core.runtime import run_blocking
-from core.session import Acked, Delivery, Fetched, Record, SessionEvent
+from core.session import Acked, Acquisition, Answers, Delivery, Fetched, Record, SessionEvent
 from harness.clients.executor import Client, Completion
 from history import journal as j
 from history.journal import Journal, JournalHeader
@@ -80,6 +80,17 @@ class Script:
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         self._answer("create_topic", topic, partitions, replication, dict(settings))
+
+    async def acquire(self, wait_ms: int) -> Acquisition:
+        found: Acquisition = self._answer("acquire", wait_ms, default=Acquisition([], 0))
+        return found
+
+    async def acknowledge(
+        self, records: Mapping[TopicPartition, Sequence[tuple[int, Acknowledgement]]]
+    ) -> Answers:
+        ok = dict.fromkeys(records, (Outcome.OK, ""))
+        found: Answers = self._answer("acknowledge", dict(records), default=ok)
+        return found
 
     async def close(self) -> None:
         self.calls.append(("close",))

@@ -11,6 +11,8 @@ import pytest
 from core.client_settings import SessionSpec
 from core.errors import HistoryError
 from core.op import (
+    Acknowledge,
+    Acquire,
     Assign,
     AssignmentKind,
     CommitKind,
@@ -392,3 +394,33 @@ def test_a_commit_told_as_the_client_closed_belongs_to_its_last_op(run: Run, wri
     seal(run)
     rows = [(c["op"], c["kind"], c["outcome"], c["offset"]) for c in table(run, "commits")]
     assert rows == [(0, 0, 0, 4), (0, 2, 2, 5)]
+
+
+def test_deliveries_and_acknowledgements_of_a_share_group(run: Run, write: Writer) -> None:
+    def ops(number: int, ns: int, answered: bool) -> tuple[j.Line, ...]:
+        mops = (Acquire(), Acknowledge(seed=1, accept=1, release=0))
+        lines: tuple[j.Line, ...] = (
+            j.Invoked(number, ns, Phase.FAULTS, "share", False, False, mops),
+            j.Acquired(number, 0, ns + 1, ns - 1, ns + 2, [("t", 0, [4, 5], [40, 50], [1, 2])]),
+            j.Acknowledging(number, 1, ns + 3, [("t", 0, [4, 5], [1, 3])]),
+        )
+        if not answered:
+            return lines
+        done = j.Acknowledged(number, 1, ns + 4, ns + 5, [(0, "")])
+        return (*lines, done, j.OpCompleted(number, ns + 6, Outcome.OK))
+
+    write(0, *ops(1, 10, answered=True), *ops(2, 20, answered=False), group="g", share=True)
+    seal(run)
+    given = table(run, "deliveries")
+    assert [(r["op"], r["offset"], r["value"], r["delivery_count"]) for r in given] == [
+        (0, 4, 40, 1), (0, 5, 50, 2), (1, 4, 40, 1), (1, 5, 50, 2),
+    ]  # fmt: skip
+    assert {(r["group"], r["since_ns"], r["invoke_ns"], r["complete_ns"]) for r in given[:2]} == {
+        (0, 9, 11, 12)
+    }
+    said = table(run, "acknowledgements")
+    assert [(r["op"], r["offset"], r["kind"], r["outcome"]) for r in said] == [
+        (0, 4, 1, 0), (0, 5, 3, 0), (1, 4, 1, 2), (1, 5, 3, 2),
+    ]  # fmt: skip
+    assert [(r["invoke_ns"], r["complete_ns"]) for r in said] == [(14, 15)] * 2 + [(23, OPEN)] * 2
+    assert {row["n_reads"] for row in table(run, "ops")} == {0}

@@ -12,6 +12,8 @@ from core.config import RunConfig, run_config
 from core.generator import Planned, Slot, source
 from core.op import (
     DATABASE,
+    Acknowledge,
+    Acquire,
     Assign,
     CommitOffsets,
     Copy,
@@ -24,6 +26,7 @@ from core.op import (
     process_of,
 )
 from workloads.registry import WORKLOADS, having
+from workloads.share import LOCK_MS
 
 
 def schedule(config: RunConfig, slot: int, process: int, count: int) -> list[Planned]:
@@ -278,3 +281,37 @@ def topics_in(op: Op) -> list[str]:
             case Copy(topic) | CreateTopic(topic) if topic != DATABASE:
                 found.append(topic)
     return found
+
+
+def test_members_of_a_share_group_acknowledge_all_they_hold_before_they_ask_again() -> None:
+    config = run_config({"seed": 5, "preset": "share"})
+    plans = WORKLOADS["share"].plans(config)
+    member = next(plan.slot for plan in plans if plan.share)
+    assert len([plan for plan in plans if plan.share]) == 4
+    assert {bool(plan.transactional_id) for plan in plans if not plan.share} == {True, False}
+    first, *ops = schedule(config, member, 99, 10_000)
+    assert isinstance(first.op.mops[0], Subscribe)
+    assert len(ops) < 10_000, "it leaves"
+    holds, late, halves = False, 0, 0
+    for planned in ops:
+        (mop,) = planned.op.mops
+        assert isinstance(mop, Acquire | Acknowledge)
+        if isinstance(mop, Acquire):
+            assert not holds
+        late += planned.wait_s > LOCK_MS / 1000
+        halves += isinstance(mop, Acknowledge) and mop.share < 1
+        holds = isinstance(mop, Acquire) or mop.share < 1
+    assert holds, "it leaves with what it acquired last"
+    assert halves
+    seeds = [planned.op.mops[0].seed for planned in ops if isinstance(planned.op.mops[0], Acknowledge)]
+    assert len(set(seeds)) == len(seeds)
+    assert late
+
+
+def test_a_share_group_reads_at_the_isolation_level_of_the_run() -> None:
+    for level in ("read_committed", "read_uncommitted"):
+        config = run_config({"seed": 5, "preset": "share", "isolation": level})
+        (settings,) = WORKLOADS["share"].share_groups(config).values()
+        assert settings["share.isolation.level"] == level
+        assert settings["share.auto.offset.reset"] == "earliest"
+    assert all(not WORKLOADS[name].share_groups(config) for name in WORKLOADS if name != "share")

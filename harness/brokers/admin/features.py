@@ -15,7 +15,7 @@ from kio.schema.update_features.v1 import request as update_features
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
 from kio.static.primitive import i16, i32
 
-from core.errors import ClusterError
+from core.errors import ClusterError, ConfigError
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
 from harness.brokers.admin.protocol import METADATA_TOPIC
@@ -75,6 +75,18 @@ def raise_features(brokers: Brokers) -> dict[str, tuple[int, int]]:
             _raise(brokers, feature, level)
             risen[feature] = (before, level)
     return risen
+
+
+def enable(brokers: Brokers, feature: str, level: int) -> None:
+    """Raise a feature to a level, where it is lower.
+
+    Raises: ConfigError, where a broker does not support it; ClusterError: refused, or late.
+    """
+    known = levels(brokers)
+    if (most := _least(known, feature)) < level:
+        raise ConfigError(f"these brokers support {feature} {most} at most, and {level} is needed")
+    if _least(known, feature, finalized=True) < level:
+        _raise(brokers, feature, level)
 
 
 def levels(brokers: Brokers) -> dict[int, Levels]:

@@ -33,6 +33,8 @@ class Verb(StrEnum):
     SEND_OFFSETS = "send-offsets"
     COMMIT_OFFSETS = "commit-offsets"
     CREATE_TOPIC = "create-topic"
+    ACKNOWLEDGE = "acknowledge"
+    """Of records of a share group."""
     POLL = "poll"
     LOCAL = "local"
     """assign, subscribe, seek, position: they change the client's own state only."""
@@ -70,6 +72,8 @@ DEFINITE: Final[Mapping[Verb, frozenset[str]]] = {
             "_INVALID_ARG",
         }
     ),
+    # rdkafka_share_acknowledgement.c: a record that the client does not hold is refused before it is sent.
+    Verb.ACKNOWLEDGE: frozenset({"_STATE", "_INVALID_ARG"}),
     # These verbs change what the client reads next, and nothing in the cluster.
     Verb.LOCAL: frozenset({ANY}),
 }

@@ -1,4 +1,5 @@
-"""A session on real Kafka: at most one producer, one consumer and one admin client of confluent-kafka.
+"""A session on real Kafka: at most one producer, one consumer (of its own or of a share group) and one admin
+client of confluent-kafka.
 
 `connect` is what an endpoint names as its factory. Every verb has one deadline, is finished when it
 returns, and is never retried here; librdkafka's own retries stay on, as in any application.
@@ -16,15 +17,17 @@ from core.client_settings import (
     properties_of_admin,
     properties_of_consumer,
     properties_of_producer,
+    properties_of_share_consumer,
 )
 from core.cluster import CLUSTER_ID
-from core.op import Isolation, TopicPartition
-from core.session import Delivery, Fetched, Record, Session, SessionEvent
+from core.op import Acknowledgement, Isolation, TopicPartition
+from core.session import Acquisition, Answers, Delivery, Fetched, Record, Session, SessionEvent
 from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, Expired, bounded
 from harness.clients.librdkafka.consumer import SessionConsumer
 from harness.clients.librdkafka.error_table import Failure, Verb, outcome
 from harness.clients.librdkafka.producer import SessionProducer
 from harness.clients.librdkafka.settings import LIBRDKAFKA, of_librdkafka
+from harness.clients.librdkafka.share_consumer import SessionShareConsumer
 from harness.clients.librdkafka.trial import REFUSALS, refused
 
 
@@ -55,7 +58,11 @@ class KafkaSession:
         self._out: SessionProducer | None = None
         if spec.acks is not None:
             self._out = SessionProducer({**args, **properties_of_producer(spec, LIBRDKAFKA)}, self._events)
-        if spec.isolation is not Isolation.NONE:
+        self._share: SessionShareConsumer | None = None
+        if spec.share:
+            properties = properties_of_share_consumer(spec, LIBRDKAFKA)
+            self._share = SessionShareConsumer({**args, **properties}, self._events)
+        elif spec.isolation is not Isolation.NONE:
             self._in = SessionConsumer({**args, **properties_of_consumer(spec, LIBRDKAFKA)}, self._events)
         self._topics: SessionTopics | None = None
         self._dead: str | None = None
@@ -63,7 +70,7 @@ class KafkaSession:
     @property
     def fatal(self) -> str | None:
         """Code of the error that made this session unusable, or None."""
-        for half in (self._out, self._in):
+        for half in (self._out, self._in, self._share):
             if half is not None and half.fatal is not None:
                 return half.fatal
         return self._dead
@@ -85,7 +92,7 @@ class KafkaSession:
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics; partitions come with later polls."""
-        self._consumer().subscribe(topics)
+        (self._member() if self._spec.share else self._consumer()).subscribe(topics)
 
     async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Move the positions of assigned partitions."""
@@ -120,6 +127,16 @@ class KafkaSession:
         """Commit consumer positions to the group; the generation used (-1 unknown)."""
         return self._consumer().commit(positions, self._spec.deadline_s)
 
+    async def acquire(self, wait_ms: int) -> Acquisition:
+        """Records that the share group gives, waiting at most `wait_ms` for the first."""
+        return self._member().acquire(min(wait_ms / 1000, self._spec.deadline_s))
+
+    async def acknowledge(
+        self, records: Mapping[TopicPartition, Sequence[tuple[int, Acknowledgement]]]
+    ) -> Answers:
+        """Acknowledge acquired records, and wait for all answers."""
+        return self._member().acknowledge(records, self._spec.deadline_s)
+
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
@@ -137,8 +154,8 @@ class KafkaSession:
         time-out: a session that ends is a client that crashed, unless it had finished.
         """
         self._dead = self.fatal
-        halves = [half for half in (self._out, self._in) if half is not None]
-        self._out = self._in = self._topics = None
+        halves = [half for half in (self._out, self._in, self._share) if half is not None]
+        self._out = self._in = self._share = self._topics = None
         with suppress(Expired):
             bounded(self._spec.deadline_s, _close, halves)
 
@@ -159,8 +176,14 @@ class KafkaSession:
             raise RuntimeError(f"session of process {self._spec.process}: closed, or no consumer")
         return self._in
 
+    def _member(self) -> SessionShareConsumer:
+        self._events.must_be_own()
+        if self._share is None:
+            raise RuntimeError(f"session of process {self._spec.process}: closed, or of no share group")
+        return self._share
 
-def _close(halves: list[SessionProducer | SessionConsumer]) -> None:
+
+def _close(halves: list[SessionProducer | SessionConsumer | SessionShareConsumer]) -> None:
     """Runs in a thread that may be left behind: closing can hang on a cluster that does not answer."""
     while halves:
         half = halves.pop()

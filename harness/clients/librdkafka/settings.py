@@ -19,12 +19,14 @@ from core.client_settings import (
     REQUEST_TIMEOUT,
     RETRIES,
     SESSION_TIMEOUT,
+    SHARE_CONSUMER,
     SOCKET_TIMEOUT,
     ClientLibrary,
     SessionSpec,
     Value,
     properties_of_consumer,
     properties_of_producer,
+    properties_of_share_consumer,
 )
 from core.cluster import CLUSTER_ID
 from core.op import Isolation
@@ -106,7 +108,9 @@ def _trial(spec: SessionSpec) -> None:
     made = {}
     if spec.acks is not None:
         made[PRODUCER] = properties_of_producer(spec, LIBRDKAFKA)
-    if spec.isolation is not Isolation.NONE:
+    if spec.share:
+        made[SHARE_CONSUMER] = properties_of_share_consumer(spec, LIBRDKAFKA)
+    elif spec.isolation is not Isolation.NONE:
         made[CONSUMER] = properties_of_consumer(spec, LIBRDKAFKA)
     for client, properties in made.items():
         named = {name: "inquest" if name in NAMES else value for name, value in properties.items()}

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 
-from core.client_settings import CONSUMER, PRODUCER, Properties
+from core.client_settings import CONSUMER, PRODUCER, SHARE_CONSUMER, Properties
 from core.errors import ConfigError
 from harness.clients.librdkafka.client_part import failure_of
 
@@ -14,7 +14,8 @@ REFUSALS: Final = (KafkaException, TypeError, ValueError)
 
 
 def tried(properties: Mapping[str, Properties]) -> None:
-    """Make clients that no cluster is named to, and end them. properties: by `PRODUCER` and `CONSUMER`.
+    """Make clients that no cluster is named to, and end them. properties: by `PRODUCER`, `CONSUMER`
+    and `SHARE_CONSUMER`.
 
     Raises: ConfigError, where librdkafka refuses a setting.
     """
@@ -24,6 +25,8 @@ def tried(properties: Mapping[str, Properties]) -> None:
             Producer({**properties[PRODUCER], **quiet})
         if CONSUMER in properties:
             Consumer({**properties[CONSUMER], **quiet}).close()
+        if SHARE_CONSUMER in properties:
+            ShareConsumer({**properties[SHARE_CONSUMER], **quiet}).close()
     except REFUSALS as error:
         raise refused(error) from None
 

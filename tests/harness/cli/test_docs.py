@@ -25,8 +25,8 @@ IGNORED = shutil.ignore_patterns("__pycache__")
 ADDED = {
     "workloads/pairs.py": (
         "workloads/registry.py",
-        ("import compacted, copier, ", "    queue, transactions, copier, "),
-        ("import pairs, compacted, copier, ", "    queue, transactions, copier, pairs, "),
+        ("    compacted,\n    copier,\n", "    queue, transactions, copier, "),
+        ("    compacted,\n    copier,\n    pairs,\n", "    queue, transactions, copier, pairs, "),
     ),
     "nemesis/families/blink.py": (
         "nemesis/registry.py",

@@ -33,7 +33,8 @@ from harness.run import planning
 from history.evidence import Evidence
 from model.mutants.registry import MUTANTS
 from tests.histories import stored
-from workloads.registry import WORKLOADS
+from workloads import registry
+from workloads.registry import WORKLOADS, modelled
 
 SEEDS = 60
 WAIT_S = 60.0
@@ -53,7 +54,7 @@ def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
 def test_a_new_workload_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(60)]
     reordered = dict(reversed(WORKLOADS.items()))
-    for module in (profile, planning):
+    for module in (registry, planning):
         monkeypatch.setattr(module, "WORKLOADS", reordered)
     assert [clean(seed) for seed in range(60)] == before
     monkeypatch.setitem(reordered, "new", WORKLOADS["queue"])
@@ -77,12 +78,12 @@ def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytes
 def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     pairs: Counter[tuple[str, str]] = Counter()
     for seed in range(2000):
-        workload = drawn(seed, WORKLOADS)[0]
+        workload = drawn(seed, modelled())[0]
         pairs[workload, drawn(seed, profile.NEMESES, workload)[0]] += 1
-    expected = 2000 / len(WORKLOADS) / (len(profile.NEMESES) + 2)
-    assert set(pairs) == set(product(WORKLOADS, profile.NEMESES))
+    expected = 2000 / len(modelled()) / (len(profile.NEMESES) + 2)
+    assert set(pairs) == set(product(modelled(), profile.NEMESES))
     random = sum(count for (_, nemesis), count in pairs.items() if nemesis == "random")
-    assert 2.5 <= random / len(WORKLOADS) / expected <= 3.5
+    assert 2.5 <= random / len(modelled()) / expected <= 3.5
 
 
 def test_a_seed_is_always_the_same_run() -> None:

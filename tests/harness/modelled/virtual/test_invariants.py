@@ -32,7 +32,7 @@ from model.log.unified_log import RecordBatch
 from model.protocol.messages import Partition, PartitionState
 from model.replication.node import TRANSACTION_TOPIC
 from model.replication.replica import Replica
-from workloads.registry import WORKLOADS
+from workloads.registry import modelled
 
 TP = ("t", 0)
 
@@ -61,7 +61,7 @@ def names(run: Simulated) -> set[str]:
 # ---- whole runs
 
 FAULTS = ("none", "partition", "kill", "pause", "restart", "random", "client")
-CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(WORKLOADS)]
+CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(modelled())]
 
 
 @pytest.mark.sampled(2)

@@ -1,0 +1,110 @@
+"""The sharing half of a session, over confluent-kafka's ShareConsumer (KIP-932).
+
+The client asks one broker at a time, only within a poll, and hands out all records of an answer at once
+(rdkafka.c, rd_kafka_share_poll; rdkafka_queue.c, rd_kafka_q_serve_share_rkmessages). So what a poll returns
+was asked for after the last poll that returned something; and where polls returned nothing in between, no
+longer before the last of them than a request may take. The lock of a record began no earlier.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic_ns
+from typing import Final
+
+from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, ShareConsumer
+
+from core.client_settings import SOCKET_TIMEOUT, Properties
+from core.op import Acknowledgement, Outcome, TopicPartition
+from core.session import Acquired, Acquisition, Answers, Indefinite
+from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
+from harness.clients.librdkafka.error_table import Verb
+
+IN_FLIGHT_MS: Final = 3000
+"""How much longer than `socket.timeout.ms` a request for records may take: a broker waits for records, and
+the client hands them out later."""
+
+
+class SessionShareConsumer(ClientPart):
+    """One member of a share group. Every method is bounded by the seconds it is given."""
+
+    def __init__(self, settings: Properties, events: ClientEvents) -> None:
+        super().__init__(events)
+        self._client = ShareConsumer({**settings, **events.hooks})
+        self._in_flight_ns = (int(settings[SOCKET_TIMEOUT]) + IN_FLIGHT_MS) * 1_000_000
+        self._asked_ns = monotonic_ns()
+        """Begin of the first poll since one returned something."""
+        self._asking = False
+        self._empty_ns = 0
+        """End of the last poll, where it returned nothing."""
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics."""
+        self._call(Verb.LOCAL, self._usable().subscribe, list(topics))
+
+    def acquire(self, seconds: float) -> Acquisition:
+        """What the group gives, waiting for the first record. Raises: Indefinite."""
+        client, begin = self._usable(), monotonic_ns()
+        if not self._asking:
+            self._asking, self._asked_ns, self._empty_ns = True, begin, 0
+        since = max(self._asked_ns, self._empty_ns - self._in_flight_ns)
+        messages: Iterable[Message] = ()
+        try:
+            messages = client.poll(seconds)
+        except (KafkaException, SystemError) as error:
+            failure = self._note(error)
+            if failure.fatal:
+                self._broken = Indefinite(failure.code, failure.message)
+                raise self._broken from None
+        records: list[Acquired] = []
+        for message in messages:
+            if (problem := message.error()) is not None:
+                self._note(KafkaException(problem))
+                continue
+            tp = TopicPartition(message.topic() or "", message.partition() or 0)
+            count = message.delivery_count() or 0
+            records.append(Acquired(tp, message.offset() or 0, message.value() or b"", count))
+        self._asking, self._empty_ns = not records, monotonic_ns()
+        return Acquisition(records, since)
+
+    def acknowledge(
+        self, records: Mapping[TopicPartition, Sequence[tuple[int, Acknowledgement]]], seconds: float
+    ) -> Answers:
+        """Acknowledge records, and wait for the answers of all leaders. Raises: Indefinite.
+
+        What is not answered in time the client sends again later: its session has ended.
+        """
+        client = self._usable()
+        for tp, acknowledged in records.items():
+            for offset, kind in acknowledged:
+                self._call(Verb.ACKNOWLEDGE, client.acknowledge_offset, *tp, offset, AcknowledgeType(kind))
+        late = "acknowledgements without answer hold the client"
+        answered = self._bounded(
+            Verb.ACKNOWLEDGE, late, seconds + 1, lambda: client.commit_sync(float(seconds))
+        )
+        found = {TopicPartition(at.topic, at.partition): error for at, error in answered.items()}
+        return {tp: _outcome(found[tp]) if tp in found else UNANSWERED for tp in records}
+
+    def close(self) -> None:
+        """Leave the group and end; unbounded (the session bounds it)."""
+        self._join()
+        try:
+            self._client.close()
+        except (KafkaException, SystemError) as error:
+            self._note(error)
+
+    def _usable(self) -> ShareConsumer:
+        if self._broken is not None:
+            raise self._broken
+        return self._client
+
+
+UNANSWERED: Final = (Outcome.INFO, "_NO_ANSWER")
+"""Of a partition that the client gave no result for."""
+
+
+def _outcome(error: KafkaException | KafkaError | None) -> tuple[Outcome, str]:
+    """An error may be that of the last attempt only, and a leader that could not store an acknowledgement may
+    have stored it: none is definite."""
+    if error is None:
+        return Outcome.OK, ""
+    failed = error if isinstance(error, KafkaException) else KafkaException(error)
+    return Outcome.INFO, failure_of(failed).code

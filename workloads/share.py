@@ -1,0 +1,100 @@
+"""A share group: members acquire records and acknowledge each one (KIP-932).
+
+Producers fill one topic, every other one in transactions; `abort_share` of these are aborted on purpose. The
+members of one share group (at least four) accept most records, release some, which come again, and reject
+some. They acknowledge at once, in two steps, after the lock of a record has ended, or never: a member leaves
+now and then with what it holds, and comes back as a new process. The group reads at `isolation`.
+
+Finds: records delivered again after they were accepted or rejected; records that two members hold at one
+time; records that the group passed over; aborted records delivered at read_committed; delivery counts that do
+not rise, or rise above the limit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, first_contact
+from core.op import Acknowledge, Acquire, Isolation, Op, Subscribe
+from workloads.specs import consumer, count_of, fillers, filling, reach, transactional
+
+SETTINGS = ("home_producers",)
+PRESET = "share"
+TOPIC = "share"
+GROUP = "share-group"
+MEMBERS_MIN = 4
+LOCK_MS = 2000
+"""How long a member may hold a record (`share.record.lock.duration.ms`)."""
+LATE_S = (0.5, 4.0)
+"""After what time a late member acknowledges, drawn uniformly."""
+LIFE = (20, 120)
+"""Rounds after which a member leaves and comes back as a new process, drawn uniformly."""
+ACCEPT, RELEASE = 0.8, 0.12
+LATE, HALF = 0.04, 0.15
+"""Shares of rounds that acknowledge late, and in two steps."""
+TXN_RECORDS = 10
+"""Most records of a transaction."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def share_groups(config: RunConfig) -> dict[str, dict[str, str]]:
+    """The settings of its group, by Kafka's names."""
+    committed = config.isolation is Isolation.READ_COMMITTED
+    settings = {
+        "share.auto.offset.reset": "earliest",
+        "share.isolation.level": "read_committed" if committed else "read_uncommitted",
+        "share.record.lock.duration.ms": f"{LOCK_MS}",
+    }
+    return {GROUP: settings}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first, every other one with a transactional id, then members."""
+    producers = [
+        transactional(config, plan.slot, f"share-{plan.slot}") if plan.slot % 2 else plan
+        for plan in fillers(config)
+    ]
+    members = range(max(config.consumers, MEMBERS_MIN))
+    first = len(producers)
+    shares = [replace(consumer(config, first + number, group=GROUP), share=True) for number in members]
+    return (*producers, *shares)
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    if spec.share:
+        return _sharing(slot)
+    return _transactions(config, slot) if spec.transactional_id else filling(config, spec, slot, slot.tps)
+
+
+def _transactions(config: RunConfig, slot: Slot) -> Iterator[Planned]:
+    tps = reach(config, slot.slot, slot.tps)
+    yield first_contact(tps, slot.values, txn=True)
+    pace = Pace(slot.rng, config.rate / count_of(config))
+    while True:
+        count = slot.rng.randint(1, min(TXN_RECORDS, config.batch_max))
+        mops = tuple(slot.values.send(slot.rng.choice(tps)) for _ in range(count))
+        abort = slot.rng.random() < config.abort_share
+        yield Planned(pace.wait_s(), Op(f="txn", mops=mops, txn=True, abort=abort))
+
+
+def _sharing(slot: Slot) -> Iterator[Planned]:
+    rng = slot.rng
+    yield Planned(0.0, Op(f="subscribe", mops=(Subscribe((TOPIC,)),)))
+    for _ in range(rng.randint(*LIFE)):
+        yield Planned(0.0, Op(f="acquire", mops=(Acquire(),)))
+        drawn = rng.random()
+        wait_s = rng.uniform(*LATE_S) if drawn < LATE else 0.0
+        if drawn > 1 - HALF:
+            yield Planned(0.0, Op(f="acknowledge", mops=(_acknowledge(slot, share=0.5),)))
+        yield Planned(wait_s, Op(f="acknowledge", mops=(_acknowledge(slot),)))
+    yield Planned(0.0, Op(f="acquire", mops=(Acquire(),)))  # it leaves with these
+
+
+def _acknowledge(slot: Slot, share: float = 1.0) -> Acknowledge:
+    return Acknowledge(seed=slot.rng.getrandbits(48), accept=ACCEPT, release=RELEASE, share=share)
