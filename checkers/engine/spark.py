@@ -169,9 +169,22 @@ def _supply(session: "SparkSession", scratch: Path) -> None:
 
 @dataclass(slots=True)
 class _Machine:
-    """The JVM of this process."""
+    """The JVM of this process. folder: for what it writes beside the scratch of sessions, and would leave
+    behind when it is killed."""
 
     gateway: "JavaGateway | None" = None
+    folder: "tempfile.TemporaryDirectory[str] | None" = None
+
+    def temporary(self) -> str:
+        """The folder, which ends with the JVM."""
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="inquest-jvm-")
+        return self.folder.name
+
+    def _clean(self) -> None:
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            folder.cleanup()
 
     def kill(self) -> None:
         """End it at once, and let nothing complain that it is gone. There is nothing of it to save."""
@@ -186,6 +199,7 @@ class _Machine:
             process: subprocess.Popen[bytes] = gateway.proc
             process.kill()
             process.wait()
+        self._clean()
 
     def end(self) -> bool:
         """Let it end in order, which writes an archive that it was asked for; whether it did so in time."""
@@ -202,6 +216,8 @@ class _Machine:
             process.kill()
             process.wait()
             return False
+        finally:
+            self._clean()
 
 
 _JVM: Final = _Machine()
@@ -258,6 +274,7 @@ def _settings(master: str, scratch: str, option: str) -> dict[str, str]:
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         f"-XX:ErrorFile={scratch}/crash.log",
+        f"-Djava.io.tmpdir={_JVM.temporary()}",
         option,
     ]
     settings = {

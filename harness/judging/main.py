@@ -7,6 +7,7 @@ gone. It runs at the lowest priority, for clusters under test run beside it.
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -24,6 +25,8 @@ from harness.processes.parent import until_gone
 from history.run_folder import Run
 
 LOWEST = 19
+_ENDED = threading.Event()
+"""Standard input ended: this process ends, and its folder with it."""
 
 
 def main() -> None:
@@ -42,10 +45,13 @@ def main() -> None:
                     _serve(listener, master, partial(spark_answers, session))
             except SparkError:  # each check says so, and this process does its work
                 _serve(listener, master, lambda: True)
+        if _ENDED.is_set():  # a parent that was killed cannot remove it
+            shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
 
 
 def _end_with_stdin() -> None:
     until_gone()
+    _ENDED.set()
     os.kill(os.getpid(), signal.SIGINT)
 
 

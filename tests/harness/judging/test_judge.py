@@ -114,15 +114,17 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_it_ends_with_its_parent_whatever_death_that_died() -> None:
+def test_it_ends_with_its_parent_whatever_death_that_died_and_leaves_nothing(tmp_path: Path) -> None:
+    folders = environment() | {"TMPDIR": str(tmp_path)}
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=folders
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert alive(pid)
     parent.communicate()
     until(lambda: not alive(pid), "the judge is gone", 60)
+    until(lambda: not any(tmp_path.iterdir()), "its folders are gone", 60)
 
 
 def alive(pid: int) -> bool:
