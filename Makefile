@@ -146,7 +146,7 @@ test-browser: $(INSTALLED) ## the report in headless Chromium
 
 .PHONY: test-docker
 test-docker: $(INSTALLED) ## tests on a real cluster, two side by side; DOCKER_JOBS=1: one after the other
-	$(ONE) -n $(DOCKER_JOBS) --dist loadfile tests/docker
+	$(ONE) -n $(DOCKER_JOBS) --dist loadfile --no-loadscope-reorder tests/docker
 
 .PHONY: test-findings
 test-findings: ## the JUnit tests of docs/findings against Kafka's published jars (Maven): each has to fail as it says

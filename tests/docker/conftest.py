@@ -22,10 +22,21 @@ TP = TopicPartition(TOPIC, 0)
 WHOLE_S = 60.0
 
 
+LONGEST = ("whole_runs", "external", "faults", "session_contract", "reproduce", "links_nemesis", "evidence")
+"""Files whose tests take minutes: they come first, so that no process is left alone with one at the end."""
+
+
+@pytest.hookimpl(trylast=True)  # after the order of all tests is made
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.docker)
+    mine = [item for item in items if HERE in item.path.parents]
+    for item in mine:
+        item.add_marker(pytest.mark.docker)
+
+    def rank(item: pytest.Item) -> int:
+        name = item.path.stem.removeprefix("test_")
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+    items[:] = sorted(mine, key=rank) + [item for item in items if HERE not in item.path.parents]
 
 
 def until(true: Callable[[], bool], seconds: float, what: str) -> None:

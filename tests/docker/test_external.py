@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,10 +195,7 @@ def shorthand(theirs: Theirs) -> str:
     return f'docker = {{ {named} }}\nlog_dirs = "/data"\n'
 
 
-@pytest.mark.sampled(2)
-def test_containers_are_killed_paused_and_cut_off_and_their_logs_judged(
-    theirs: Theirs, tmp_path: Path
-) -> None:
+def containers_are_killed_paused_and_cut_off_and_their_logs_judged(theirs: Theirs, tmp_path: Path) -> None:
     file = theirs.file(shorthand(theirs))
     assert len(file.read_text().splitlines()) <= 12
     words = ("--workload", "queue", "--nemesis", "kill:one,pause,partition:isolate", *SHORT)
@@ -211,8 +208,7 @@ def test_containers_are_killed_paused_and_cut_off_and_their_logs_judged(
     assert all("Kafka Server started" in log.read_text() for log in logs)
 
 
-@pytest.mark.sampled(2)
-def test_clients_and_harness_authenticate_and_no_file_has_a_secret(theirs: Theirs, tmp_path: Path) -> None:
+def clients_and_harness_authenticate_and_no_file_has_a_secret(theirs: Theirs, tmp_path: Path) -> None:
     client = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -258,8 +254,7 @@ def test_a_container_that_ends_unasked_is_seen(theirs: Theirs) -> None:
     until(lambda: answers(theirs), READY_S, "all brokers answer")
 
 
-@pytest.mark.sampled(2)
-def test_a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path: Path) -> None:
+def a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path: Path) -> None:
     file = theirs.file(shorthand(theirs))
     words = ("--workload", "queue", "--nemesis", "kill:all", "--duration", "60")
     with subprocess.Popen(
@@ -282,3 +277,18 @@ def test_a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp
 def running(theirs: Theirs) -> int:
     states = docker("inspect", "-f", "{{.State.Running}}", *theirs.names.values())
     return states.split().count("true")
+
+
+RUNS = (
+    containers_are_killed_paused_and_cut_off_and_their_logs_judged,
+    clients_and_harness_authenticate_and_no_file_has_a_secret,
+    a_killed_harness_leaves_the_cluster_whole_and_empty,
+)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("shows", RUNS)
+def test_a_run_on_their_cluster(
+    theirs: Theirs, tmp_path: Path, shows: Callable[[Theirs, Path], None]
+) -> None:
+    shows(theirs, tmp_path)

@@ -5,6 +5,7 @@ Should a bad side fail with a newer Kafka, then that version has mended the bug:
 then need to say since when.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,8 +74,7 @@ def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     assert bool(attempt.in_logs) is (not good and name in FOUND_IN_LOGS)
 
 
-@pytest.mark.sampled(3)
-def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) -> None:
+def brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) -> None:
     (attempt,) = attempts.attempts(
         REPRODUCTIONS["kafka-14402"], KAFKA_VERSION, runs=1, good=False, folder=tmp_path, say=print
     )
@@ -82,8 +82,7 @@ def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) ->
     assert [one.check for one in attempt.in_logs] == ["partitions-marked"]
 
 
-@pytest.mark.sampled(3)
-def test_a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Path) -> None:
+def a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Path) -> None:
     stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, wire=True, between=True)
     wanted = [(REPRODUCTIONS["kafka-19446"], "good" if good else "bad", good) for good in (False, True)]
     bad, good = attempts.on_one_cluster(stage, wanted, tmp_path)
@@ -92,11 +91,7 @@ def test_a_late_marker_ends_the_next_transaction_of_version_1_only(tmp_path: Pat
     assert not good.in_logs
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("deaths", [Deaths.SHUTDOWN, Deaths.ELECTION])
-def test_a_rolling_restart_and_two_elections_lose_what_two_deaths_lose(
-    tmp_path: Path, deaths: Deaths
-) -> None:
+def lose_what_two_deaths_lose(tmp_path: Path, deaths: Deaths) -> None:
     stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, deaths=deaths)
     names = ("uncommitted-abort", "uncommitted-partition")
     wanted = [(REPRODUCTIONS[name], name, False) for name in names]
@@ -107,17 +102,39 @@ def test_a_rolling_restart_and_two_elections_lose_what_two_deaths_lose(
     assert (good.shows, good.in_logs) == (Shows.CLEAN, ()), good.text
 
 
-@pytest.mark.sampled(3)
-def test_a_coordinator_that_does_not_follow_loses_no_commit(tmp_path: Path) -> None:
+def a_rolling_restart_loses_what_two_deaths_lose(tmp_path: Path) -> None:
+    lose_what_two_deaths_lose(tmp_path, Deaths.SHUTDOWN)
+
+
+def two_elections_lose_what_two_deaths_lose(tmp_path: Path) -> None:
+    lose_what_two_deaths_lose(tmp_path, Deaths.ELECTION)
+
+
+def a_coordinator_that_does_not_follow_loses_no_commit(tmp_path: Path) -> None:
     (attempt,) = attempts.attempts(
         REPRODUCTIONS["kafka-20634"], KAFKA_VERSION, runs=1, good=True, folder=tmp_path, say=print
     )
     assert attempt.shows is Shows.CLEAN, attempt.text
 
 
-@pytest.mark.sampled(3)
-def test_a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path) -> None:
+def a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["kafka-20634"], "4.0.2", runs=3, good=False, folder=tmp_path, say=print
     )
     assert any(one.shows is Shows.SHOWN for one in runs)  # the order of two broker threads decides
+
+
+OWN = (
+    brokers_that_do_not_verify_transactions_let_one_hang,
+    a_late_marker_ends_the_next_transaction_of_version_1_only,
+    a_rolling_restart_loses_what_two_deaths_lose,
+    two_elections_lose_what_two_deaths_lose,
+    a_coordinator_that_does_not_follow_loses_no_commit,
+    a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
+)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("shows", OWN)
+def test_on_a_cluster_of_its_own(tmp_path: Path, shows: Callable[[Path], None]) -> None:
+    shows(tmp_path)

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
@@ -15,6 +17,7 @@ from tests.docker.conftest import roles_when, whole
 TP = TopicPartition("t", 0)
 
 
+@pytest.mark.sampled(2)
 def test_a_controller_that_dies_is_followed_and_zookeeper_may_die_too(tmp_path: Path) -> None:
     run = Run(tmp_path / f"docker-tests-{time.time_ns()}")
     cluster = kafka_cluster(run_config({"seed": 1, "kafka": "2.8.2"}), run.folder)
