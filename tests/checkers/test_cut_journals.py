@@ -19,7 +19,7 @@ from history.events import Event
 from history.reader import load
 from history.run_folder import Run
 from history.verdict import Verdict
-from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -62,14 +62,7 @@ def written(phantom: int = -1) -> Built:
         built.ops.append(Op(process=number, f="send", invoke=at * S, complete=(at + 1) * S, mops=[sent]))
     if phantom >= 0:
         values.append(value_of(phantom, 9))
-    for process, level in ((8, RU), (9, RC)):
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        read = [Read(tp=0, offset=n, value=value) for n, value in enumerate(values)]
-        built.ops.append(
-            Op(process=process, f="final", invoke=80 * S, complete=81 * S, phase=Phase.FINAL, mops=[*read])
-        )
-        built.bounds.append(Bound(tp=0, isolation=level, end=len(values), read_to=len(values)))
-    return built
+    return final_reads(built, {0: list(enumerate(values))}, end=len(values), at_s=80)
 
 
 def judged(folder: Path, built: Built, *events: Event) -> Verdict:
@@ -133,7 +126,7 @@ def test_a_journal_that_ends_too_early_leaves_unknown_what_needs_it(
 
 @pytest.mark.parametrize("more", [(), (3,), (3, 5)])
 def test_a_journal_that_is_gone_leaves_unknown_what_needs_it(tmp_path: Path, more: tuple[int, ...]) -> None:
-    listed = ev.JournalsListed(ns=91 * S, processes=(1, 2, 8, 9, *more))
+    listed = ev.JournalsListed(ns=91 * S, processes=(1, 2, 80, 81, *more))
     events = [fault("client:crash@random", 11, 12, 4), listed]
     verdict = judged(tmp_path / "run", written(), *events)
     phantom = judged(tmp_path / "phantom", written(phantom=3), *events)
@@ -151,7 +144,7 @@ def test_a_journal_that_is_gone_leaves_unknown_what_needs_it(tmp_path: Path, mor
     assert other.anomalies["phantom-read"].disallowed == 1
 
 
-@pytest.mark.parametrize("writer", [2, 3, 8])
+@pytest.mark.parametrize("writer", [2, 3, 80])
 def test_what_another_process_must_have_written_is_a_phantom(tmp_path: Path, writer: int) -> None:
     verdict = judged(tmp_path / "run", written(phantom=writer))
     assert verdict.anomalies["phantom-read"].disallowed == 1
@@ -230,13 +223,7 @@ def grouped(*, killed: bool) -> Built:
         ),
         Op(process=2, f="poll", invoke=13 * S, complete=14 * S, mops=[Commit(tp=0, offset=2, generation=2)]),
     ]
-    for process, level in ((8, RU), (9, RC)):
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        built.ops.append(
-            Op(process=process, f="final", invoke=80 * S, complete=81 * S, phase=Phase.FINAL, mops=[*reads])
-        )
-        built.bounds.append(Bound(tp=0, isolation=level, end=2, read_to=2))
-    return built
+    return final_reads(built, {0: [(n, value_of(5, n)) for n in range(2)]}, end=2, at_s=80)
 
 
 def test_a_group_whose_member_lost_lines_is_not_said_to_have_skipped(tmp_path: Path) -> None:
@@ -262,7 +249,7 @@ def test_a_group_that_only_a_producer_names_is_cut_by_a_journal_that_is_gone(
     tables = built.tables()
     group = tables["commits"].schema.get_field_index("group")
     tables["commits"] = tables["commits"].set_column(group, "group", pa.array([0], pa.int32()))
-    listed = ev.JournalsListed(ns=91 * S, processes=(5, 8, 9, *((1,) if gone else ())))
+    listed = ev.JournalsListed(ns=91 * S, processes=(5, 80, 81, *((1,) if gone else ())))
     events = (STARTED, FAULTS, listed, RECOVERED, COLLECT)
     verdict = check_run(write_run(tmp_path / "run", tables, events=events))
     assert ("group-skip" in verdict.anomalies) is not gone
@@ -297,13 +284,7 @@ def test_a_record_of_an_open_transaction_may_never_have_been_written(
         Op(process=1, f="txn", invoke=10 * S, complete=done, txn=True, outcome=outcome, mops=[*sent]),
         Op(process=3, f="send", invoke=S, complete=2 * S, mops=[Send(tp=0, value=value_of(3, 0), offset=3)]),
     ]
-    read = [Read(tp=0, offset=0, value=value_of(1, 0)), Read(tp=0, offset=3, value=value_of(3, 0))]
-    for process, level in ((8, RU), (9, RC)):
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        built.ops.append(
-            Op(process=process, f="final", invoke=80 * S, complete=81 * S, phase=Phase.FINAL, mops=[*read])
-        )
-        built.bounds.append(Bound(tp=0, isolation=level, end=4, read_to=4))
+    final_reads(built, {0: [(0, value_of(1, 0)), (3, value_of(3, 0))]}, end=4, at_s=80)
     verdict = judged(tmp_path / "run", built, *[fault("client:crash", 12, 13, 4)] * accounted)
     assert ("torn-txn" in verdict.anomalies) == (accounted or not left)
     if not accounted:

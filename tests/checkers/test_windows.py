@@ -24,10 +24,10 @@ from checkers.windows import (
 )
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
-from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
+from core.op import AssignmentKind, CommitKind, Isolation, Outcome, value_of
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, TransactionsOpen
 from tests.checkers.found import check_tables
-from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -333,15 +333,9 @@ def lost(*gone: int, at: int = 50, start: int = 0, acks: int = -1, read: bool = 
         op = Op(process=2, f="poll", invoke=(at + 1) * S, complete=(at + 2) * S)
         op.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(5)]
         built.ops.append(op)
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        process = 80 + level
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        op = Op(process=process, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
-        op.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(start, 5) if n not in gone]
-        built.ops.append(op)
-        end = 5 if start or 4 not in gone else min(gone)
-        built.bounds.append(Bound(tp=0, isolation=level, end=end, read_to=end, start=start))
-    return built
+    shown = [(n, value_of(1, n)) for n in range(start, 5) if n not in gone]
+    end = 5 if start or 4 not in gone else min(gone)
+    return final_reads(built, {0: shown}, end=end, start=start, at_s=190)
 
 
 def allowed(folder: Path, built: Built, *events: Event, **settings: Any) -> bool:
@@ -525,13 +519,7 @@ def passed_over(shown: dict[int, int]) -> Built:
     poll = Op(process=3, f="poll", invoke=9 * S, complete=10 * S)
     poll.mops = [Read(tp=0, offset=offset, value=value_of(1, n)) for offset, n in ((0, 0), (3, 2))]
     built.ops.append(poll)
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
-        op = Op(process=80 + level, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
-        op.mops = [Read(tp=0, offset=o, value=value_of(1 + n % 2, n)) for o, n in shown.items()]
-        built.ops.append(op)
-        built.bounds.append(Bound(tp=0, isolation=level, end=4, read_to=4))
-    return built
+    return final_reads(built, {0: [(at, value_of(1 + n % 2, n)) for at, n in shown.items()]}, end=4, at_s=190)
 
 
 @pytest.mark.parametrize(
@@ -563,13 +551,7 @@ def forgetful() -> Built:
     second.mops = [Commit(tp=0, offset=1, kind=CommitKind.FETCHED), given]
     second.mops += [Read(tp=0, offset=0, value=value_of(3, 0))]
     built.ops = [sent, first, second]
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
-        op = Op(process=80 + level, f="final", invoke=190 * S, complete=191 * S, phase=Phase.FINAL)
-        op.mops = [Read(tp=0, offset=n, value=value_of(3, n)) for n in range(2)]
-        built.ops.append(op)
-        built.bounds.append(Bound(tp=0, isolation=level, end=2, read_to=2))
-    return built
+    return final_reads(built, {0: [(n, value_of(3, n)) for n in range(2)]}, end=2, at_s=190)
 
 
 OF_GROUPS = {"offset-commit-regression", "group-duplicate"}

@@ -7,7 +7,7 @@ Not here: notation (`tests.histories.notation`), chance (`tests.histories.random
 (`history.seal`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -157,6 +157,26 @@ class Built:
         """The tables, with the schemas and sort orders of a sealed history."""
         rows = _rows(self)
         return {name: pa.Table.from_pylist(rows[name], schema=TABLES[name]) for name in TABLES}
+
+
+Rows = Mapping[int, Iterable[tuple[int, int]]]
+"""Partition -> (offset, value)."""
+
+
+def final_reads(
+    built: Built, shown: Rows, hidden: Rows | None = None, *, end: int, start: int = 0, at_s: int = 90
+) -> Built:
+    """Add complete final reads: of `shown` at both levels, of `hidden` at read_uncommitted alone."""
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        begin = at_s * 1_000_000_000
+        op = Op(process=80 + level, f="final", invoke=begin, complete=begin + 1, phase=Phase.FINAL)
+        for tp, rows in shown.items():
+            more = (hidden or {}).get(tp, ()) if level == Isolation.READ_UNCOMMITTED else ()
+            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in sorted([*rows, *more])]
+            built.bounds.append(Bound(tp=tp, isolation=level, end=end, read_to=end, start=start))
+        built.ops.append(op)
+    return built
 
 
 def _rows(built: Built) -> dict[str, list[dict[str, Any]]]:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from core.cluster import OpenTransaction
-from core.op import Isolation, Outcome, Phase, value_of
+from core.op import Isolation, Outcome, value_of
 from history.broker_logs import broker_logs
 from history.events import TransactionsOpen
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
-from tests.histories.built import Bound, Built, Mop, Op, Process, Read, Send
+from tests.histories.built import Built, Mop, Op, Process, Read, Send, final_reads
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -42,16 +42,9 @@ def torn(outcome: Outcome, visible: Set[int], *, next_at_s: int = 60, gone: Set[
     op.mops = [Send(tp=tp, value=value_of(1, tp), offset=0, ns=(10 * S, 11 * S)) for tp in range(3)]
     after = Op(process=1, f="txn", invoke=(next_at_s - 1) * S, complete=next_at_s * S, txn=True)
     built.ops = [op, after]
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        process = 90 + level
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        final = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
-        for tp in range(3):
-            if tp not in gone and (tp in visible or level == Isolation.READ_UNCOMMITTED):
-                final.mops.append(Read(tp=tp, offset=0, value=value_of(1, tp)))
-            built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
-        built.ops.append(final)
-    return built
+    shown = {tp: [(0, value_of(1, tp))] if tp in visible - gone else [] for tp in range(3)}
+    hidden = {tp: [(0, value_of(1, tp))] for tp in {0, 1, 2} - visible - gone}
+    return final_reads(built, shown, hidden, end=20)
 
 
 def judged(folder: Path, built: Built, *lines: str) -> Verdict:

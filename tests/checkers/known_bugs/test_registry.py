@@ -14,7 +14,7 @@ from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.known_bugs.transaction_fates import Suspicion
 from core.cluster import OpenTransaction
-from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
+from core.op import Isolation, Outcome, TopicPartition, value_of
 from core.session import UNAWAITED
 from core.wire import Seen
 from history import evidence
@@ -26,7 +26,7 @@ from history.verdict import Verdict
 from tests.checkers.known_bugs.test_uncommitted_state import log, record, write_evidence
 from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
-from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.built import Bound, Built, Op, Process, Read, Send, final_reads
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -45,24 +45,6 @@ def judged(
     return check_run(write_run(folder, tables))
 
 
-Rows = dict[int, list[tuple[int, int]]]
-"""Partition -> (offset, value)."""
-
-
-def finals(built: Built, shown: Rows, hidden: Rows | None = None) -> Built:
-    """Complete final reads: of `shown` at both levels, of `hidden` at read_uncommitted alone."""
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        process = 90 + level
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
-        for tp, rows in shown.items():
-            here = [*rows, *((hidden or {}).get(tp, []) if level == Isolation.READ_UNCOMMITTED else [])]
-            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in sorted(here)]
-            built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
-        built.ops.append(op)
-    return built
-
-
 def twice(*, idempotent: bool = True) -> Built:
     """Process 1 sends one record at 10 s, acknowledged at 14 s; the log holds it twice."""
     built = Built(tps=["x"])
@@ -70,7 +52,7 @@ def twice(*, idempotent: bool = True) -> Built:
     op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
     op.mops = [Send(tp=0, value=value_of(1, 0), offset=3)]
     built.ops = [op]
-    return finals(built, {0: [(1, value_of(1, 0)), (3, value_of(1, 0))]})
+    return final_reads(built, {0: [(1, value_of(1, 0)), (3, value_of(1, 0))]}, end=20)
 
 
 def epochs(*changes: tuple[int, int], producer_id: int = 7) -> list[dict[str, int]]:
@@ -223,12 +205,12 @@ def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...], gone: tup
     b = Op(process=1, f="txn", invoke=20 * S, complete=22 * S, txn=True, outcome=second)
     b.mops = [Send(tp=tp, value=value_of(1, 1 + tp), offset=5) for tp in (0, 1)]
     built.ops = [a, b]
-    shown: Rows = {0: [], 1: []}
-    hidden: Rows = {0: [], 1: []}
+    shown: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
+    hidden: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
     (shown if first == Outcome.OK else hidden)[0].append((0, value_of(1, 0)))
     for tp in {0, 1} - {*gone}:
         (shown if tp in visible else hidden)[tp].append((5, value_of(1, 1 + tp)))
-    return finals(built, shown, hidden)
+    return final_reads(built, shown, hidden, end=20)
 
 
 @pytest.mark.parametrize(
@@ -707,7 +689,7 @@ def fresh(
         other.mops = [Send(tp=0, value=value_of(2, 0), offset=0)]
         built.ops.append(other)
         shown.insert(0, (0, value_of(2, 0)))
-    return finals(built, {0: shown})
+    return final_reads(built, {0: shown}, end=20)
 
 
 @pytest.mark.parametrize(
@@ -792,7 +774,7 @@ def hanging(
     """A log that ends at 20, and whose last stable offset is 5: there stands a record of a transaction that
     was aborted, which no broker acknowledged."""
     late = value_of(2, 0)
-    built = finals(Built(tps=["x"]), {0: [(0, value_of(1, 0))]}, {0: [(5, late)]})
+    built = final_reads(Built(tps=["x"]), {0: [(0, value_of(1, 0))]}, {0: [(5, late)]}, end=20)
     send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
     send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
     built.processes[2] = Process(txn_id=0)

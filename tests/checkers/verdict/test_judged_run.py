@@ -33,7 +33,7 @@ from history.events import (
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Example, Liveness, Verdict
-from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send
+from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.notation import stories
 from tests.histories.planted import random_history
@@ -212,12 +212,7 @@ def test_of_several_torn_transactions_each_is_told_with_its_own_record(tmp_path:
         op = Op(process=1, f="txn", invoke=(2 * n + 1) * S, complete=(2 * n + 2) * S, txn=True)
         op.mops = [Send(tp=tp, value=value_of(1, 2 * n + tp), offset=2 * n) for tp in (0, 1)]
         built.ops.append(op)
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        final = Op(process=8 + level, f="final", invoke=9 * S, complete=10 * S, phase=Phase.FINAL)
-        final.mops = [Read(tp=0, offset=2 * n, value=value_of(1, 2 * n)) for n in (0, 1)]
-        built.processes[8 + level] = Process(isolation=level, acks=-2, slot=8 + level)
-        built.ops.append(final)
-        built.bounds += [Bound(tp=tp, isolation=level, end=4, read_to=4) for tp in (0, 1)]
+    final_reads(built, {0: [(2 * n, value_of(1, 2 * n)) for n in (0, 1)], 1: []}, end=4)
     torn = judged(tmp_path / "run", built.tables()).anomalies["torn-txn"]
     missing = [example.sentence.partition("first of them: ")[2] for example in torn.examples]
     assert missing == [f"record 1/{value} of bills-0)." for value in (1, 3)]

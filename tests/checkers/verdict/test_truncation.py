@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.cluster import OpenTransaction
-from core.op import Isolation, Outcome, Phase, value_of
+from core.op import Isolation, Outcome, value_of
 from history.events import Event, FaultHealed, FaultStarted, RolesSeen, TransactionsOpen
-from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.built import Built, Op, Process, Read, Rows, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -53,19 +53,9 @@ def never_ended() -> Built:
     return built
 
 
-def finals(ops: list[Op], shown: dict[int, list[tuple[int, int]]]) -> Built:
-    """Complete final reads at both levels: partition -> (offset, value)."""
-    built = Built(tps=["x", "y"], ops=ops)
-    built.processes[1] = Process(txn_id=0)
-    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-        process = 80 + level
-        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
-        op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
-        for tp, rows in shown.items():
-            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in rows]
-            built.bounds.append(Bound(tp=tp, isolation=level, end=9, read_to=9))
-        built.ops.append(op)
-    return built
+def finals(ops: list[Op], shown: Rows) -> Built:
+    """Complete final reads at both levels."""
+    return final_reads(Built(tps=["x", "y"], ops=ops, processes={1: Process(txn_id=0)}), shown, end=9)
 
 
 @pytest.mark.parametrize(

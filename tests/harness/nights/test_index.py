@@ -3,12 +3,12 @@
 import os
 import re
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
 import pandas as pd
 import pytest
-from scipy.stats import norm
 
 from harness.nights import cards, github, page, shares
 from harness.nights import totals as totals_module
@@ -76,7 +76,7 @@ def come_to(results: Path) -> Totals:
 
 def wilson(many: int, of: int) -> tuple[float, float]:
     """The interval by its formula."""
-    z = float(norm.ppf(0.975))
+    z = NormalDist().inv_cdf(0.975)
     p = many / of
     centre = (p + z * z / (2 * of)) / (1 + z * z / of)
     half = z / (1 + z * z / of) * (p * (1 - p) / of + z * z / (4 * of * of)) ** 0.5
