@@ -20,6 +20,8 @@ PYTEST = $(ONE) -n $$(($$(nproc) + 2)) --dist worksteal
 REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
+JAVA_CLIENT := java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -jar examples/clients/java/target/client.jar
+
 # Options of `make test-run`, passed on only where they are given.
 RUN_OPTIONS = $(foreach name,NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA UPGRADE SEED DURATION BROKERS RATE MASTER,\
 	$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
@@ -151,6 +153,12 @@ test-docker: $(INSTALLED) ## tests on a real cluster, two side by side; DOCKER_J
 .PHONY: test-findings
 test-findings: ## the JUnit tests of docs/findings against Kafka's published jars (Maven): each has to fail as it says
 	$(BIN)/python -m tests.junit docs/findings/uncommitted-transaction-state
+
+.PHONY: test-clients
+test-clients: $(INSTALLED) ## the Java client of examples/ is built (Maven), keeps its protocol, and makes a run on brokers of the model
+	mvn -q -B -f examples/clients/java/pom.xml package
+	$(BIN)/inquest client-test '$(JAVA_CLIENT)'
+	$(BIN)/inquest run --sut model --workload copier --nemesis kill,client --duration 20 --client '$(JAVA_CLIENT)'
 
 .PHONY: bench
 bench: setup ## repeatable measurements
