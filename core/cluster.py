@@ -565,12 +565,14 @@ class CrashPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSlot:
-    """One load client, as a nemesis aims at it."""
+    """One load client, as a nemesis aims at it. fed: it reads partitions of its own choice, and producers
+    write what it is to be given."""
 
     slot: int
     transactional_id: str = ""
     group: str = ""
     produces: bool = False
+    fed: bool = False
 
 
 @runtime_checkable

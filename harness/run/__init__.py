@@ -18,9 +18,10 @@ Phases: set-up → warm-up → faults → heal → recover → quiesce → final
   partition and waits for it before it pipelines (KAFKA-15591).
 - Recover: within `recovery_deadline_s` all brokers answer and agree, every data partition has its full
   ISR, every client has completed an op invoked after healing, and in every group a member has received
-  records by such an op (not every member: there may be more members than partitions). Otherwise the
-  cluster did not recover, exit code 3. If the harness itself could not heal every fault, the recording is
-  broken (unknown) and the run says nothing about the cluster.
+  records by such an op (not every member: there may be more members than partitions). So has every consumer
+  without a group: a poll that succeeds and is empty shows no service. Otherwise the cluster did not recover,
+  exit code 3. If the harness itself could not heal every fault, the recording is broken (unknown) and the
+  run says nothing about the cluster.
 - What ends without having been asked to, what cannot be healed, a clock that jumps: an event at once, and an
   incident of the verdict (docs/checks.md, section 3). The program looks at nodes twice a second, and before
   each start, so that healing hides no end. All of healing has two minutes, and less where what runs the

@@ -8,6 +8,7 @@ from core.cluster import ClientSlot
 from core.config import RunConfig
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
+from core.op import Isolation
 from harness.clients.executor import TXN_VERBS, VERBS
 from history.run_folder import Run
 from nemesis import schedule
@@ -67,6 +68,9 @@ def names_of(config: RunConfig) -> WorkloadNames:
             transactional_id=plan.transactional_id or "",
             group=plan.group or "",
             produces=plan.acks is not None,
+            fed=plan.acks is None
+            and not plan.group
+            and (plan.isolation is not Isolation.READ_COMMITTED or config.abort_share < 1),
         )
         for plan in workload.plans(config)
     )

@@ -31,7 +31,7 @@ def unrecovered(
 
     Recovered means: all brokers answer and name the same leaders, every partition has one, every data
     partition has its full in-sync set, every client has completed an op that it invoked since, and a member
-    of every group was given records by such an op.
+    of every group and every consumer without a group were given records by such an op.
     """
     if roles.ns < since_ns or not roles.agreed:
         return f"brokers {list(roles.answering)} answer, and do not all agree on the leaders"
@@ -45,7 +45,20 @@ def unrecovered(
     if stuck:
         return f"clients {stuck} have completed nothing since"
     idle = idle_groups(slots, working, since_ns)
-    return f"groups {idle} were given nothing since" if idle else ""
+    if idle:
+        return f"groups {idle} were given nothing since"
+    hungry = idle_readers(slots, working, since_ns)
+    return f"clients {hungry} were given nothing since, although they poll" if hungry else ""
+
+
+def idle_readers(
+    slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress], since_ns: int
+) -> list[int]:
+    """Consumers without a group that no op that they invoked since gave a record, while producers work."""
+    there = [slot for slot in slots if slot.slot in working]
+    if not any(slot.produces for slot in there):
+        return []
+    return [slot.slot for slot in there if slot.fed and working[slot.slot].worked_ns < since_ns]
 
 
 def idle_groups(

@@ -73,6 +73,7 @@ class Consumer(KafkaClient):
         self._flights: dict[int, dict[Partition, int]] = {}
         """By node: offsets that it is asked for; one request at a time to each."""
         self._number = 0
+        self._stopped = False
 
     # ---- what the application does
 
@@ -115,6 +116,8 @@ class Consumer(KafkaClient):
     def pump(self, now: int) -> None:
         """Ask for what is not under way."""
         self.out += self.cluster.requests(now)
+        if self._stopped:
+            return
         asked = self._flights
         wanted: dict[int, dict[Partition, FetchPartition]] = {}
         starts: dict[int, list[Partition]] = {}
@@ -155,6 +158,7 @@ class Consumer(KafkaClient):
                 if answer is None or take(tp, position, answer) is not NO_ERROR:
                     position.pause = now + BACKOFF_MS
                     self.cluster.wanted = True
+                    self._stopped = "stops-after-an-error" in self.bugs
 
         self._number += 1
         self._flights[node] = offsets

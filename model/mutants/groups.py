@@ -177,5 +177,12 @@ GROUPS: Final[Areas] = {
             hunt=HuntingGround(QUEUES, ("elections", "kill:one@leader")),
             no_trace=READER,
         ),
+        "stops-after-an-error": Mutant(
+            wrong="a consumer fetches nothing more after a failed fetch, and its polls return empty",
+            right="it asks again, where the metadata says",
+            anomalies=("not-recovered",),
+            hunt=HuntingGround(QUEUES, ("elections", "kill:one@leader")),
+            no_trace=READER,
+        ),
     },
 }

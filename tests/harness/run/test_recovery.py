@@ -1,12 +1,16 @@
 """When a run is warm, and when a cluster has recovered."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from core.cluster import ClientSlot, Roles
+from core.config import RunConfig
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress
+from harness.run.planning import names_of
 from harness.run.recovery import cold, idle_groups, unrecovered
 
 DATA = TopicPartition("t", 0)
@@ -52,6 +56,34 @@ def test_every_client_completes_an_op_that_it_invoked_since() -> None:
 def test_every_group_is_given_a_record_since() -> None:
     empty = {**WORKED, 1: ClientProgress(ok=1, ok_invoked_ns=6)}
     assert missing(working=empty) == "groups ['g'] were given nothing since"
+
+
+def test_every_consumer_without_a_group_is_given_a_record_since() -> None:
+    """Its polls succeed, and others are given records: a run that ended here would look well."""
+    slots = (*SLOTS, ClientSlot(slot=2, fed=True), ClientSlot(slot=3, fed=True), ClientSlot(slot=4))
+    polls = ClientProgress(ok=9, ok_invoked_ns=6, worked_ns=4)
+    fed = ClientProgress(ok=9, ok_invoked_ns=6, worked_ns=5)
+    working = {**WORKED, 2: fed, 3: polls, 4: polls}
+    missing = partial(unrecovered, WELL, (DATA, FRESH), 2, slots)
+    assert missing(working, 5) == "clients [3] were given nothing since, although they poll"
+    assert missing({**working, 3: fed}, 5) == ""
+    assert missing({slot: one for slot, one in working.items() if slot != 0}, 5) == ""  # none produces
+
+
+@pytest.mark.parametrize(
+    ("settings", "fed"),
+    [
+        ({"workload": "queue"}, {True}),  # but members of groups
+        ({"workload": "transactions"}, {True}),
+        ({"workload": "transactions", "abort_share": 1.0}, {True, False}),  # at read_uncommitted alone
+        ({"workload": "transactions", "abort_share": 1.0, "isolation": "read_uncommitted"}, {True}),
+        ({"workload": "groups"}, set()),
+    ],
+)
+def test_consumers_are_fed_where_something_is_committed(settings: dict[str, Any], fed: set[bool]) -> None:
+    clients = names_of(RunConfig.model_validate({"seed": 0, **settings})).clients
+    assert {one.fed for one in clients if not one.produces and not one.group} == fed
+    assert not any(one.fed for one in clients if one.produces or one.group)
 
 
 def test_a_run_is_warm_once_every_client_and_group_has_worked() -> None:
