@@ -8,7 +8,6 @@ import pytest
 from harness.explore.shrink import Shrunk
 from history.run_folder import Run
 from tests.faults.command import arguments, inquest, the_run, verdict
-from tests.harness.cli.bad_input import command
 
 pytestmark = pytest.mark.faults
 
@@ -68,22 +67,6 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     assert smallest.report.exists()
     assert "shrunk after 1 tries: lost-write, 2 → 2 faults; 1 of 1 repeats show it (the time" in small.out
     assert f"inquest recording replay {smallest.folder}" in small.out
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("run", "--nemesis", "kill", "--schedule", "x"), "--nemesis and --schedule"),
-        (("run", "--schedule", "there-is-none.jsonl"), "there-is-none.jsonl: No such file"),
-        (("run", "--nemesis", "schedule"), "--schedule FILE"),
-        (("recording", "replay", "there-is-none"), "there-is-none"),
-        (("recording", "shrink", "there-is-none", "--needed", "4"), "no more than 3 repeats"),
-    ],
-)
-def test_what_cannot_be_repeated_is_one_sentence(words: tuple[str, ...], why: str) -> None:
-    ended = command(*words)
-    assert ended.code == 64
-    assert why in ended.err
 
 
 @pytest.mark.sampled(6)

@@ -184,30 +184,6 @@ def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> Non
     assert "errors of the harness" in index(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--budget", "long"], ["budget", "long", "30m"]),
-        (["--budget", "3s"], ["budget", "3 s", "canary"]),
-        (["--matrix", "/none.toml"], ["/none.toml"]),
-        (["--seed", "many"], ["--seed"]),
-    ],
-)
-def test_bad_input_starts_nothing(tmp_path: Path, words: list[str], said: list[str]) -> None:
-    told = inquest("soak", "--results", str(tmp_path / "results"), *words)
-    assert told.code == 64, told
-    assert all(word in told.err for word in said), told.err
-    assert "Traceback" not in told.err
-    assert not (tmp_path / "results").exists()
-
-
-def test_names_of_a_matrix_are_refused_before_anything_is_started(tmp_path: Path) -> None:
-    told = soak(tmp_path, more='[[runs]]\nworkload="queue"\nnemesis="moon"\npreset="safe"').wait()
-    assert told.code == 64
-    assert "moon" in told.err
-    assert not (tmp_path / "results").exists()
-
-
 def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     command = Inquest("serve", "--port", "0", "--results", str(tmp_path))

@@ -49,23 +49,24 @@ def setting(name: str, value: object) -> list[str]:
     return ["--set", f"{name}={json.dumps(value)}"]
 
 
+# Each row: the words, and what the line names: all that stands between dots, in any order.
 RUN: dict[str, tuple[list[str], str]] = {
-    "unknown workload": (["--workload", "juggling"], "juggling"),
+    "unknown workload": (["--workload", "juggling"], "juggling … queue … transactions"),
     "empty workload": (["--workload", ""], "unknown workload ''"),
     "workload with an escape": (["--workload", "\x1b[2J"], "unknown workload"),
-    "unknown nemesis": (["--nemesis", "earthquake"], "earthquake"),
+    "unknown nemesis": (["--nemesis", "earthquake"], "earthquake … kill … partition"),
     "empty nemesis": (["--nemesis", ""], "a name is empty"),
     "nemesis twice none": (["--nemesis", "none,none"], "none"),
     "trailing comma": (["--nemesis", "kill,"], "a name is empty"),
-    "unknown kind": (["--nemesis", "partition:sideways"], "sideways"),
-    "unknown target": (["--nemesis", "kill@moon"], "moon"),
+    "unknown kind": (["--nemesis", "partition:sideways"], "sideways … isolate … halves"),
+    "unknown target": (["--nemesis", "kill@moon"], "moon … leader … controller"),
     "target of what hits all": (["--nemesis", "kill:all@leader"], "takes no target"),
     "nemesis of two lines": (["--nemesis", "kill\nVALID: all is well"], "unknown nemesis"),
     "a million nemeses": (["--nemesis", "," * 100_000], "a name is empty"),
-    "unknown preset": (["--preset", "reckless"], "reckless"),
-    "unknown system": (["--sut", "abacus"], "abacus"),
+    "unknown preset": (["--preset", "reckless"], "reckless … safe … acks1"),
+    "unknown system": (["--sut", "abacus"], "abacus … kafka"),
     "imported is no system": (["--sut", "imported"], "imported"),
-    "kafka in words": (["--kafka", "four"], "kafka"),
+    "kafka in words": (["--kafka", "four"], "kafka … four"),
     "kafka of old": (["--kafka", "2.3.1"], "2.4"),
     "kafka of old without its zookeeper": (["--kafka", "2.8.2", "--set", "metadata=kraft"], "3.3"),
     "kafka of today with zookeeper": (["--kafka", "4.3.1", "--set", "metadata=zookeeper"], "3.9"),
@@ -83,17 +84,17 @@ RUN: dict[str, tuple[list[str], str]] = {
     "upgrade of the model": (["--sut", "model", "--upgrade", "4.4.0"], "upgrade=4.4.0"),
     "upgrade to nothing": (["--nemesis", "upgrade"], "--upgrade VERSION"),
     "kafka for the model": (["--sut", "model", "--kafka", "4.3.1"], "kafka=4.3.1"),
-    "negative duration": (["--duration", "-5"], "duration_s"),
+    "negative duration": (["--duration", "-5"], "duration_s … -5"),
     "no duration": (["--duration", "0"], "duration_s"),
     "endless duration": (["--duration", "inf"], "duration_s"),
     "duration that is no number": (["--duration", "nan"], "duration_s"),
     "duration in words": (["--duration", "long"], "--duration"),
-    "no brokers": (["--brokers", "0"], "brokers"),
+    "no brokers": (["--brokers", "0"], "brokers … 0"),
     "ten brokers": (["--brokers", "10"], "brokers"),
     "too few brokers": (["--brokers", "2"], "replication_factor 3"),
     "half a broker": (["--brokers", "2.5"], "--brokers"),
     "negative rate": (["--rate", "-1"], "rate"),
-    "rate in words": (["--rate", "fast"], "--rate"),
+    "rate in words": (["--rate", "fast"], "--rate … number"),
     "rate without end": (["--rate", "inf"], "rate"),
     "rate that is no number": (["--rate", "nan"], "rate"),
     "negative seed": (["--seed", "-1"], "seed"),
@@ -101,9 +102,9 @@ RUN: dict[str, tuple[list[str], str]] = {
     "seed in words": (["--seed", "lucky"], "--seed"),
     "unknown option": (["--bogus"], "bogus"),
     "a word too many": (["queue"], "queue"),
-    "schedule and nemesis": (["--nemesis", "kill", "--schedule", "file"], "give one"),
-    "schedule without a file": (["--nemesis", "schedule"], "schedule"),
-    "schedule that is missing": (["--schedule", "none"], "none"),
+    "schedule and nemesis": (["--nemesis", "kill", "--schedule", "file"], "--nemesis and --schedule"),
+    "schedule without a file": (["--nemesis", "schedule"], "--schedule FILE"),
+    "schedule that is missing": (["--schedule", "none"], "none: No such file"),
     "schedule that is a folder": (["--schedule", "."], "directory"),
     "schedule of bytes": (["--schedule", "binary"], "line 1"),
     "fail-fast in virtual time": (["--sut", "simulated", "--nemesis", "none", "--fail-fast"], "--fail-fast"),
@@ -113,16 +114,17 @@ RUN: dict[str, tuple[list[str], str]] = {
     "empty master": (["--master", ""], "--master"),
     "master without a port": (["--master", "spark://host"], "spark://host"),
     "master of two lines": (["--master", "local\n[2]"], "--master"),
-    "set without a value": (["--set", "colour"], "name=value"),
+    "set without a value": (["--set", "colour"], "name=value … colour"),
     "set without a name": (["--set", "=1"], "name=value"),
     "unknown setting": (["--set", "colour=blue"], "colour"),
     "setting of 5000 letters": (["--set", "x" * 5000 + "=1"], "unknown setting"),
     "acks of two": (["--set", "acks=2"], "acks"),
     "idempotent without acks": (["--set", "acks=1"], "acks=all"),
-    "unknown isolation": (["--set", "isolation=serializable"], "isolation"),
+    "unknown isolation": (["--set", "isolation=serializable"], "isolation … read_committed"),
     "isolation as a number": (["--set", "isolation=7"], "isolation"),
     "min.insync.replicas of 7": (["--set", "min_insync_replicas=7"], "min_insync_replicas 7"),
-    "commit of another workload": (["--set", "commit=after"], "copier"),
+    "commit of another workload": (["--set", "commit=after"], "commit … after … copier … queue"),
+    "preset of another workload": (["--preset", "at-most-once", "--workload", "groups"], "before … groups"),
     "sink of another workload": (["--set", "sink=plain"], "sink"),
     "unknown sink": (["--set", "sink=kitchen"], "sink"),
     "two controllers": (["--set", "controllers=2"], "controllers"),
@@ -167,7 +169,7 @@ RUN: dict[str, tuple[list[str], str]] = {
     "topic settings of two lines": (setting("topic_settings", {"cleanup.policy": "a\nb"}), "cleanup.policy"),
 }
 SOAK: dict[str, tuple[list[str], str]] = {
-    "budget in words": (["--budget", "long"], "--budget"),
+    "budget in words": (["--budget", "long"], "--budget … long … 30m"),
     "empty budget": (["--budget", ""], "--budget"),
     "no budget": (["--budget", "0s"], "--budget"),
     "budget without end": (["--budget", "99999999999999999999h"], "--budget"),
@@ -175,7 +177,7 @@ SOAK: dict[str, tuple[list[str], str]] = {
     "negative budget": (["--budget", "-5m"], "--budget"),
     "budget in other digits": (["--budget", "²h"], "--budget"),
     "half a budget": (["--budget", "1.5h"], "--budget"),
-    "budget for nothing": (["--budget", "1s"], "no room for the canary"),
+    "budget for nothing": (["--budget", "3s"], "3 s … no room for the canary"),
     "seed in words": (["--seed", "lucky"], "--seed"),
     "matrix that is missing": (["--matrix", "none"], "none"),
     "matrix that is a folder": (["--matrix", "."], "cannot be read"),
@@ -225,6 +227,11 @@ MATRIX: dict[str, tuple[str, str]] = {
         'presets = ["safe"]\ncanary = "acks1"\n[[runs]]\nworkload = "queue"\nnemesis = "none"\n'
         'preset = "safe"\nseed = -1',
         "seed",
+    ),
+    "an explicit run of an unknown nemesis": (
+        'presets = ["safe"]\nnemeses = ["none"]\ncanary = "acks1"\n[[runs]]\nworkload = "queue"\n'
+        'nemesis = "moon"\npreset = "safe"',
+        "moon",
     ),
     "a date": ('presets = ["safe"]\ncanary = "acks1"\nsettings = { rate = 2026-01-01 }', "rate"),
 }
@@ -287,17 +294,19 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "serve on a large port": (["serve", "--port", "65536", "--results", "."], "65536"),
     "serve on a negative port": (["serve", "--port", "-1", "--results", "."], "-1"),
     "serve on a port in words": (["serve", "--port", "http"], "--port"),
+    "serve on a port that does not fit": (["serve", "--port", "9" * 40, "--results", "."], "port"),
+    "serve a name that is too long": (["serve", "--results", "n" * 5000], "results folder"),
 }
 
 
 @pytest.mark.parametrize(("words", "said"), RUN.values(), ids=RUN)
 def test_run(words: list[str], said: str) -> None:
-    refused(["run", *words], said=[said])
+    refused(["run", *words], said=said.split(" … "))
 
 
 @pytest.mark.parametrize(("words", "said"), SOAK.values(), ids=SOAK)
 def test_soak(words: list[str], said: str) -> None:
-    refused(["soak", "--results", "results", *words], said=[said])
+    refused(["soak", "--results", "results", *words], said=said.split(" … "))
 
 
 @pytest.mark.parametrize(("text", "said"), MATRIX.values(), ids=MATRIX)

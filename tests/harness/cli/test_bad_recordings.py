@@ -5,7 +5,6 @@ Not here: what is refused of values and lines in detail (`tests.checkers.recordi
 """
 
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -281,14 +280,6 @@ WHERE: dict[str, tuple[list[str], str]] = {
     "an export of a name that is too long": (["recording", "export", LONG], "not a run folder"),
     "an export of a link to itself": (["recording", "export", "{tmp}/loop"], "not a run folder"),
     "an export to another format": (["recording", "export", "{tmp}", "--to", "csv"], "csv"),
-    "a results folder that is not there": (["serve", "--results", "{tmp}/none"], "none"),
-    "a results folder that is a file": (["serve", "--results", "{tmp}/file"], "file"),
-    "a results folder of a name that is too long": (["serve", "--results", LONG], "results folder"),
-    "a negative port": (["serve", "--results", "{tmp}", "--port", "-1"], "port"),
-    "a port beyond all": (["serve", "--results", "{tmp}", "--port", "70000"], "port"),
-    "a port that does not fit": (["serve", "--results", "{tmp}", "--port", "9" * 40], "port"),
-    "a port of text": (["serve", "--results", "{tmp}", "--port", "http"], "port"),
-    "a port that is taken": (["serve", "--results", "{tmp}", "--port", "{port}"], "port"),
 }
 
 
@@ -296,12 +287,8 @@ WHERE: dict[str, tuple[list[str], str]] = {
 def test_what_is_not_there(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        words, said = WHERE[name]
-        places = {"tmp": str(tmp_path), "port": str(taken.getsockname()[1])}
-        refused([word.format(**places) for word in words], said=[said])
+    words, said = WHERE[name]
+    refused([word.format(tmp=tmp_path) for word in words], said=[said])
 
 
 def test_a_name_with_a_line_break_forges_no_verdict() -> None:

@@ -175,6 +175,10 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "shrink in no time": (["recording", "shrink", "run", "--budget", "0s"], "--budget"),
     "shrink to nothing": (["recording", "shrink", "run", "--needed", "0"], "--needed"),
     "shrink to more than all": (["recording", "shrink", "run", "--needed", "5", "--runs", "2"], "--needed 5"),
+    "shrink to more than the usual": (
+        ["recording", "shrink", "run", "--needed", "4"],
+        "no more than 3 repeats",
+    ),
     "shrink to an unknown anomaly": (["recording", "shrink", "run", "--anomaly", "nope"], "nope"),
     "shrink on no master": (["recording", "shrink", "run", "--master", "local[x]"], "local[x]"),
 }
