@@ -28,7 +28,8 @@ class Ground:
 
     excuse: of the finding; rules without one leave it empty. commit: when copiers commit the offsets of their
     input (`RunConfig.commit`). sink: how rows of a database are kept from being there twice
-    (`RunConfig.sink`), "" = the copies are records. unstable: consumers at read_uncommitted, whose groups may
+    (`RunConfig.sink`), "" = the copies are records. filters: an application
+    that may make nothing of a record. unstable: consumers at read_uncommitted, whose groups may
     receive offsets from before a transaction that is just ending. begins_late: a consumer without a committed
     offset does not begin at the first record (`auto.offset.reset`). subscribe: rebalances may move positions
     of portable histories, which seldom record them. rebalances: those of members of groups are on record.
@@ -37,6 +38,7 @@ class Ground:
     excuse: Excuse = Excuse.NONE
     commit: str = "transaction"
     sink: str = ""
+    filters: bool = False
     unstable: bool = False
     begins_late: bool = False
     subscribe: bool = False
@@ -58,6 +60,7 @@ def ground(config: RunConfig) -> Ground:
     return Ground(
         commit=config.commit,
         sink=config.sink if config.workload == "sink" else "",
+        filters=config.app is not None and config.app.shape == "filter",
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
         begins_late=begins_late(config.client_settings),
     )

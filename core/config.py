@@ -53,6 +53,19 @@ else:  # one field a system: its section, set for the chosen one (`sut`) only
     _Sectioned = create_model("_Sectioned", __base__=_Named, **_sections)
 
 
+class Application(BaseModel):
+    """An application of the user's: instances of one program, members of one group, read one topic; what they
+    make of it stands in another topic, or (`output` "") outside of Kafka."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: str = Field(default="app-in", pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    output: str = Field(default="app-out", pattern=r"^[A-Za-z0-9._-]{0,200}$")
+    group: str = Field(default="app", pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    shape: Literal["one-to-one", "filter"] = "one-to-one"
+    """Of each input record there is one output record; or one, or none."""
+
+
 class RunConfig(_Sectioned):
     """Settings of one run. Times are in seconds, sizes in bytes, rates in ops per second."""
 
@@ -92,6 +105,8 @@ class RunConfig(_Sectioned):
     """Most partitions of one transaction of the workload `transactions`."""
     sink: Literal["plain", "unique-id", "offset-in-transaction", "optimistic-lock"] = "unique-id"
     """How rows of the workload `sink` are kept from being written twice (`harness.clients.database`)."""
+    app: Application | None = Field(default=None, exclude_if=lambda app: app is None)
+    """What the workload `application` runs; its instances are as many as `consumers`."""
     clients: str = Field(default="", exclude_if=lambda name: not name)
     """Kind of the load clients (`harness.clients.registry`), "" = the usual one of the system."""
     client_settings: dict[str, str] = Field(default_factory=dict)

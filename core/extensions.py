@@ -24,6 +24,11 @@ Packages name theirs as entry points of the groups `inquest.workloads`, `inquest
 CLIENT: Final = "INQUEST_CLIENT"
 """Names the program that is the load client, as words of a command line (`harness.clients.command`)."""
 
+APP: Final = "INQUEST_APP"
+"""Names the application between two topics, as words of a command line (`harness.clients.application`)."""
+EFFECTS: Final = "INQUEST_EFFECTS"
+"""Names the command that prints what the world outside of Kafka shows of it."""
+
 CLUSTER: Final = "INQUEST_CLUSTER"
 """Names the file of the cluster that is external (`harness.external`)."""
 OWNED: Final = "INQUEST_CLUSTER_OWNED"
@@ -61,7 +66,7 @@ def extensions(kind: Kind) -> dict[str, Any]:
 def assignment() -> str:
     """The variables as they stand before a command that has to find the same files, program and cluster, "" =
     there are none."""
-    given = [name for name in (VARIABLE, CLIENT, CLUSTER, OWNED) if os.environ.get(name)]
+    given = [name for name in (VARIABLE, CLIENT, APP, EFFECTS, CLUSTER, OWNED) if os.environ.get(name)]
     return "".join(f"{name}={shlex.quote(os.environ[name])} " for name in given)
 
 

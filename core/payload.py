@@ -13,8 +13,12 @@ Not here: which values are sent (`harness.clients.executor`), what a foreign rec
 """
 
 import random
+from base64 import b64decode
+from binascii import unhexlify
+from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
@@ -33,14 +37,26 @@ class Foreign(IntEnum):
     MISDIRECTED = 2
     """Whole, of this run, and meant for another topic-partition."""
     OTHER_RUN = 3
+    UNCOMMITTED = 4
+    """What an application made of a record of this run, which its committed input does not have."""
 
 
 _MAGIC: Final = b"iNQ\x01"
 _HEADER: Final = Struct("<4s8s8sI")
+_PARTITION: Final = slice(20, 24)
 _VALUE: Final = Struct("<q")
 _CRC: Final = Struct("<I")
 _RESIDUE: Final = 0x2144DF1C
 """CRC-32 of any bytes followed by their own CRC-32, little-endian."""
+
+_Written = tuple[bytes, Callable[[int], int], Callable[[bytes], bytes]]
+_WRITTEN: Final[tuple[_Written, ...]] = (
+    (_MAGIC, lambda size: size, bytes),
+    (b"aU5R", lambda size: (size + 2) // 3 * 4, partial(b64decode, validate=True)),
+    (b"694e5101", lambda size: 2 * size, unhexlify),
+    (b"694E5101", lambda size: 2 * size, unhexlify),
+)
+"""How a record begins in what an application made of it, its width there by its size, and how it is read."""
 
 MIN_SIZE: Final = _HEADER.size + _VALUE.size + _CRC.size
 """Smallest payload in bytes."""
@@ -69,6 +85,21 @@ def decode(run: str, tp: TopicPartition, payload: bytes) -> int | Foreign:
         value: int = _unpack_value(payload, _HEADER.size)[0]
         return value
     return _foreign(run, payload)
+
+
+def origin(run: str, topic: str, payload: bytes, size: int) -> tuple[int, int] | Foreign:
+    """The partition and the value of the record of a topic that a payload names: it holds that record
+    somewhere, as bytes, in base64 or in hexadecimal. size: of the record. Else why it names none."""
+    for mark, width, decoded in _WRITTEN:
+        at = payload.find(mark)
+        if at < 0:
+            continue
+        with suppress(ValueError):
+            record = decoded(payload[at : at + width(size)])
+            tp = TopicPartition(topic, int.from_bytes(record[_PARTITION], "little"))
+            value = decode(run, tp, record)
+            return value if isinstance(value, Foreign) else (tp.partition, value)
+    return Foreign.UNREADABLE
 
 
 def _foreign(run: str, payload: bytes) -> Foreign:

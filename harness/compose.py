@@ -19,6 +19,7 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
 from harness import systems
+from harness.clients.application import named as application
 from harness.run.backend import Backend
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan, names_of, planned
@@ -28,7 +29,7 @@ from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
 from nemesis.written import written
-from workloads.registry import WORKLOADS, having
+from workloads.registry import APPLICATION, WORKLOADS, having, workload_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ def plan(
         raise ConfigError(
             "workload compacted: it needs topic_settings.cleanup.policy=compact, as in preset compacted"
         )
+    _refuse_application(config, repeatable=system.repeatable)
     for setting in ("commit", "sink", "transaction_partitions"):
         value, usual = getattr(config, setting), RunConfig.model_fields[setting].default
         if value != usual and config.workload not in having(setting):
@@ -98,6 +100,19 @@ def _refuse_unshared(config: RunConfig, backend: Backend) -> None:
         )
 
 
+def _refuse_application(config: RunConfig, *, repeatable: bool) -> None:
+    """An application that cannot run here. Raises: ConfigError."""
+    if (config.workload == APPLICATION.name) != (config.app is not None):
+        raise ConfigError("workload application: it is what --app COMMAND asks for, and nothing else is")
+    if config.app is None:
+        return
+    if repeatable:
+        raise ConfigError(f"workload application: a program needs brokers in real time, not sut={config.sut}")
+    if config.compacted:
+        raise ConfigError("workload application: compaction takes records away that it would have to read")
+    application.words()
+
+
 def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:
     """The faults of a schedule file, for a run with this config. Raises: ConfigError, with file and line."""
     _refuse_unknown_workload(config)
@@ -110,7 +125,7 @@ def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:
 
 
 def _refuse_unknown_workload(config: RunConfig) -> None:
-    if config.workload not in WORKLOADS:
+    if workload_named(config.workload) is None:
         raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
 
 

@@ -26,7 +26,7 @@ Value = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Ns = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
 Code = Annotated[int, msgspec.Meta(ge=0, le=2)]
 """Of an `Outcome`."""
-Reason = Annotated[int, msgspec.Meta(ge=0, lt=4)]
+Reason = Annotated[int, msgspec.Meta(ge=0, lt=5)]
 """Of a foreign record: a place in `history.tables.FOREIGN_REASONS`."""
 
 

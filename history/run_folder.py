@@ -26,6 +26,7 @@ class Run:
         self.events = folder / "events.jsonl"
         self.trace = folder / "trace.jsonl"
         self.journal = folder / "journal"
+        self.application = folder / "application"
         self.database = folder / "database.sqlite"
         self.history = folder / "history"
         self.names = folder / "history" / "names.json"

@@ -97,9 +97,9 @@ first. All files: zstd; DELTA_BINARY_PACKED on int32 and int64 columns but `valu
 ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
 """What the rows of clustered tables are sorted by."""
 
-FOREIGN_REASONS: Final = ("unreadable", "corrupt", "misdirected", "other-run")
+FOREIGN_REASONS: Final = ("unreadable", "corrupt", "misdirected", "other-run", "uncommitted")
 """Meaning of `foreign.reason`: not a payload of ours; checksum wrong; meant for another
-topic-partition; of another run."""
+topic-partition; of another run; made by an application of a record that its committed input does not have."""
 
 NAMES: Final = ("f", "error", "group", "txn_id")
 """Lists of `names.json` that codes point into; beside them stand `format` (store.FORMAT), `run`,

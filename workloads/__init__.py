@@ -1,6 +1,8 @@
 """Workloads: what the clients of a run do. One file each; file name = registry key = CLI value (a hyphen for
 an underscore). Its docstring is its user documentation. To add one: its file and a line in `registry`.
 
+application   A program of yours between two topics: it reads records, and writes what it makes of
+              them.
 compacted     Records with keys in a compacted topic: of each key Kafka keeps the newest record,
               or nothing.
 copier        Consume, transform, produce: records are copied from one topic to another, exactly

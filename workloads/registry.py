@@ -7,7 +7,7 @@ generator); the client loop (`harness.clients.executor`) does it. It imports no 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
@@ -15,6 +15,7 @@ from core.extensions import extensions
 from core.generator import Planned, Slot
 from core.op import TopicPartition
 from workloads import (
+    application,
     compacted,
     copier,
     fencing,
@@ -102,12 +103,31 @@ WORKLOADS: dict[str, Workload] = {
     **{workload.name: workload for workload in map(workload_of, MODULES)},
     **{name: extension_of(name, made) for name, made in extensions("workloads").items()},
 }
-"""Every workload by name, extensions last."""
+"""Every workload by name that needs nothing of the user's, extensions last."""
+APPLICATION: Final = workload_of(application)
+"""The workload that a program of the user's is part of: no matrix and no exploration has it."""
+
+
+def every_workload() -> dict[str, Workload]:
+    """Every workload by name."""
+    return {**WORKLOADS, APPLICATION.name: APPLICATION}
+
+
+def workload_named(name: str) -> Workload | None:
+    """The workload of this name, None = there is none."""
+    return every_workload().get(name)
+
+
+def workload_of_run(config: RunConfig) -> Workload:
+    """The workload of a run that was planned."""
+    found = workload_named(config.workload)
+    assert found is not None
+    return found
 
 
 def having(setting: str) -> tuple[str, ...]:
     """Names of the workloads that have a setting which not every workload has."""
-    return tuple(name for name, workload in WORKLOADS.items() if setting in workload.settings)
+    return tuple(name for name, workload in every_workload().items() if setting in workload.settings)
 
 
 def modelled() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ here, as runs of offsets; the join puts inputs and copies together.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import (
     FAIL,
     NEVER,
+    RC,
     Finding,
     PartitionResult,
     Runs,
@@ -52,6 +53,8 @@ class Copies:
     and the offsets below it that it had to copy."""
 
     inputs: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
+    left: int = 0
+    """Inputs that an application has not come to: none of its commits is behind them."""
     copied: list[Copied] = field(default_factory=list)
 
 
@@ -129,7 +132,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = Copies()
     for _, position in positions(p):
         if position.group in p.known.copying:
-            part.inputs.append((position, runs(p.slots.offsets(to_see(p, position)))))
+            wanted = to_see(p, position)
+            part.inputs.append((position, runs(p.slots.offsets(wanted))))
+            if position.group in p.known.unseen:
+                part = replace(part, left=int(p.expected(RC).sum()) - len(wanted))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     group = p.known.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]
@@ -182,6 +188,11 @@ def _join(run: WholeRun, tally: Tally) -> None:
         undecided,
         "{number} inputs may have been copied or not: the final reads did not reach the copies",
     )
+    tally.doubt(
+        NAME,
+        sum(part.left for _, part in parts),
+        "{number} inputs lie behind the offsets that the application committed: it did not come to them",
+    )
     if run.known.copying and run.known.on_record.commits:
         doubt_silent(NAME, run, tally, run.known.copying)
 
@@ -220,6 +231,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
 
 def copied_never(ground: Ground, variant: str) -> Answer:
     """An input that a group passed, without a committed copy."""
+    if ground.filters:
+        return True, "the application is a filter: of an input record it may make nothing"
     if ground.sink:
         return truncated(ground, "offsets are committed only once the rows are in the database")
     if ground.commit == "automatic":

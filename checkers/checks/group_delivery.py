@@ -117,7 +117,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     spans = _spans(p)
     result.parts[NAME] = list(_again(p, commits, spans))
     for rows, position in positions(p):
-        _skipped(p, result, position, rows, spans)
+        if position.group not in p.known.unseen:
+            _skipped(p, result, position, rows, spans)
 
 
 class Again(NamedTuple):
@@ -415,7 +416,8 @@ def doubt_silent(check: str, run: WholeRun, tally: Tally, among: Collection[int]
     commits = columns(run.tables["commits"], ("group", "op", "kind", "outcome"))
     in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], run.known.proven)
     known = commits["group"][stored(commits) | in_txn]
-    for group in sorted(set(given[given >= 0].tolist()) - set(known.tolist())):
+    served = set(given[given >= 0].tolist()) | run.known.unseen
+    for group in sorted(served - set(known.tolist())):
         if among is None or group in among:
             tally.doubt(check, 1, "no commit of group {group} is known to have succeeded", group=group)
 

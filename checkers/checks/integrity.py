@@ -23,6 +23,7 @@ FOREIGN: Final = {
     "corrupt": (CORRUPT, "a payload whose checksum is wrong"),
     "misdirected": (MISDIRECTED, "a record that was sent to another topic or partition"),
     "other-run": (PHANTOM, "a record of another run"),
+    "uncommitted": (PHANTOM, "a copy of a record that the committed input does not have"),
 }
 """Reason of a row of `foreign` -> anomaly class, and what the consumer got."""
 

@@ -118,7 +118,8 @@ class KernelInput:
     transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
-    copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
+    copying: groups that copy. unseen: groups of an application: what its members read is not on record.
+    unclosed: of each group that has some, the processes whose automatic
     commits may have passed records that they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
@@ -151,6 +152,7 @@ class KernelInput:
     tenure: "Tenure | None"
     commits: Mapping[int, Columns]
     copying: frozenset[int]
+    unseen: frozenset[int]
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -287,6 +289,7 @@ def kernel_input(
         tenure=tenure(process, ops) if record.recovery else None,
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
+        unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,

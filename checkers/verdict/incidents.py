@@ -27,7 +27,7 @@ from history import events as ev
 from history.columns import Columns, columns
 from history.events import Event
 from history.tables import TABLES
-from workloads.registry import WORKLOADS
+from workloads.registry import workload_named
 
 ALL: Final = frozenset(CHECKS)
 RECOVERY: Final = frozenset({"recovery"})
@@ -188,7 +188,7 @@ def _listed(slots: Collection[int]) -> str:
 
 def _roles(config: RunConfig) -> dict[Role, set[int]]:
     """Who has which role in the workload of a run."""
-    workload = WORKLOADS.get(config.workload)
+    workload = workload_named(config.workload)
     roles: dict[Role, set[int]] = {}
     for plan in workload.plans(config) if workload and not config.has(ImportedSection) else ():
         role = Role(plan.acks is not None, bool(plan.transactional_id), plan.group or "")

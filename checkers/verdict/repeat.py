@@ -40,7 +40,8 @@ def repro(config: RunConfig, run: Run) -> str:
         its = config.section(ImportedSection)
         return shlex.join(["inquest", "recording", "import", its.format, *its.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
-    usual = {"clients": ""} | RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
+    usual = {"clients": "", "app": None} | RunConfig(**settings).short()
+    usual["sut"] = RunConfig.model_fields["sut"].default
     words = ["inquest", "run"]
     told = config.short()
     if config.has(ExternalSection):

@@ -28,7 +28,7 @@ from history.verdict import Verdict
 from nemesis.registry import NEMESES
 from nemesis.types import Nemesis
 from scenarios.page import pages
-from workloads.registry import WORKLOADS
+from workloads.registry import every_workload
 
 
 def lists() -> dict[str, dict[str, str]]:
@@ -38,7 +38,7 @@ def lists() -> dict[str, dict[str, str]]:
         "deployments": {name: deployment.doc for name, deployment in DEPLOYMENTS.items()},
         "versions": {name: deployment.bounds() for name, deployment in DEPLOYMENTS.items()},
         "clients": {name: kind.doc for name, kind in CLIENTS.items()},
-        "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
+        "workloads": {name: _first_line(workload.doc) for name, workload in every_workload().items()},
         "nemeses": {name: _nemesis(nemesis) for name, nemesis in NEMESES.items()},
         "checks": {name: check.claim for name, check in CHECKS.items()},
         "log rules": {name: check.claim for name, check in LOG_CHECKS.items()},
@@ -92,7 +92,7 @@ def _lines() -> Iterator[str]:
     yield "Generated from the registries by `make catalogue`: do not edit."
     yield ""
     yield "## Workloads"
-    for name, workload in WORKLOADS.items():
+    for name, workload in every_workload().items():
         yield from ("", f"### {name}", "", workload.doc.strip())
     yield from ("", "## Nemeses")
     for name, nemesis in NEMESES.items():

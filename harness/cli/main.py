@@ -147,6 +147,11 @@ def run(
     client: Annotated[
         str | None, Option(help="A program of yours is the load client (docs/client-protocol.md).")
     ] = None,
+    app_: Annotated[
+        str | None, Option("--app", help="A program of yours between two topics (docs/applications.md).")
+    ] = None,
+    in_: Annotated[str | None, Option("--in", help="The topic that it reads (app-in).")] = None,
+    out: Annotated[str | None, Option("--out", help="The topic that it writes to (app-out).")] = None,
     cluster: ClusterFile = None,
     owned: Owned = False,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
@@ -187,7 +192,7 @@ def run(
         "brokers": brokers,
         "rate": rate,
     }
-    settings = _external(cluster, sut, owned=owned)
+    settings = _external(cluster, sut, owned=owned) | _application(app_, in_, out)
     settings |= {name: value for name, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     if schedule is not None:
@@ -209,6 +214,19 @@ def demo(results: Annotated[Path, Option(help="Folder for run folders.")] = RESU
 
     engine = Engine.of("process", None, simulated=True)
     raise typer.Exit(shown(lambda config: _run(config, None, results, "", engine, fail_fast=False)))
+
+
+def _application(command: str | None, in_: str | None, out: str | None) -> dict[str, object]:
+    """Settings of a run of an application. Raises: UsageError, ConfigError."""
+    if command is None:
+        if in_ is not None or out is not None:
+            raise UsageError("--in and --out are of an application: give --app COMMAND")
+        return {}
+    from harness.clients.application import named
+
+    named.name(command)
+    topics = {"input": in_, "output": out}
+    return {**named.SETTINGS, "app": {name: topic for name, topic in topics.items() if topic is not None}}
 
 
 def _external(file: Path | None, sut: str | None, *, owned: bool) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Load clients: one client loop, one life of a client, and the pool of them.
 
+application      A program of the user between two topics, judged by what it leaves.
 consumer_state   What one process reads: its positions, what an op may copy or commit of it, and its journal
                  lines.
 command          Clients of a program of the user, which speaks JSON lines.

@@ -42,6 +42,8 @@ class ConsumerProcess:
     journal: JournalWriter
     now_ns: Callable[[], int]
     op: int = 0
+    value: Callable[[TopicPartition, int, bytes], int | Foreign] | None = None
+    """The value of a record by its place and payload; None = that which the payload carries."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Highest end of each partition that the consumer reported to have reached."""
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -188,7 +190,7 @@ class ConsumerProcess:
                     self._first[tp] = min(offset, self._first.get(tp, offset))
                     self._records.append((tp, run[2], run[3]))
             self._positions[tp] = offset + 1
-            value = decode(self.run, tp, record.payload)
+            value = self._value(tp, offset, record.payload)
             if isinstance(value, Foreign):
                 payload = record.payload[:1024]
                 foreign.append((tp.topic, tp.partition, offset, int(value), payload))
@@ -199,6 +201,9 @@ class ConsumerProcess:
             run[3].append(value)
             run[4].append(record.leader_epoch)
         self.journal.write(j.Polled(self.op, at, begin, self.now_ns(), runs, foreign))
+
+    def _value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign:
+        return decode(self.run, tp, payload) if self.value is None else self.value(tp, offset, payload)
 
     def rows_read(
         self, at: int, begin: int, tp: TopicPartition, numbers: list[int], values: list[int]

@@ -44,7 +44,7 @@ from core.op import (
     Subscribe,
     TopicPartition,
 )
-from core.payload import encode
+from core.payload import Foreign, encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session, Sharing
 from harness.clients.consumer_state import ConsumerProcess
@@ -114,6 +114,10 @@ class Client:
     def ends(self) -> Mapping[TopicPartition, int]:
         """Highest end of each partition that the consumer reported to have reached."""
         return self._reading.ends
+
+    def read_values(self, value: Callable[[TopicPartition, int, bytes], int | Foreign]) -> None:
+        """What says the value of each record that is read from now on, by its place and payload."""
+        self._reading.value = value
 
     async def invoke(self, op: Op) -> Completion:
         """Execute one op and journal it whole."""

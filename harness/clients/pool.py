@@ -136,12 +136,14 @@ class ClientPool:
         killed because they had not by the deadline."""
         return await self._all_end(self._handles, deadline_s, "did not stop in time and was killed")
 
-    async def read_final(self, ends: dict[int, list[tuple[str, int, int]]], deadline_s: float) -> list[Loss]:
+    async def read_final(
+        self, ends: dict[int, list[tuple[str, int, int]]], deadline_s: float, begun_ns: int = 0
+    ) -> list[Loss]:
         """Let the readers read up to these ends (see `ReadFinal`); those that were killed because they had
         not by the deadline."""
         self._reading = True
         for reader in self._readers:
-            reader.tell(ReadFinal(ends))
+            reader.tell(ReadFinal(ends, begun_ns))
         why = "final reads did not end in time and were killed"
         return await self._all_end(self._readers, deadline_s, why)
 

@@ -12,22 +12,28 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
-from core.client_settings import SessionSpec
+from core.client_settings import ClientSettings, SessionSpec
 from core.cluster import CrashPoint
 from core.config import RunConfig
 from core.generator import Planned, Slot, source
 from core.op import DATABASE, Assign, End, Isolation, Op, Outcome, Phase, Poll, ReadDatabase, TopicPartition
 from core.runtime import Clock, Runtime
 from core.session import Session
+from harness.clients.application.copies import Copies
+from harness.clients.application.instance import started
+from harness.clients.application.position import GroupPosition
 from harness.clients.database import Database
 from harness.clients.executor import Client
 from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, Grow, ReadFinal
-from history.journal import JournalHeader, JournalWriter
+from history.journal import Closed, Invoked, JournalHeader, JournalWriter, OpCompleted
 from history.run_folder import FORMAT
-from workloads.registry import WORKLOADS
+from workloads.registry import workload_of_run
 
+LOOK_S = 0.5
+"""Pause between two looks at an instance of an application."""
 REOPEN_S = 0.1
 """Pause before the next process of a slot: a client that fails at once must not spin."""
 BEHIND_NS = 1_000_000_000
@@ -58,6 +64,10 @@ class Host(Protocol):
     def die(self) -> None:
         """SIGKILL: nothing of the client has an effect from now on."""
 
+    def outside(self) -> tuple[Mapping[str, str], Path]:
+        """For a program beside the session: how it reaches the cluster, as `Endpoint.args` says, and the
+        folder for its log."""
+
 
 class Worker:
     """One slot. `take` may be called from another thread than `serve`."""
@@ -68,9 +78,10 @@ class Worker:
         self.progress = ClientProgress()
         self._run = run
         self._config = config
-        self._workload = WORKLOADS[config.workload]
+        self._workload = workload_of_run(config)
         self._plans = self._workload.plans(config)
         self._width = len(self._plans) + len(FINAL_LEVELS)
+        self._instances = [plan.slot for plan in self._plans if config.app and plan.group]
         self._host = host
         self._database = host.database(config)
         self._dead = False
@@ -80,7 +91,7 @@ class Worker:
         """Partitions that topics got during the run."""
         self._begun = runtime.signal()
         self._stopping = runtime.signal()
-        self._clock = runtime.clock(self._stopping)
+        self._clock, self._runtime = runtime.clock(self._stopping), runtime
 
     def take(self, command: Command) -> None:
         """Do what a command says."""
@@ -110,7 +121,9 @@ class Worker:
     async def serve(self) -> None:
         """The whole life. Raises: Died, in a simulation; a worker process dies instead."""
         await self._begun.wait()
-        if self.slot < len(self._plans):
+        if self.slot in self._instances:
+            await self._run_instance(self._plans[self.slot])
+        elif self.slot < len(self._plans):
             await self._load(self._plans[self.slot])
         else:
             await self._read_final(FINAL_LEVELS[self.slot - len(self._plans)])
@@ -140,6 +153,48 @@ class Worker:
             await client.close(end)
             await self._clock.sleep(REOPEN_S)
 
+    async def _run_instance(self, plan: SessionSpec) -> None:
+        """Run an instance of the application until nothing feeds it and it has finished."""
+        spec = replace(plan, process=self._unused())
+        journal, begin = self._journal(spec, ClientSettings()), self._clock.now_ns()
+        journal.write(Invoked(1, begin, self.phase, "instance", False, False, ()))
+        instance = started(self._config, spec, self._inputs(), *self._host.outside())
+        while not (self._stopping.is_set() and instance.finished()):
+            looked = self._clock.now_ns()
+            known, on = instance.look()
+            self.progress.ok_invoked_ns = looked if known else self.progress.ok_invoked_ns
+            self.progress.worked_ns = looked if on else self.progress.worked_ns
+            await self._runtime.until(lambda: False, LOOK_S)
+        instance.end()
+        journal.write(OpCompleted(1, self._clock.now_ns(), Outcome.OK))
+        journal.write(Closed(self._clock.now_ns(), End.CLOSED))
+        journal.close()
+
+    def _inputs(self) -> list[TopicPartition]:
+        """The partitions that an application reads."""
+        assert self._config.app is not None
+        topic = self._config.prefix + self._config.app.input
+        return [tp for tp in self._workload.tps(self._config) if tp.topic == topic]
+
+    async def _read_application(
+        self, client: Client, inputs: Mapping[TopicPartition, int], outputs: Mapping[TopicPartition, int]
+    ) -> None:
+        """Read input and output of the application, and journal what it made as one more process of its."""
+        plan = self._plans[self._instances[0]]
+        spec = replace(plan, process=self._unused(plan.slot))
+        assert self._final is not None
+        begin_ns, size = self._final.begun_ns, self._config.record_size
+        made = Copies(run=self._run, input=self._inputs()[0].topic, process=spec.process, size=size)
+        client.read_values(made.value)
+        await read_to_ends(client, inputs, self._clock, self._config.final_deadline_s)
+        if not reached(client, inputs):
+            return  # what the output was made of is not known
+        await read_to_ends(client, outputs, self._clock, self._config.final_deadline_s)
+        position = GroupPosition(self._host.outside()[0], plan.group or "", self._inputs())
+        committed = position.committed(self._config.verb_deadline_s)
+        position.close()
+        made.write(self._journal(spec, ClientSettings()), begin_ns, self._clock.now_ns(), committed)
+
     async def _read_final(self, isolation: Isolation) -> None:
         """Read every partition from its beginning up to the listed end, with a fresh consumer."""
         assert self._final is not None
@@ -154,7 +209,11 @@ class Worker:
         client = self._open(spec)
         rows = tuple(tp for tp in ends if tp.topic == DATABASE)
         records = {tp: end for tp, end in ends.items() if tp not in rows}
-        await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
+        if self._instances and isolation is Isolation.READ_COMMITTED:
+            inputs = {tp: records.pop(tp) for tp in self._inputs() if tp in records}
+            await self._read_application(client, inputs, records)
+        else:
+            await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
         if rows:
             await client.invoke(Op(f="read-database", mops=(ReadDatabase(rows),)))
         await client.close(End.CLOSED)
@@ -163,28 +222,19 @@ class Worker:
         """Whether a process is to end that knows this number of further partitions."""
         return self._stopping.is_set() or len(self._more) > known
 
-    def _unused(self) -> int:
-        process = self.slot
+    def _unused(self, slot: int | None = None) -> int:
+        process = self.slot if slot is None else slot
         while self._host.used(process):
             process += self._width
         return process
 
     def _open(self, spec: SessionSpec) -> Client:
         session = self._host.connect(spec)
-        header = JournalHeader(
-            format=FORMAT,
-            run=self._run,
-            process=spec.process,
-            slot=spec.slot,
-            ns=self._clock.now_ns(),
-            spec=spec,
-            client=session.client,
-        )
         return Client(
             run=self._run,
             process=spec.process,
             session=session,
-            journal=self._host.journal(header),
+            journal=self._journal(spec, session.client),
             clock=self._clock,
             phase=lambda: self.phase,
             config=self._config,
@@ -192,6 +242,18 @@ class Worker:
             at=self.at,
             database=self._database,
         )
+
+    def _journal(self, spec: SessionSpec, client: ClientSettings) -> JournalWriter:
+        header = JournalHeader(
+            format=FORMAT,
+            run=self._run,
+            process=spec.process,
+            slot=spec.slot,
+            ns=self._clock.now_ns(),
+            spec=spec,
+            client=client,
+        )
+        return self._host.journal(header)
 
 
 async def invoke_when_due(
@@ -221,9 +283,10 @@ async def read_to_ends(
     """Read every partition from its beginning up to the listed end, or until the deadline."""
     deadline = clock.now_ns() + int(deadline_s * 1e9)
     done = await client.invoke(Op(f="assign", mops=(Assign(tuple(ends)),)))
-    while (
-        not done.replace
-        and clock.now_ns() < deadline
-        and any(client.ends.get(tp, -1) < end for tp, end in ends.items())
-    ):
+    while not done.replace and clock.now_ns() < deadline and not reached(client, ends):
         done = await client.invoke(Op(f="poll", mops=(Poll(5000, 200),)))
+
+
+def reached(client: Client, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether everything was read up to these ends."""
+    return all(client.ends.get(tp, -1) >= end for tp, end in ends.items())

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -30,6 +31,7 @@ from core.config import RunConfig
 from core.errors import ConfigError, WrongCluster
 from core.runtime import run_blocking
 from core.session import Session
+from harness.clients.command.session import end_with_worker
 from harness.clients.command.speaker import ClientLost
 from harness.clients.database import Database, database_of
 from harness.clients.worker import Worker
@@ -63,6 +65,11 @@ class ProcessHost:
     def used(self, process: int) -> bool:
         """Whether the file exists."""
         return (self._run.journal / f"{process}.jsonl").exists()
+
+    def outside(self) -> tuple[Mapping[str, str], Path]:
+        """The endpoint's, and a folder of the run. What is started outlives this process by nothing."""
+        end_with_worker()
+        return self._args, self._run.application
 
     def database(self, config: RunConfig) -> Database | None:
         """The file in the run folder."""

@@ -20,9 +20,11 @@ class Enter(msgspec.Struct, frozen=True, tag="enter", tag_field="command"):
 
 
 class ReadFinal(msgspec.Struct, frozen=True, tag="read-final", tag_field="command"):
-    """To a final reader: read up to these ends; by isolation level, (topic, partition, end)."""
+    """To a final reader: read up to these ends; by isolation level, (topic, partition, end). begun_ns: when
+    the run began."""
 
     ends: dict[int, list[tuple[str, int, int]]]
+    begun_ns: int = 0
 
 
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="command"):

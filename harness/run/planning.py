@@ -9,12 +9,13 @@ from core.config import RunConfig
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
 from core.op import Isolation
+from harness.clients.application.instance import DRAIN_S, END_S
 from harness.clients.executor import TXN_VERBS, VERBS
 from history.run_folder import Run
 from nemesis import schedule
 from nemesis.types import PlannedFault, WorkloadNames
 from nemesis.written import recorded
-from workloads.registry import WORKLOADS, Workload
+from workloads.registry import Workload, workload_of_run
 
 OPEN_AND_CLOSE = 2
 MARGIN_S = 2.0
@@ -30,7 +31,7 @@ class RunPlan:
     @property
     def workload(self) -> Workload:
         """What the clients do."""
-        return WORKLOADS[self.config.workload]
+        return workload_of_run(self.config)
 
     @property
     def end_s(self) -> float:
@@ -38,7 +39,8 @@ class RunPlan:
         to its deadline, after a new session was opened, which is closed then."""
         transactional = any(plan.transactional_id for plan in self.workload.plans(self.config))
         verbs = TXN_VERBS if transactional else VERBS
-        return (verbs + OPEN_AND_CLOSE) * self.config.verb_deadline_s + MARGIN_S
+        drain_s = DRAIN_S + END_S if self.config.app else 0.0
+        return (verbs + OPEN_AND_CLOSE) * self.config.verb_deadline_s + MARGIN_S + drain_s
 
     @cached_property
     def names(self) -> WorkloadNames:
@@ -61,7 +63,7 @@ def recorded_steps(run: Run) -> tuple[PlannedFault, ...]:
 
 def names_of(config: RunConfig) -> WorkloadNames:
     """What the workload of a run uses, so that targets can be found."""
-    workload = WORKLOADS[config.workload]
+    workload = workload_of_run(config)
     clients = tuple(
         ClientSlot(
             slot=plan.slot,

@@ -300,10 +300,13 @@ class RunProgram:
             return
         self._enter(Phase.FINAL)
         ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in FINAL_LEVELS}
+        app = self.plan.config.app
+        output = app and self.plan.config.prefix + app.output
         for topic, partition, isolation, _, end in bounds.rows:
-            ends[isolation].append((topic, partition, end))
+            if topic != output or isolation:  # of an application only what it committed is its output
+                ends[isolation].append((topic, partition, end))
         allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
-        self._lose(await self.clients.read_final(ends, allowed))
+        self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
         self._supervise()
 
     async def _list_ends(self) -> ev.BoundsListed:

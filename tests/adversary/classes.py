@@ -178,7 +178,7 @@ def strangers(f: Facts) -> Found:
         if (read["tp"], read["value"]) not in f.send_of and f.unexplained(read["value"]):
             yield ("phantom-read", read["tp"], read["offset"], read["value"]), PLAIN
     for row in f.rows["foreign"]:
-        if row["reason"] == 3:
+        if row["reason"] in (3, 4):
             yield ("phantom-read", row["tp"], row["offset"], -1), PLAIN
         else:
             name = "misdirected-record" if row["reason"] == 2 else "corrupt-record"

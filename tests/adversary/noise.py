@@ -187,7 +187,7 @@ def _assignments(rng: Random, world: World) -> None:
         kind = rng.choice(list(AssignmentKind))
         row: Row = {
             "process": op.process, "tp": rng.randrange(len(world.logs)), "generation": rng.randint(-1, 3),
-            "assignment": rng.randint(0, 3), "kind": kind, "ns": op.invoke + rng.randint(0, 300) * MS,
+            "assignment": rng.randint(0, 4), "kind": kind, "ns": op.invoke + rng.randint(0, 300) * MS,
         }  # fmt: skip
         own = [one for other in world.ops for one in other.assigns if one["process"] == op.process]
         if all((one["tp"], one["assignment"]) != (row["tp"], row["assignment"]) for one in own):

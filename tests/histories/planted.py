@@ -355,7 +355,7 @@ def make_final(rng: Random, built: Built) -> None:
 
 def foreign(rng: Random, built: Built) -> None:
     for op in pick(rng, built.ops):
-        tp, reason = rng.randrange(len(built.tps)), rng.choice(FOREIGN_REASONS)
+        tp, reason = rng.randrange(len(built.tps)), rng.choice((*FOREIGN_REASONS, "misdirected"))
         op.mops.append(Foreign(tp=tp, offset=rng.randint(0, 12), reason=reason, payload=b"?"))
 
 

@@ -140,7 +140,7 @@ def phantom_read(history: History) -> Iterator[Key]:
             if read["value"] not in p.send_of and not history.cut(process_of(read["value"])):
                 yield "phantom-read", p.tp, read["offset"], read["value"]
         for row in p.foreign:
-            if row["reason"] == 3:
+            if row["reason"] in (3, 4):
                 yield "phantom-read", p.tp, row["offset"], -1
 
 

@@ -25,8 +25,10 @@ from core.op import (
     Subscribe,
     process_of,
 )
-from workloads.registry import WORKLOADS, having
+from workloads.registry import every_workload, having
 from workloads.share import LOCK_MS
+
+WORKLOADS = every_workload()
 
 
 def schedule(config: RunConfig, slot: int, process: int, count: int) -> list[Planned]:

@@ -52,12 +52,12 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
 
     if spec.report_end:
         return library(args, spec)
-    _end_with_worker()
+    end_with_worker()
     return CommandSession(args, spec, Speaker(named.words()), library)
 
 
 @cache
-def _end_with_worker() -> guard.Guard:
+def end_with_worker() -> guard.Guard:
     """SIGKILL to what is left of this worker's group once the worker has ended, by whatever death."""
     return guard.kill(os.getpgrp())
 

@@ -1,7 +1,9 @@
 """A load client of a simulated run: a task that can be crashed and paused, and its journals in memory."""
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from core.client_settings import SessionSpec
@@ -93,6 +95,10 @@ class WorkerTask:
     def database(self, config: RunConfig) -> Database | None:
         """That of the run; in memory, so all its clients have one connection."""
         return self._database
+
+    def outside(self) -> tuple[Mapping[str, str], Path]:
+        """No program of the user's can be in virtual time (`harness.compose` refuses such a run)."""
+        raise AssertionError("a simulated run has no application")
 
     def die(self) -> None:
         """Neither the session nor the journal has an effect from now on."""

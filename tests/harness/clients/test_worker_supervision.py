@@ -187,6 +187,9 @@ class Host:
     def database(self, config: RunConfig) -> None:
         return None
 
+    def outside(self) -> tuple[dict[str, str], Path]:
+        raise AssertionError("there is no application")
+
     def die(self) -> None:
         self.deaths += 1
 

@@ -1,0 +1,113 @@
+"""One running instance of an application: its program, and whether its group gets on."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.errors import ConfigError
+from core.op import TopicPartition
+from harness.clients.application import named
+from harness.clients.application.position import GroupPosition
+from harness.clients.command.named import environment
+from harness.clients.command.speaker import ClientLost
+from harness.clients.librdkafka.settings import of_librdkafka
+from harness.processes.child import start, tail
+
+QUIET_S: Final = 25.0
+"""After so long without a commit an application that is not fed any more does nothing more. Transactions and
+sessions of members that died have expired by then, and clients have tried again to reach brokers."""
+REST_S: Final = 1.0
+"""An application that commits all the time is not asked whether it has come to the end."""
+DRAIN_S: Final = 90.0
+"""How long an application may take to come to the end of its input, once nothing feeds it."""
+END_S: Final = 10.0
+"""How long a program may take to end after SIGTERM."""
+BOOTSTRAP: Final = "bootstrap.servers"
+
+
+def surroundings(config: RunConfig, spec: SessionSpec, args: Mapping[str, str]) -> dict[str, str]:
+    """What the program finds in its environment (docs/applications.md). args: those of an endpoint."""
+    app = config.app
+    assert app is not None
+    assert spec.group is not None
+    settings = of_librdkafka(args)
+    return {
+        **environment(),
+        "INQUEST_BOOTSTRAP": settings[BOOTSTRAP],
+        "INQUEST_CLIENT": json.dumps(settings),
+        "INQUEST_IN": config.prefix + app.input,
+        "INQUEST_OUT": app.output and config.prefix + app.output,
+        "INQUEST_GROUP": spec.group,
+        "INQUEST_INSTANCE": str(spec.slot),
+        "INQUEST_TRANSACTIONAL_ID": f"{spec.group}-{spec.slot}",
+    }
+
+
+class Instance:
+    """A program that was started, in the group of this process. position: of its group."""
+
+    def __init__(self, slot: int, around: Mapping[str, str], log: Path, position: GroupPosition) -> None:
+        """log: takes its standard output and error. Raises: ConfigError, where it cannot be started."""
+        self._slot, self._log, self._position = slot, log, position
+        self._committed: dict[TopicPartition, int] | None = None
+        self._since = monotonic()
+        self._asked: float | None = None
+        try:
+            self._program = start(named.words(), log=log, lines=False, env=around, own_session=False)
+        except OSError as error:
+            raise ConfigError(f"--app {named.words()[0]}: {error.strerror}") from None
+
+    def look(self) -> tuple[bool, bool]:
+        """Whether it runs and the brokers said where its group stands; whether the group got on since the
+        last look. Raises: ClientLost, where the program has ended."""
+        if (code := self._program.poll()) is not None:
+            words = tail(self._log).strip().rpartition("\n")[2]
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            last = f"; its last line: {words[:200]}" if words else ""
+            raise ClientLost(f"the application {how}{last}")
+        found = self._position.committed()
+        if found is None:
+            return False, False
+        new = found != (self._committed or dict.fromkeys(found, 0))
+        self._committed = found
+        if new:
+            self._since = monotonic()
+        return True, new
+
+    def finished(self) -> bool:
+        """Asked again and again once nothing feeds the application: whether it has come to the end of its
+        input, or does nothing more."""
+        now = monotonic()
+        self._asked = self._asked or now
+        rests = self._committed is not None and now - self._since >= REST_S
+        if rests and self._position.at_the_end(self._committed or {}):
+            return True
+        return now - max(self._since, self._asked) >= QUIET_S or now - self._asked >= DRAIN_S
+
+    def end(self) -> None:
+        """SIGTERM, and SIGKILL where that does not end it."""
+        self._program.send_signal(signal.SIGTERM)
+        try:
+            self._program.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+        self._position.close()
+
+
+def started(
+    config: RunConfig, spec: SessionSpec, tps: Sequence[TopicPartition], args: Mapping[str, str], folder: Path
+) -> Instance:
+    """Start an instance. tps: of the input. folder: takes its log. Raises: ConfigError."""
+    folder.mkdir(exist_ok=True)
+    position = GroupPosition(args, spec.group or "", tps)
+    log = folder / f"instance-{spec.slot}.log"
+    with log.open("a") as file:
+        file.write(f"--- process {spec.process} (pid {os.getpid()})\n")
+    return Instance(spec.slot, surroundings(config, spec, args), log, position)

@@ -1,0 +1,114 @@
+"""An application's output is traced to its input, and what cannot be traced has its reason."""
+
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from core.client_settings import SessionSpec
+from core.config import Application, RunConfig, run_config
+from core.errors import ConfigError
+from core.extensions import APP
+from core.op import CommitKind, End, Outcome, TopicPartition
+from core.payload import Foreign, encode, origin
+from harness import compose
+from harness.clients.application import named
+from harness.clients.application.copies import Copies
+from harness.clients.application.instance import surroundings
+from harness.modelled.virtual.worker_task import Lines
+from history import journal as j
+
+IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
+SIZE = 100
+RECORD = encode("run", IN, 7, SIZE)
+
+
+@pytest.mark.parametrize("size", range(64, 70))
+def test_a_record_is_found_as_bytes_and_in_text(size: int) -> None:
+    record = encode("run", IN, 7, size)
+    written = (record, b64encode(record), record.hex().encode(), record.hex().upper().encode())
+    for text in written:
+        assert origin("run", "in", b'{"of": "' + text + b'", "n": 1}', size) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (b"", Foreign.UNREADABLE),
+        (b"hello", Foreign.UNREADABLE),
+        (b64encode(RECORD)[:-4], Foreign.CORRUPT),
+        (RECORD[:-1] + b"x", Foreign.CORRUPT),
+        (RECORD[:50], Foreign.CORRUPT),
+        (encode("other", IN, 7, SIZE), Foreign.OTHER_RUN),
+        (encode("run", TopicPartition("elsewhere", 3), 7, SIZE), Foreign.MISDIRECTED),
+    ],
+)
+def test_what_names_no_record_of_the_input_has_its_reason(payload: bytes, why: Foreign) -> None:
+    assert origin("run", "in", payload, SIZE) is why
+
+
+def copies() -> Copies:
+    return Copies(run="run", input="in", process=9, size=SIZE)
+
+
+def test_copies_are_journaled_with_their_inputs_and_the_commits() -> None:
+    made, lines = copies(), Lines[j.Line]()
+    assert made.value(IN, 41, RECORD) == 7
+    values = [made.value(OUT, 5, RECORD), made.value(OUT, 6, b64encode(RECORD))]
+    assert len(set(values)) == 2
+    assert made.value(OUT, 7, encode("run", IN, 8, SIZE)) is Foreign.UNCOMMITTED
+    made.write(lines, 10, 20, {IN: 42})
+    (copying,) = [line for line in lines.lines if isinstance(line, j.Copying)]
+    assert copying.records == [("out", 0, value, "in", 3, 41) for value in values]
+    (sent,) = [line for line in lines.lines if isinstance(line, j.SendResults)]
+    assert [result[:2] for result in sent.results] == [(Outcome.OK, 5), (Outcome.OK, 6)]
+    (committed,) = [line for line in lines.lines if isinstance(line, j.OffsetsCommitted)]
+    assert (committed.kind, committed.offsets) == (CommitKind.SYNC, [("in", 3, 42)])
+    assert lines.lines[-1] == j.Closed(20, End.CLOSED)
+    assert lines.closed
+
+
+def test_commits_that_are_not_known_are_not_journaled() -> None:
+    made, lines = copies(), Lines[j.Line]()
+    made.write(lines, 10, 20, None)
+    assert lines.lines == [j.Closed(20, End.CLOSED)]
+
+
+def test_a_program_learns_its_topics_group_and_brokers() -> None:
+    app = Application(input="orders", output="", group="billing")
+    spec = SessionSpec(slot=6, process=17, group="billing")
+    config = RunConfig(seed=1, workload="application", app=app)
+    around = surroundings(config, spec, {"bootstrap.servers": "127.0.0.1:9"})
+    expected = {
+        "INQUEST_BOOTSTRAP": "127.0.0.1:9",
+        "INQUEST_CLIENT": '{"bootstrap.servers": "127.0.0.1:9"}',
+        "INQUEST_IN": "orders",
+        "INQUEST_OUT": "",
+        "INQUEST_GROUP": "billing",
+        "INQUEST_INSTANCE": "6",
+    }
+    assert {name: around[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "why"),
+    [
+        ("true", {"workload": "application"}, "it is what --app COMMAND asks for"),
+        ("true", {"app": {}}, "it is what --app COMMAND asks for"),
+        ("", {**named.SETTINGS, "app": {}}, "name the program with --app, or in INQUEST_APP"),
+        ("/nowhere/app", {**named.SETTINGS, "app": {}}, "--app /nowhere/app: no such program"),
+        ("true", {**named.SETTINGS, "app": {}, "sut": "simulated"}, "needs brokers in real time"),
+        ("true", {**named.SETTINGS, "app": {}, "preset": "compacted"}, "compaction takes records away"),
+    ],
+)
+def test_what_cannot_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch, command: str, settings: dict[str, object], why: str
+) -> None:
+    monkeypatch.setenv(APP, command)
+    with pytest.raises(ConfigError, match=why):
+        compose.plan(run_config({"seed": 1, "sut": "model", **settings}))
+
+
+def test_a_name_that_is_not_a_topic_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"app\.input"):
+        run_config({"seed": 1, "app": {"input": "a/b"}})

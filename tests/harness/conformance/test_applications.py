@@ -1,0 +1,56 @@
+"""Whole runs with an application on brokers of the model: each wrong one is found, the right one is clean."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import ExitCode
+from tests.harness.conformance.test_runs import inquest
+
+pytestmark = pytest.mark.slow
+COPIER = [sys.executable, "examples/applications/copier.py"]
+CRASH = "client:crash@member"
+UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
+
+
+def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[int, str]:
+    where = ("--sut", "model", "--results", str(tmp_path), "--engine", "process", "--seed", "5")
+    short = ("--duration", "12", "--rate", "3", "--set", "fault_s=2", "--set", "calm_s=1")
+    return inquest(
+        tmp_path, "run", *where, *short, "--nemesis", nemesis, "--app", shlex.join(command), *words
+    )
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("kind", "nemesis", "words", "code", "said"),
+    [
+        ("right", f"{CRASH},kill", (), ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("at-least-once", CRASH, (), ExitCode.ANOMALY, "first eos-duplicate"),
+        ("at-least-once", CRASH, ("--set", "commit=after"), ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("at-most-once", CRASH, (), ExitCode.ANOMALY, "first eos-loss"),
+        ("uncommitted", "none", (), ExitCode.ANOMALY, "first phantom-read"),
+    ],
+)
+def test_each_application_has_its_verdict(
+    tmp_path: Path, kind: str, nemesis: str, words: tuple[str, ...], code: ExitCode, said: str
+) -> None:
+    ended, output = run(tmp_path, [*COPIER, kind, "0.08"], nemesis, *words)
+    assert ended == code, output
+    assert said in output
+
+
+def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:
+    ends = [sys.executable, "-c", "import time; time.sleep(3); print('no more'); raise SystemExit(4)"]
+    ended, output = run(tmp_path, ends, "none", "--duration", "4")
+    assert ended == ExitCode.UNKNOWN, output
+    assert UNDECIDED in output
+    assert "were lost: the application ended with exit code 4; its last line: no more" in output
+
+
+@pytest.mark.sampled(4)
+def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) -> None:
+    ended, output = run(tmp_path, ["sleep", "1000"], "none", "--duration", "1")
+    assert ended == ExitCode.UNKNOWN, output
