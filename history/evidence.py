@@ -237,6 +237,7 @@ class Evidence:
         self.lacks = lacks
         self.folder = folder
         self._in_files = False
+        self._held: dict[str, tuple[TopicPartition, pa.Table]] = {}
         self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
@@ -261,7 +262,8 @@ class Evidence:
     @classmethod
     def opened(cls, folder: Path) -> "Evidence":
         """What `load` finds in this folder, without messages, for one who needs a part: each look reads what
-        it asks for, and only a whole table is kept. Looks raise HistoryError."""
+        it asks for. Kept are whole tables, and of each table the rows of the last partition. Looks raise
+        HistoryError."""
         found = cls({}, folder=folder)
         found._in_files = True
         return found
@@ -301,7 +303,9 @@ class Evidence:
     def of(self, name: str, tp: TopicPartition) -> pa.Table:
         """The rows of one partition. Raises: HistoryError, where they do not stand together."""
         if self._in_files and name not in self._tables:
-            return self._part(name, tp)
+            if name not in self._held or self._held[name][0] != tp:
+                self._held[name] = (tp, self._part(name, tp))
+            return self._held[name][1]
         if name not in self._places:
             self._places[name] = _places(self.table(name))
         first, rows = self._places[name].get(tp, (0, 0))

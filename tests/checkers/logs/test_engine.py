@@ -1,10 +1,12 @@
 """Rules about logs: in this process and under Spark alike; a rule that crashes is named."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 
+import history.evidence
 from checkers.engine.check import Check, Join, LogKernel, Tally, WholeRun
 from checkers.engine.engines import chosen
 from checkers.engine.findings import LogFinding, PartitionResult
@@ -104,6 +106,19 @@ def test_a_part_that_is_read_from_the_files_is_that_of_the_whole(
     assert opened.columns("batches", some).to_pylist() == loaded.table("batches").select(some).to_pylist()
     assert opened.table("metadata") == loaded.table("metadata")
     assert opened.partitions() == loaded.partitions()
+
+
+def test_kernels_of_one_partition_read_a_table_of_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, TABLES)
+    opened, reads = Evidence.opened(tmp_path), Mock(side_effect=history.evidence._read)
+    monkeypatch.setattr("history.evidence._read", reads)
+    for tp in (TP, OTHER, TP):
+        once, again = opened.of("batches", tp), opened.of("batches", tp)
+        assert once is again
+        assert once.equals(Evidence(TABLES).of("batches", tp))
+    assert reads.call_count == 3
 
 
 def test_a_part_reads_only_the_row_groups_that_may_hold_it(
