@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from core.systems import KAFKA_VERSION
 from harness.contract.cluster import compare
 
@@ -9,6 +11,7 @@ REQUESTS = 2000
 SCENARIOS = ("sequences", "five-batches", "isolation", "zombie-producer", "late-end-refused", "join-group")
 
 
+@pytest.mark.sampled(2)
 def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,

@@ -184,6 +184,7 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: Container
     run_blocking(cluster.resume(cluster.brokers))
 
 
+@pytest.mark.sampled(2)
 def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: ContainerCluster) -> None:
     before = set(run_blocking(cluster.roles()).leaders)
     run_blocking(cluster.kill(cluster.nodes))

@@ -9,7 +9,7 @@ from tests.faults.command import arguments, inquest, the_run, verdict
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("workload", "bug", "expected"),
     [

@@ -45,7 +45,7 @@ def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, 
     assert (tmp_path / "healed").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [
