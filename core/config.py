@@ -61,6 +61,8 @@ class Application(BaseModel):
 
     input: str = Field(default="app-in", pattern=r"^[A-Za-z0-9._-]{1,200}$")
     output: str = Field(default="app-out", pattern=r"^[A-Za-z0-9._-]{0,200}$")
+    effects: bool = False
+    """A command of the user's prints what the world outside of Kafka shows of it, instead of `output`."""
     group: str = Field(default="app", pattern=r"^[A-Za-z0-9._-]{1,200}$")
     shape: Literal["one-to-one", "filter"] = "one-to-one"
     """Of each input record there is one output record; or one, or none."""

@@ -19,6 +19,7 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
 from harness import systems
+from harness.clients.application import effects
 from harness.clients.application import named as application
 from harness.run.backend import Backend
 from harness.run.guide import Guide
@@ -111,6 +112,8 @@ def _refuse_application(config: RunConfig, *, repeatable: bool) -> None:
     if config.compacted:
         raise ConfigError("workload application: compaction takes records away that it would have to read")
     application.words()
+    if config.app.effects:
+        effects.words()
 
 
 def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:

@@ -19,7 +19,7 @@ from core.op import Phase
 from core.runtime import run_blocking
 from core.systems import SYSTEMS, System, runnable
 from harness.clients.command.trial import library
-from harness.clients.database import database_of
+from harness.clients.database import store_of
 from harness.clients.pool import ClientPool
 from harness.clients.registry import ClientKind, clients_of
 from harness.clients.worker_process import WorkerProcess
@@ -122,7 +122,7 @@ def _program(
     started = RunStarted(ns=runtime.now_ns(), wall=wall, run=run.name, versions=versions(plan.config))
     return RunProgram(
         plan, cluster, clients, runtime, recorder, display, started,
-        logs=run.cluster, evidence=run.evidence, database=database_of(plan.config, run.database),
+        logs=run.cluster, evidence=run.evidence, database=store_of(plan.config, run),
         guide=guide,
     )  # fmt: skip
 

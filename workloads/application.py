@@ -2,8 +2,8 @@
 
 Producers fill the input topic: most as in `queue`, one in transactions, and it aborts some. The
 instances of the program (as many as `consumers`) are members of one group; they are started by the harness,
-and faults kill, pause and restart them as clients: `inquest run --app COMMAND --in TOPIC --out TOPIC`
-(docs/applications.md).
+and faults kill, pause and restart them as clients: `inquest run --app COMMAND --in TOPIC --out TOPIC`, or
+`--effects COMMAND` in the place of `--out` (docs/applications.md).
 
 What the program did is judged by what it left: its output and its group's committed offsets.
 

@@ -152,6 +152,9 @@ def run(
     ] = None,
     in_: Annotated[str | None, Option("--in", help="The topic that it reads (app-in).")] = None,
     out: Annotated[str | None, Option("--out", help="The topic that it writes to (app-out).")] = None,
+    effects: Annotated[
+        str | None, Option(help="Instead of --out: prints what the world outside of Kafka shows of it.")
+    ] = None,
     cluster: ClusterFile = None,
     owned: Owned = False,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
@@ -192,7 +195,7 @@ def run(
         "brokers": brokers,
         "rate": rate,
     }
-    settings = _external(cluster, sut, owned=owned) | _application(app_, in_, out)
+    settings = _external(cluster, sut, owned=owned) | _application(app_, in_, out, effects)
     settings |= {name: value for name, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     if schedule is not None:
@@ -216,16 +219,24 @@ def demo(results: Annotated[Path, Option(help="Folder for run folders.")] = RESU
     raise typer.Exit(shown(lambda config: _run(config, None, results, "", engine, fail_fast=False)))
 
 
-def _application(command: str | None, in_: str | None, out: str | None) -> dict[str, object]:
-    """Settings of a run of an application. Raises: UsageError, ConfigError."""
+def _application(
+    command: str | None, in_: str | None, out: str | None, shown: str | None
+) -> dict[str, object]:
+    """Settings of a run of an application. shown: the command that prints effects. Raises: UsageError,
+    ConfigError."""
     if command is None:
-        if in_ is not None or out is not None:
-            raise UsageError("--in and --out are of an application: give --app COMMAND")
+        if (in_, out, shown) != (None, None, None):
+            raise UsageError("--in, --out and --effects are of an application: give --app COMMAND")
         return {}
-    from harness.clients.application import named
+    if out is not None and shown is not None:
+        raise UsageError("--out and --effects: each says where the output is; give one")
+    from harness.clients.application import effects, named
 
     named.name(command)
-    topics = {"input": in_, "output": out}
+    if shown is not None:
+        effects.name(shown)
+        out = ""
+    topics = {"input": in_, "output": out, "effects": None if shown is None else True}
     return {**named.SETTINGS, "app": {name: topic for name, topic in topics.items() if topic is not None}}
 
 

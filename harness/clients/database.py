@@ -22,6 +22,9 @@ from typing import Final, NamedTuple
 from core.config import RunConfig
 from core.keys import key_of
 from core.op import DATABASE, TopicPartition
+from harness.clients.application.effects import Effects
+from harness.clients.application.instance import outside
+from history.run_folder import Run
 from workloads.registry import having
 
 REFUSED: Final = -1
@@ -51,6 +54,19 @@ NEW: Final[Mapping[str, str]] = {
 def database_of(config: RunConfig, file: Path) -> "Database | None":
     """A connection to the database of a run; None where its workload has none."""
     return Database(file, config.sink) if config.workload in having("sink") else None
+
+
+def store_of(config: RunConfig, run: Run) -> "Store | None":
+    """What holds the rows of a run outside of Kafka; None where its workload has nothing there."""
+    if config.app is None or not config.app.effects:
+        return database_of(config, run.database)
+    return Effects(
+        run=run.name,
+        file=run.application / "effects.txt",
+        input=config.prefix + config.app.input,
+        size=config.record_size,
+        around=outside(config.app, config.prefix, run.application),
+    )
 
 
 class Row(NamedTuple):
@@ -115,3 +131,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; idempotent."""
         self._connection.close()
+
+
+Store = Database | Effects
+"""What holds rows."""

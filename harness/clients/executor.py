@@ -46,9 +46,10 @@ from core.op import (
 )
 from core.payload import Foreign, encode
 from core.runtime import Clock
-from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session, Sharing
+from core.session import Acked, Definite, Delivery, EndReached, Failed, Indefinite, Record, Session, Sharing
+from harness.clients.application.effects import Effects
 from harness.clients.consumer_state import ConsumerProcess
-from harness.clients.database import REFUSED, Database, Row
+from harness.clients.database import REFUSED, Database, Row, Store
 from harness.clients.share_state import ShareProcess
 from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
@@ -100,7 +101,7 @@ class Client:
     config: RunConfig
     progress: ClientProgress = field(default_factory=ClientProgress)
     at: Callable[[CrashPoint], None] = _anywhere
-    database: Database | None = None
+    database: Store | None = None
     _reading: ConsumerProcess = field(init=False)
     _sharing: ShareProcess = field(init=False)
     _refused: str = ""
@@ -316,7 +317,7 @@ class Client:
 
     def _write_rows(self, at: int, rows: Sequence[Row]) -> None:
         """Write rows in one transaction of the database. Raises: Indefinite."""
-        assert self.database is not None, "the workload has no database (`SETTINGS`)"
+        assert isinstance(self.database, Database), "the workload has no database (`SETTINGS`)"
         begin, numbers, error = self.clock.now_ns(), list[int](), ""
         try:
             numbers = self.database.write(rows)
@@ -333,6 +334,11 @@ class Client:
     def _read_database(self, at: int, tps: Iterable[TopicPartition]) -> None:
         """Read all rows of these partitions. Raises: Indefinite."""
         assert self.database is not None, "the workload has no database (`SETTINGS`)"
+        if isinstance(self.database, Effects):
+            now, effects = self.clock.now_ns(), self.database.read()
+            ends = [EndReached(tp=tp, offset=sum(one.tp == tp for one in effects), ns=now) for tp in tps]
+            self._reading.polled(at, now, effects, ends)
+            return
         for tp in tps:
             begin = self.clock.now_ns()
             try:

@@ -25,7 +25,7 @@ from core.session import Session
 from harness.clients.application.copies import Copies
 from harness.clients.application.instance import started
 from harness.clients.application.position import GroupPosition
-from harness.clients.database import Database
+from harness.clients.database import Store
 from harness.clients.executor import Client
 from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, Grow, ReadFinal
 from history.journal import Closed, Invoked, JournalHeader, JournalWriter, OpCompleted
@@ -58,8 +58,8 @@ class Host(Protocol):
     def used(self, process: int) -> bool:
         """Whether a journal of this process exists."""
 
-    def database(self, config: RunConfig) -> Database | None:
-        """A connection to the database of the run; None where its workload has none."""
+    def database(self, config: RunConfig) -> Store | None:
+        """What holds rows of the run outside of Kafka; None where its workload has none."""
 
     def die(self) -> None:
         """SIGKILL: nothing of the client has an effect from now on."""
@@ -177,7 +177,11 @@ class Worker:
         return [tp for tp in self._workload.tps(self._config) if tp.topic == topic]
 
     async def _read_application(
-        self, client: Client, inputs: Mapping[TopicPartition, int], outputs: Mapping[TopicPartition, int]
+        self,
+        client: Client,
+        inputs: Mapping[TopicPartition, int],
+        outputs: Mapping[TopicPartition, int],
+        rows: tuple[TopicPartition, ...],
     ) -> None:
         """Read input and output of the application, and journal what it made as one more process of its."""
         plan = self._plans[self._instances[0]]
@@ -189,7 +193,10 @@ class Worker:
         await read_to_ends(client, inputs, self._clock, self._config.final_deadline_s)
         if not reached(client, inputs):
             return  # what the output was made of is not known
-        await read_to_ends(client, outputs, self._clock, self._config.final_deadline_s)
+        if outputs:
+            await read_to_ends(client, outputs, self._clock, self._config.final_deadline_s)
+        if rows:
+            await client.invoke(Op(f="read-effects", mops=(ReadDatabase(rows),)))
         position = GroupPosition(self._host.outside()[0], plan.group or "", self._inputs())
         committed = position.committed(self._config.verb_deadline_s)
         position.close()
@@ -211,7 +218,8 @@ class Worker:
         records = {tp: end for tp, end in ends.items() if tp not in rows}
         if self._instances and isolation is Isolation.READ_COMMITTED:
             inputs = {tp: records.pop(tp) for tp in self._inputs() if tp in records}
-            await self._read_application(client, inputs, records)
+            await self._read_application(client, inputs, records, rows)
+            rows = ()
         else:
             await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
         if rows:

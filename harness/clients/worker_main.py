@@ -33,7 +33,7 @@ from core.runtime import run_blocking
 from core.session import Session
 from harness.clients.command.session import end_with_worker
 from harness.clients.command.speaker import ClientLost
-from harness.clients.database import Database, database_of
+from harness.clients.database import Store, store_of
 from harness.clients.worker import Worker
 from harness.clients.worker_protocol import Command, WorkerLine
 from harness.processes import guard
@@ -71,9 +71,9 @@ class ProcessHost:
         end_with_worker()
         return self._args, self._run.application
 
-    def database(self, config: RunConfig) -> Database | None:
+    def database(self, config: RunConfig) -> Store | None:
         """The file in the run folder."""
-        return database_of(config, self._run.database)
+        return store_of(config, self._run)
 
     def die(self) -> None:
         """SIGKILL to this process and its group, which it leads: what it started dies with it."""

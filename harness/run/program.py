@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
-from core.errors import ConfigError
-from core.op import Phase
+from core.errors import ClusterError, ConfigError
+from core.op import DATABASE, Phase
 from core.runtime import Runtime, Signal, SpawnedTask
-from harness.clients.database import Database
+from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
@@ -73,7 +73,7 @@ class RunProgram:
     logs: Path
     evidence: Path
     stable_s: float = STABLE_S
-    database: Database | None = None
+    database: Store | None = None
     guide: Guide = field(default_factory=Guide)
     phase: Phase = Phase.SETUP
     """The newest one."""
@@ -301,9 +301,9 @@ class RunProgram:
         self._enter(Phase.FINAL)
         ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in FINAL_LEVELS}
         app = self.plan.config.app
-        output = app and self.plan.config.prefix + app.output
+        outputs = (self.plan.config.prefix + app.output, DATABASE) if app else ()
         for topic, partition, isolation, _, end in bounds.rows:
-            if topic != output or isolation:  # of an application only what it committed is its output
+            if topic not in outputs or isolation:  # of an application only what it committed is its output
                 ends[isolation].append((topic, partition, end))
         allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
         self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
@@ -322,7 +322,10 @@ class RunProgram:
             show=lambda why: self.display.refresh(lambda: f"waiting until the logs stop growing: {why}"),
         )
         if self.database is not None:
-            bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
+            try:
+                bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
+            except ClusterError as error:
+                self._break(str(error))
         self._write(bounds)
         groups = tuple(self.plan.workload.share_groups(self.plan.config))
         if groups and isinstance(self.cluster, SharesGroups):

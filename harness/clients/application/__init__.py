@@ -1,6 +1,7 @@
 """An application of the user's, judged by what it leaves: its output, and the committed offsets of its group.
 
 copies    What the application made of its input, as the last reader sees it.
+effects   What the world outside of Kafka shows of an application.
 instance  One running instance: its program, and whether its group gets on.
 named     The command that the user named, for this process and its children.
 position  Where a group stands in a topic, asked of the brokers.

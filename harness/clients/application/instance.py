@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final
 
 from core.client_settings import SessionSpec
-from core.config import RunConfig
+from core.config import Application, RunConfig
 from core.errors import ConfigError
 from core.op import TopicPartition
 from harness.clients.application import named
@@ -32,19 +32,27 @@ END_S: Final = 10.0
 BOOTSTRAP: Final = "bootstrap.servers"
 
 
-def surroundings(config: RunConfig, spec: SessionSpec, args: Mapping[str, str]) -> dict[str, str]:
-    """What the program finds in its environment (docs/applications.md). args: those of an endpoint."""
-    app = config.app
-    assert app is not None
-    assert spec.group is not None
-    settings = of_librdkafka(args)
+def outside(app: Application, prefix: str, folder: Path) -> dict[str, str]:
+    """What a command of the user's finds in its environment: the topics, the group, a folder of the run."""
     return {
         **environment(),
+        "INQUEST_IN": prefix + app.input,
+        "INQUEST_OUT": app.output and prefix + app.output,
+        "INQUEST_GROUP": prefix + app.group,
+        "INQUEST_FOLDER": str(folder.resolve()),
+    }
+
+
+def surroundings(
+    config: RunConfig, spec: SessionSpec, args: Mapping[str, str], folder: Path
+) -> dict[str, str]:
+    """What an instance finds there, beside it (docs/applications.md). args: those of an endpoint."""
+    assert config.app is not None
+    settings = of_librdkafka(args)
+    return {
+        **outside(config.app, config.prefix, folder),
         "INQUEST_BOOTSTRAP": settings[BOOTSTRAP],
         "INQUEST_CLIENT": json.dumps(settings),
-        "INQUEST_IN": config.prefix + app.input,
-        "INQUEST_OUT": app.output and config.prefix + app.output,
-        "INQUEST_GROUP": spec.group,
         "INQUEST_INSTANCE": str(spec.slot),
         "INQUEST_TRANSACTIONAL_ID": f"{spec.group}-{spec.slot}",
     }
@@ -110,4 +118,4 @@ def started(
     log = folder / f"instance-{spec.slot}.log"
     with log.open("a") as file:
         file.write(f"--- process {spec.process} (pid {os.getpid()})\n")
-    return Instance(spec.slot, surroundings(config, spec, args), log, position)
+    return Instance(spec.slot, surroundings(config, spec, args, folder), log, position)

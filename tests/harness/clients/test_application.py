@@ -1,19 +1,22 @@
 """An application's output is traced to its input, and what cannot be traced has its reason."""
 
+import os
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from core.client_settings import SessionSpec
 from core.config import Application, RunConfig, run_config
-from core.errors import ConfigError
-from core.extensions import APP
+from core.errors import ClusterError, ConfigError
+from core.extensions import APP, EFFECTS
 from core.op import CommitKind, End, Outcome, TopicPartition
 from core.payload import Foreign, encode, origin
 from harness import compose
-from harness.clients.application import named
+from harness.clients.application import effects, named
 from harness.clients.application.copies import Copies
+from harness.clients.application.effects import Effects
 from harness.clients.application.instance import surroundings
 from harness.modelled.virtual.worker_task import Lines
 from history import journal as j
@@ -21,6 +24,14 @@ from history import journal as j
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SIZE = 100
 RECORD = encode("run", IN, 7, SIZE)
+
+
+@pytest.fixture(autouse=True)
+def _named() -> Iterator[None]:
+    """Commands that a test names are taken back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(EFFECTS, "")
+        yield
 
 
 @pytest.mark.parametrize("size", range(64, 70))
@@ -78,7 +89,7 @@ def test_a_program_learns_its_topics_group_and_brokers() -> None:
     app = Application(input="orders", output="", group="billing")
     spec = SessionSpec(slot=6, process=17, group="billing")
     config = RunConfig(seed=1, workload="application", app=app)
-    around = surroundings(config, spec, {"bootstrap.servers": "127.0.0.1:9"})
+    around = surroundings(config, spec, {"bootstrap.servers": "127.0.0.1:9"}, Path("/runs/1"))
     expected = {
         "INQUEST_BOOTSTRAP": "127.0.0.1:9",
         "INQUEST_CLIENT": '{"bootstrap.servers": "127.0.0.1:9"}',
@@ -86,6 +97,7 @@ def test_a_program_learns_its_topics_group_and_brokers() -> None:
         "INQUEST_OUT": "",
         "INQUEST_GROUP": "billing",
         "INQUEST_INSTANCE": "6",
+        "INQUEST_FOLDER": "/runs/1",
     }
     assert {name: around[name] for name in expected} == expected
 
@@ -112,3 +124,31 @@ def test_what_cannot_run_is_refused(
 def test_a_name_that_is_not_a_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"app\.input"):
         run_config({"seed": 1, "app": {"input": "a/b"}})
+
+
+def test_effects_are_rows_of_the_partitions_of_their_inputs(tmp_path: Path) -> None:
+    other = encode("run", TopicPartition("in", 1), 8, SIZE)
+    lines = b"\n".join(
+        [RECORD.hex().encode(), b"", b"hello", b64encode(other), b'{"v": "' + b64encode(RECORD)]
+    )
+    (tmp_path / "lines").write_bytes(lines)
+    shown = Effects(run="run", file=tmp_path / "made" / "effects", input="in", size=SIZE, around=os.environ)
+    effects.name(f"cat {tmp_path / 'lines'}")
+    assert shown.ends(range(5)) == {TopicPartition("database", p): n for p, n in enumerate((1, 1, 0, 2, 0))}
+    assert [(*one.tp, one.offset) for one in shown.read()] == [
+        ("database", 3, 0),
+        ("database", 0, 0),
+        ("database", 1, 0),
+        ("database", 3, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [("/nowhere/list", "No such file"), ("sh -c 'echo no >&2; exit 5'", "exit code 5: no")],
+)
+def test_a_command_that_lists_no_effects_is_an_error(tmp_path: Path, command: str, why: str) -> None:
+    shown = Effects(run="run", file=tmp_path / "effects", input="in", size=SIZE, around=os.environ)
+    effects.name(command)
+    with pytest.raises(ClusterError, match=why):
+        shown.ends(range(1))

@@ -11,6 +11,7 @@ from tests.harness.conformance.test_runs import inquest
 
 pytestmark = pytest.mark.slow
 COPIER = [sys.executable, "examples/applications/copier.py"]
+SINK = [sys.executable, "examples/applications/sink.py"]
 CRASH = "client:crash@member"
 UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
 
@@ -40,6 +41,32 @@ def test_each_application_has_its_verdict(
     ended, output = run(tmp_path, [*COPIER, kind, "0.08"], nemesis, *words)
     assert ended == code, output
     assert said in output
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("plain", ExitCode.ANOMALY, "first eos-duplicate"),
+        ("early", ExitCode.ANOMALY, "first eos-loss"),
+        ("unique", ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("offsets", ExitCode.VALID, "VALID: no forbidden anomaly"),
+    ],
+)
+def test_each_sink_has_its_verdict(tmp_path: Path, kind: str, code: ExitCode, said: str) -> None:
+    effects = shlex.join([*SINK, "show"])
+    ended, output = run(tmp_path, [*SINK, kind, "0.08"], CRASH, "--effects", effects)
+    assert ended == code, output
+    assert said in output
+
+
+def test_effects_that_cannot_be_listed_are_named(tmp_path: Path) -> None:
+    sink = [*SINK, "unique"]
+    ended, output = run(
+        tmp_path, sink, "none", "--effects", "sh -c 'echo broken >&2; exit 3'", "--duration", "1"
+    )
+    assert ended == ExitCode.UNKNOWN, output
+    assert "--effects sh: it ended with exit code 3: broken" in output
 
 
 def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""What the world outside of Kafka shows of an application: the lines that a command of the user's prints.
+
+Each line is one effect, and holds the input record that it was made of, as an output record does. In the
+history effects are rows of a database (`core.op.DATABASE`): of each input partition, numbered from 0 in the
+order of the lines. The command runs once, at the end; its lines stay in the run folder.
+"""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.errors import ClusterError, ConfigError
+from core.extensions import EFFECTS
+from core.op import DATABASE, TopicPartition
+from core.payload import Foreign, origin
+from core.session import Fetched
+
+LIST_S: Final = 60.0
+"""How long the command may take."""
+
+
+def name(command: str) -> None:
+    """Name the command, for this process and its children. Raises: ConfigError, where it is not one."""
+    os.environ[EFFECTS] = command
+    words()
+
+
+def words() -> list[str]:
+    """The command. Raises: ConfigError, where none is named."""
+    given = os.environ.get(EFFECTS, "")
+    try:
+        found = shlex.split(given)
+    except ValueError as error:
+        raise ConfigError(f"--effects {given!r}: {error}") from None
+    if not found:
+        raise ConfigError(
+            f"effects: name the command with --effects, or in {EFFECTS}; no recording brings one"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Of one run. file: takes the lines. input: the topic; size: of its records. around: the environment of
+    the command."""
+
+    run: str
+    file: Path
+    input: str
+    size: int
+    around: Mapping[str, str]
+
+    def ends(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        """Run the command; of each partition, how many effects there are. Raises: ClusterError."""
+        lines = self._listed()
+        self.file.parent.mkdir(exist_ok=True)
+        self.file.write_bytes(lines)
+        counts = dict.fromkeys((TopicPartition(DATABASE, p) for p in sorted(set(partitions))), 0)
+        for effect in self.read():
+            counts[effect.tp] = max(counts.get(effect.tp, 0), effect.offset + 1)
+        return counts
+
+    def read(self) -> list[Fetched]:
+        """The effects, as records that a poll returns. What names no input record is one of partition 0."""
+        numbers: dict[TopicPartition, int] = {}
+        found = []
+        for line in self.file.read_bytes().splitlines():
+            if line.strip():
+                of = origin(self.run, self.input, line, self.size)
+                tp = TopicPartition(DATABASE, 0 if isinstance(of, Foreign) else of[0])
+                found.append(Fetched(tp, numbers.get(tp, 0), line, -1))
+                numbers[tp] = numbers.get(tp, 0) + 1
+        return found
+
+    def _listed(self) -> bytes:
+        command = words()
+        try:
+            return subprocess.run(
+                command,
+                env=self.around,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=LIST_S,
+            ).stdout
+        except OSError as error:
+            why = f"{error.strerror}"
+        except subprocess.TimeoutExpired:
+            why = f"it did not end within {LIST_S:g} s"
+        except subprocess.CalledProcessError as error:
+            last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            why = f"it ended with exit code {error.returncode}: {last}"
+        raise ClusterError(f"--effects {command[0]}: {why}")
