@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.cluster import Address, Security, SecurityProtocol
+from core.config import Application
 from core.errors import ConfigError
 from core.files import read_small
 from core.secrets import HIDDEN
@@ -102,10 +103,27 @@ class ClusterPart(_Part):
         return self.docker or self.nodes
 
 
+class AppPart(_Part):
+    """An application that a run has: what the options `--app`, `--in`, `--out`, `--effects` say."""
+
+    command: str
+    input: str = Field(default=Application.model_fields["input"].default, alias="in")
+    out: str = Application.model_fields["output"].default
+    effects: str = ""
+    """A command; with it there is no `out`."""
+
+    @property
+    def section(self) -> Application:
+        """What the run's config says of it."""
+        output = "" if self.effects else self.out
+        return Application(input=self.input, output=output, effects=bool(self.effects))
+
+
 class ClusterFile(_Part):
     """All of it. `client` has librdkafka's names; a secret stands there as the name of a variable."""
 
     cluster: ClusterPart
+    app: AppPart | None = None
     client: dict[str, str] = Field(default_factory=dict)
     hooks: Hooks = Hooks()
 
@@ -209,7 +227,7 @@ def _first(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     if first["type"] == "extra_forbidden":
-        sections: dict[str, type[BaseModel]] = {"cluster": ClusterPart, "hooks": Hooks}
+        sections: dict[str, type[BaseModel]] = {"cluster": ClusterPart, "hooks": Hooks, "app": AppPart}
         section = sections.get(str(first["loc"][0]), ClusterFile)
         near = get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         return f"unknown setting {where}{f'; did you mean {near[0]}?' if near else ''}"

@@ -12,7 +12,9 @@ from typing import Any
 
 from core.errors import ConfigError
 from core.extensions import CLUSTER, OWNED
-from harness.external.file import ClusterFile, read, secured
+from harness.clients.application import effects
+from harness.clients.application import named as application
+from harness.external.file import AppPart, ClusterFile, read, secured
 from harness.external.survey import Survey, survey
 
 
@@ -54,7 +56,18 @@ def settings() -> dict[str, Any]:
         "controllers": len(its.controllers),
         "broker_settings": dict(found.settings),
         **_fewer(copies),
+        **_application(file.app),
     }
+
+
+def _application(app: AppPart | None) -> Mapping[str, Any]:
+    """What a run of the file's application has, whose commands are named. Raises: ConfigError."""
+    if app is None:
+        return {}
+    application.name(app.command)
+    if app.effects:
+        effects.name(app.effects)
+    return {**application.SETTINGS, "app": app.section.model_dump()}
 
 
 def brokers_of(file: ClusterFile, found: Survey) -> tuple[int, ...]:

@@ -1,7 +1,10 @@
 """Whole runs with an application on brokers of the model: each wrong one is found, the right one is clean."""
 
 import shlex
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tests.harness.conformance.test_runs import inquest
 pytestmark = pytest.mark.slow
 COPIER = [sys.executable, "examples/applications/copier.py"]
 SINK = [sys.executable, "examples/applications/sink.py"]
+PATIENCE_S = 60.0
 CRASH = "client:crash@member"
 UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
 
@@ -81,3 +85,51 @@ def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:
 def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) -> None:
     ended, output = run(tmp_path, ["sleep", "1000"], "none", "--duration", "1")
     assert ended == ExitCode.UNKNOWN, output
+
+
+def test_nothing_of_an_application_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = (
+        f"import os, subprocess, time; c = subprocess.Popen(['sleep', '1000']); f = open({str(pids)!r}, 'a')"
+    )
+    script += "; f.write(f'{os.getpid()} {c.pid} '); f.flush(); time.sleep(1000)"
+    app = shlex.join([sys.executable, "-c", script])
+    words = [
+        "run",
+        "--sut",
+        "model",
+        "--results",
+        str(tmp_path / "results"),
+        "--nemesis",
+        "none",
+        "--app",
+        app,
+    ]
+    harness = subprocess.Popen(
+        [sys.executable, "-m", "harness.cli.main", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait(lambda: pids.exists() and len(pids.read_text().split()) == 6)
+        started = [int(pid) for pid in pids.read_text().split()]
+        assert all(alive(pid) for pid in started)
+    finally:
+        harness.kill()
+        harness.wait()
+    wait(lambda: not any(alive(pid) for pid in started))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)

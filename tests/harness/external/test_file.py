@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.cluster import Killable, Partitionable, Pausable, Restartable, Revivable, SecurityProtocol
+from core.config import Application
 from core.errors import ConfigError
 from core.secrets import HIDDEN
 from harness.external import hooks
@@ -60,6 +61,11 @@ BAD: dict[str, tuple[str, str]] = {
     "an unknown protocol": (
         PLAIN + '[client]\nsecurity.protocol = "TLS"\n',
         "security.protocol: one of PLAIN",
+    ),
+    "an application without a command": (PLAIN + "[app]\n", "app.command is missing"),
+    "an unknown setting of it": (
+        PLAIN + '[app]\ncommand = "x"\nouts = "x"\n',
+        "unknown setting app.outs; did you mean out?",
     ),
     "a list": (PLAIN + "[client]\nsasl.username = []\n", "sasl.username: text, or a number"),
 }
@@ -122,3 +128,12 @@ def test_the_shorthand_gives_hooks_and_the_files_own_win(tmp_path: Path) -> None
     assert made["kill"] == "mine"
     assert "docker cp" in made["collect"]
     assert hooks.capabilities(made) - {Partitionable} == {Killable, Restartable, Revivable, Pausable}
+
+
+def test_a_file_may_name_an_application(tmp_path: Path) -> None:
+    app = file(tmp_path, PLAIN + '[app]\ncommand = "./run"\nin = "orders"\nout = "bills"\n').app
+    assert app is not None
+    assert app.section == Application(input="orders", output="bills")
+    app = file(tmp_path, PLAIN + '[app]\ncommand = "./run"\neffects = "./list"\n').app
+    assert app is not None
+    assert app.section == Application(output="", effects=True)

@@ -3,13 +3,14 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.config import recorded_config, run_config
+from core.config import Application, recorded_config, run_config
 from core.errors import ExitCode
 from core.programs import environment
 from core.runtime import run_blocking
@@ -53,6 +54,20 @@ def state(pid: int) -> str:
 
 def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
+)
+def test_a_file_brings_its_application(kind: str, code: ExitCode, said: str, cluster_file: FileMaker) -> None:
+    app = f"{sys.executable} examples/applications/copier.py {kind} 0.08"
+    file = cluster_file(f'[app]\ncommand = "{app}"\nin = "orders"\n')
+    words = ("--duration", "10", "--rate", "3", "--nemesis", "client:crash@member")
+    ended, output = inquest(file, *SHORT, *words)
+    assert ended == code, output
+    assert said in output
+    assert recorded_config(only_run(file).config).app == Application(input="orders")
 
 
 @pytest.mark.sampled(3)
