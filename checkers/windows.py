@@ -28,6 +28,7 @@ SLACK_NS: Final = 10_000_000_000
 
 TRANSACTIONS: Final = "__transaction_state"
 OFFSETS: Final = "__consumer_offsets"
+SHARE_STATE: Final = "__share_group_state"
 POWER: Final = "power"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
@@ -269,6 +270,10 @@ def log_settings(config: RunConfig, topic: str) -> LogSettings:
         least = brokers.get(MIN_ISR, str(min(config.min_insync_replicas, int(copies))))
         elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
         return made(min_isr=_number(least, 1), unclean=is_true(elects))
+    if topic == SHARE_STATE:
+        least = brokers.get("share.coordinator.state.topic.min.isr", str(min(2, int(copies))))
+        elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
+        return made(min_isr=_number(least, 2), unclean=is_true(elects))
     own = config.settings_of_topics()
     return made(
         min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
@@ -339,9 +344,10 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
     seen = _Seen(events)
     of_tp = {tp: seen.windows(f"{topic}-{n}", log_settings(config, topic)) for tp, (topic, n) in tps.items()}
     internal = []
-    for topic in (TRANSACTIONS, OFFSETS):
+    for topic in (TRANSACTIONS, OFFSETS, SHARE_STATE):
         names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}
-        internal += [seen.windows(name, log_settings(config, topic)) for name in names or {f"{topic}-?"}]
+        unseen = {f"{topic}-?"} if topic != SHARE_STATE else ()  # most runs have none
+        internal += [seen.windows(name, log_settings(config, topic)) for name in names or unseen]
     return RunWindows(of_tp=of_tp, internal=together(internal))
 
 

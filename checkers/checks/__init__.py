@@ -15,6 +15,7 @@ isolation       Records of aborted or open transactions that were read.
 poll_order      What one process was returned, in order, without gaps.
 real_time       Records that stand before one that was acknowledged before they were sent.
 recovery        Whether the cluster came back to full service.
+share_groups    What a share group delivered, to whom and how often.
 send_order      What one process sent, in the order in which it stands in the log.
 stability       What keeps read_committed consumers waiting once all clients are gone.
 uniqueness      Records that stand in the log twice.
@@ -41,6 +42,7 @@ from checkers.checks import (
     real_time,
     recovery,
     send_order,
+    share_groups,
     stability,
     uniqueness,
 )
@@ -62,6 +64,7 @@ CHECKS: Final[dict[str, Check]] = {
     "stability": stability.CHECK,
     "exactly-once": exactly_once.CHECK,
     "group-delivery": group_delivery.CHECK,
+    "share-groups": share_groups.CHECK,
     "fencing": fencing.CHECK,
     "cycles": cycles.CHECK,
     "recovery": recovery.CHECK,

@@ -22,6 +22,7 @@ open_transactions  Which transactions without a known outcome committed: a consu
 partition_view   One topic-partition as the kernels see it.
 pipeline         The checks of a sealed run in tasks: of its history, unit by unit, and of its
                  evidence, some partitions at a time; and of tables in memory.
+share_groups     What a kernel knows of share groups in its partition.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for
                  `--py-files`.
 spark            A quiet, quick Spark session: here, on a cluster, through Spark Connect, or the one of

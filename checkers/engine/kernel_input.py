@@ -14,6 +14,7 @@ import pyarrow as pa
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
+from checkers.engine.share_groups import ShareGroups, share_groups
 from checkers.windows import (
     NOT_COMPACTED,
     Deletion,
@@ -127,6 +128,7 @@ class KernelInput:
     cut, cut_groups, cut_ops: processes whose last lines may be missing, and those that have no row though
     they had a journal; the groups that have, or may have, such a process, and the ops that one of them left
     open; numbers, all sorted. broke_off: so did the recording, and a process may have no row at all.
+    share: what share groups did; None = nothing.
     ops: what rows of sealed files have to repeat of their ops; None: they were asked before.
     cap: findings kept of one class and variant.
     """
@@ -163,6 +165,7 @@ class KernelInput:
     transactions: int
     cap: int
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    share: ShareGroups | None = None
     ops: OpsOnRecord | None = None
 
     def positions(self, processes: Array) -> Array:
@@ -298,6 +301,7 @@ def kernel_input(
         deleted=deletions(named, events),
         dense=not (process["txn_id"] >= 0).any(),
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
+        share=share_groups(tables, named, process, config, events),
         cap=cap,
     )
 

@@ -68,6 +68,11 @@ class Held:
         return bool(np.isin(self._column("ops", "process")[live], process[group >= 0]).any())
 
     @property
+    def shared(self) -> bool:
+        """A share group gave a record to a member."""
+        return len(self._column("deliveries", "group")) > 0
+
+    @property
     def copied(self) -> bool:
         """A member of a group may send what it was given: it reads, and produces."""
         group, acks = self._column("processes", "group"), self._column("processes", "acks")
@@ -93,6 +98,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "transactions": ("no transaction sent a record", lambda held: held.wrote_transaction),
     "offsets": ("no offset was committed or asked for", lambda held: held.committed_offset),
     "groups": ("no member of a group was given a record", lambda held: held.group_read),
+    "shares": ("no share group delivered a record", lambda held: held.shared),
     "copies": ("no member of a group produces", lambda held: held.copied),
     "successors": ("no two processes had one transactional id", lambda held: held.taken_over),
 }

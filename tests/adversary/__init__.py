@@ -20,6 +20,6 @@ rows           A history as plain rows, and what the checker says of it.
 runs           Whole runs.
 world          The cluster and its clock.
 
-Not here: deletions (nemesis `delete-records`), which the small Kafka does not have. Kernels and oracle are
-compared on them (`tests.histories.random_faults`).
+Not here: deletions (nemesis `delete-records`) and share groups, which the small Kafka does not have. Kernels
+and oracle are compared on them (`tests.histories.random_faults`, `tests/checkers/test_share_groups.py`).
 """

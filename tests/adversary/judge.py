@@ -42,6 +42,7 @@ CHECKS = {
     "stability": ("stuck-lso", "hanging-txn"),
     "exactly-once": ("eos-duplicate", "eos-loss"),
     "group-delivery": ("group-duplicate", "group-skip", "double-assignment"),
+    "share-groups": (),
     "fencing": ("zombie-write",),
     "cycles": ("G1c", "G1c-realtime", "G1c-ww", "G0", "G0-realtime"),
     "recovery": ("not-recovered", "node-died"),

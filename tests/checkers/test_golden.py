@@ -19,7 +19,7 @@ from core.keys import EACH
 from core.op import Isolation, Phase
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
-from tests.histories.built import Bound, Commit, Foreign, Mop, Op, Read, Send
+from tests.histories.built import Bound, Commit, Delivery, Foreign, Mop, Op, Read, Said, Send
 from tests.histories.notation import Story, stories
 from tests.oracle import anomalies
 from tests.oracle.words import Key
@@ -112,6 +112,7 @@ OFFSETS = {
     "eos-duplicate": (4,),
     "eos-loss": (3,),
     "group-skip": (3,),
+    **dict.fromkeys(anomalies.SHARED, (3,)),
 }
 """Where keys hold offsets."""
 VALUES = {
@@ -140,7 +141,7 @@ def _with_gaps(story: Story) -> set[Key]:
     """Every offset three times as high; what has to be found then."""
     for op in story.built.ops:
         for mop in op.mops:
-            if isinstance(mop, Send | Read | Commit | Foreign) and mop.offset > 0:
+            if isinstance(mop, Send | Read | Commit | Foreign | Delivery | Said) and mop.offset > 0:
                 mop.offset *= 3
             if isinstance(mop, Send):
                 mop.source = (mop.source[0], 3 * mop.source[1] if mop.source[1] > 0 else mop.source[1])
@@ -148,6 +149,7 @@ def _with_gaps(story: Story) -> set[Key]:
         bound.start, bound.end, bound.read_to = (
             n * 3 if n > 0 else n for n in (bound.start, bound.end, bound.read_to)
         )
+    story.starts = [(tp, start * 3) for tp, start in story.starts]
     story.open = [(tp, pid, start * 3) for tp, pid, start in story.open]
     return {_mapped(key, OFFSETS.get(str(key[0]), ()), lambda n: n * 3) for key in story.findings()}
 
@@ -169,7 +171,7 @@ def _renamed(story: Story) -> set[Key]:
         expected.add(_mapped(key, where, other))
     for op in story.built.ops:
         for mop in op.mops:
-            if isinstance(mop, Send | Read):
+            if isinstance(mop, Send | Read | Delivery):
                 mop.value = other(mop.value)
     return expected
 

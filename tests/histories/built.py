@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.rows import NUMBER_KEPT
 from history.tables import FOREIGN_REASONS, OPEN, TABLES
 
-F = ("send", "poll", "txn", "assign", "subscribe", "crash", "final")
+F = ("send", "poll", "txn", "assign", "subscribe", "crash", "final", "acquire", "acknowledge", "leave")
 _ORDER = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
 
 
@@ -84,7 +84,31 @@ class Foreign:
     payload: bytes = b""
 
 
-Mop = Send | Read | Assign | Commit | Foreign
+@dataclass(kw_only=True)
+class Delivery:
+    """One record that a share group gave, at `since` or later (None: the begin of the poll). ns: of the
+    poll."""
+
+    tp: int
+    offset: int
+    value: int
+    count: int = 1
+    since: int | None = None
+    ns: tuple[int, int] | None = None
+
+
+@dataclass(kw_only=True)
+class Said:
+    """What a member of a share group said of a record. ns: begin and answer, None = the op's own."""
+
+    tp: int
+    offset: int
+    kind: Acknowledgement
+    outcome: Outcome = Outcome.OK
+    ns: tuple[int, int] | None = None
+
+
+Mop = Send | Read | Assign | Commit | Foreign | Delivery | Said
 
 
 @dataclass(kw_only=True)
@@ -297,6 +321,35 @@ def _op_rows(
                         "offset": mop.offset,
                         "kind": mop.kind,
                         "outcome": outcome,
+                        "invoke_ns": begin,
+                        "complete_ns": end,
+                    }
+                )
+            case Delivery():
+                begin, end = mop.ns or (op.invoke, complete)
+                rows["deliveries"].append(
+                    {
+                        **own,
+                        "group": settings.group,
+                        "tp": mop.tp,
+                        "offset": mop.offset,
+                        "value": mop.value,
+                        "delivery_count": mop.count,
+                        "since_ns": begin if mop.since is None else mop.since,
+                        "invoke_ns": begin,
+                        "complete_ns": end,
+                    }
+                )
+            case Said():
+                begin, end = mop.ns or (op.invoke, complete)
+                rows["acknowledgements"].append(
+                    {
+                        **own,
+                        "group": settings.group,
+                        "tp": mop.tp,
+                        "offset": mop.offset,
+                        "kind": mop.kind,
+                        "outcome": mop.outcome,
                         "invoke_ns": begin,
                         "complete_ns": end,
                     }

@@ -25,6 +25,9 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of history.tables)
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
                    group; with an outcome, and a generation
+    x{1@0}         a share group delivered value 1, at offset 0 of x, for the first time (x{1@0*3}: for
+                   the third)
+    x+0 x~0 x-0    the record at offset 0 was accepted, released, rejected; with an outcome (x+0?)
     set p1 ru …    settings of a process: ru, rc, none (no consumer), acks0, acks1, acks-2 (no
                    producer), plain (not idempotent), serial (one request at a time), group0, txn0
                    (transactional id), auto (commits by itself), and how it ended: replaced, crashed
@@ -38,6 +41,10 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     retention      the topics have a limit that may remove records
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
+    share          a run of the workload share, in ticks of half a second: a lock lasts four. `share 2` = a
+                   record is delivered twice at most
+    start x 5      the share group is done with x below offset 5
+    fault 3 7      a fault on a node lasted from tick 3 to tick 7
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
                    end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
@@ -54,10 +61,31 @@ import msgspec
 import pyarrow as pa
 
 from core.cluster import OpenTransaction
-from core.config import RunConfig
-from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from history.events import Event, Note, Recovered, TransactionsOpen
-from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
+from core.config import RunConfig, run_config
+from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from history.events import (
+    Event,
+    FaultHealed,
+    FaultStarted,
+    Note,
+    Recovered,
+    ShareOffsetsListed,
+    TransactionsOpen,
+)
+from tests.histories.built import (
+    Assign,
+    Bound,
+    Built,
+    Commit,
+    Delivery,
+    Foreign,
+    Mop,
+    Op,
+    Process,
+    Read,
+    Said,
+    Send,
+)
 from tests.histories.random_faults import TICK_NS, slowed
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
@@ -71,6 +99,9 @@ OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
 SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?(?:<(\w+)@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")
 CHANGE: Final = re.compile(r"(\w+)/([a-z-]+?)(?:g(\d+)|@(\d+))?")
+DELIVERY: Final = re.compile(r"(\w+)\{(\d+)@(\d+)(?:\*(\d+))?\}")
+SAID: Final = re.compile(r"(\w+)([+~-])(\d+)([!?]?)")
+SIGNS: Final = {"+": "ACCEPT", "~": "RELEASE", "-": "REJECT"}
 COMMIT: Final = re.compile(r"(\w+)(>+|<)(\d+)([!?]?)(?:g(\d+))?")
 
 
@@ -87,6 +118,10 @@ class Story:
     unknown: set[str] = field(default_factory=set)
     open: list[tuple[str, int, int]] = field(default_factory=list)
     """Open transactions: partition, producer id, first offset."""
+    starts: list[tuple[str, int]] = field(default_factory=list)
+    """Start offsets of the share group."""
+    faults: list[tuple[int, int]] = field(default_factory=list)
+    """Ticks from which to which a fault was in force."""
     recovered: bool = True
     whole: bool = True
 
@@ -98,7 +133,7 @@ class Story:
     def tables(self) -> dict[str, pa.Table]:
         """The tables of its history."""
         made = self.built.tables()
-        return slowed(made) if self.config.compacted else made
+        return slowed(made) if self.config.compacted or self.config.workload == "share" else made
 
     def events(self) -> list[Event]:
         """What the events of such a run say, as far as the checks look at it."""
@@ -107,6 +142,17 @@ class Story:
             for tp, pid, start in self.open
         )
         events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0)]
+        if self.starts:
+            listed = tuple(("g", tp, 0, offset) for tp, offset in self.starts)
+            events.append(ShareOffsetsListed(ns=1, rows=listed))
+        for number, (begin, end) in enumerate(self.faults):
+            since, until = begin * TICK_NS, end * TICK_NS
+            events.append(
+                FaultStarted(
+                    begin_ns=since, ns=since, fault=number, name="pause:short", nodes=(1,), text="", colour=""
+                )
+            )
+            events.append(FaultHealed(begin_ns=until, ns=until, fault=number))
         if rows:
             others = (msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows)
             events += [TransactionsOpen(ns=1, rows=(*others,)), TransactionsOpen(ns=2, rows=rows)]
@@ -152,7 +198,7 @@ def _complete(group: list[Op], now: int) -> int:
         now += 1
         op.complete = None if op.complete == NEVER else now
         for mop in op.mops:
-            if isinstance(mop, Send | Read | Commit) and mop.ns == LATE:
+            if isinstance(mop, Send | Read | Commit | Delivery | Said) and mop.ns == LATE:
                 mop.ns = (now, now)
     return now
 
@@ -166,7 +212,7 @@ def _op(built: Built, found: re.Match[str], now: int) -> Op:
     early, _, late = rest.partition("…")
     op.mops = [mop for word in early.split() for mop in _mops(built, word)]
     for mop in [mop for word in late.split() for mop in _mops(built, word)]:
-        if isinstance(mop, Send | Read | Commit):
+        if isinstance(mop, Send | Read | Commit | Delivery | Said):
             mop.ns = LATE
         op.mops.append(mop)
     built.ops.append(op)
@@ -191,6 +237,12 @@ def _mops(built: Built, word: str) -> Iterator[Mop]:
         for record in filter(None, found[2].split(",")):
             value, offset = record.split("@")
             yield Read(tp=tp, offset=int(offset), value=int(value))
+    elif found := DELIVERY.fullmatch(word):
+        where, value, offset = _tp(built, found[1]), int(found[2]), int(found[3])
+        yield Delivery(tp=where, value=value, offset=offset, count=int(found[4] or 1))
+    elif found := SAID.fullmatch(word):
+        where, said = _tp(built, found[1]), Acknowledgement[SIGNS[found[2]]]
+        yield Said(tp=where, offset=int(found[3]), kind=said, outcome=MARKS[found[4]])
     elif found := COMMIT.fullmatch(word):
         kind, generation = CommitKind[COMMITS[found[2]]], int(found[5] or -1)
         tp, outcome = _tp(built, found[1]), MARKS[found[4]]
@@ -226,6 +278,14 @@ def _line(story: Story, line: str) -> None:
     elif word == "open":
         story.open.append((rest[0], int(rest[1]), int(rest[2])))
         _tp(story.built, rest[0])
+    elif word == "share":
+        limit = {"group.share.delivery.count.limit": rest[0]} if rest else {}
+        story.config = run_config({"seed": 0, "workload": "share", "broker_settings": limit})
+    elif word == "start":
+        story.starts.append((rest[0], int(rest[1])))
+        _tp(story.built, rest[0])
+    elif word == "fault":
+        story.faults.append((int(rest[0]), int(rest[1])))
     elif line == "recorded":
         story.recorded = True
     elif line == "retention":

@@ -35,6 +35,14 @@ from tests.oracle.groups import (
 )
 from tests.oracle.incidents import node_died
 from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
+from tests.oracle.share_groups import (
+    share_aborted_read,
+    share_count,
+    share_over_limit,
+    share_redelivery,
+    share_skip,
+    share_two_holders,
+)
 from tests.oracle.variants import variants as variants_of
 from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed, key
 
@@ -364,10 +372,25 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     group_duplicate,
     group_skip,
     zombie_write,
+    share_redelivery,
+    share_two_holders,
+    share_skip,
+    share_aborted_read,
+    share_count,
+    share_over_limit,
     node_died,
 )
 
 
+SHARED: Final = (
+    "share-redelivery",
+    "share-two-holders",
+    "share-skip",
+    "share-aborted-read",
+    "share-count",
+    "share-over-limit",
+)
+"""Classes of share groups."""
 CLASSES: Final = (
     "lost-write",
     "resurrected-key",
@@ -404,6 +427,7 @@ CLASSES: Final = (
     "group-duplicate",
     "group-skip",
     "zombie-write",
+    *SHARED,
     "node-died",
 )
 """Every class that the rules can find."""

@@ -433,7 +433,26 @@ def _held(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp], _of_ids(p.history), EVER)
 
 
+def _shared(p: Partition, key: Key) -> set[str]:
+    """Since the record was sent, or acknowledged, until it was delivered."""
+    _, _, group, offset = key
+    same = (group, p.tp, offset)
+    rows = (*p.history.deliveries, *p.history.acknowledgements)
+    of = [row for row in rows if (row["group"], row["tp"], row["offset"]) == same]
+    given = [row for row in of if "value" in row]
+    sent = [p.send_of[d["value"]] for d in given if d["value"] in p.send_of]
+    since = {row["invoke_ns"] for row in (sent if key[0] == "share-aborted-read" else of)}
+    return {_wide(p.history, [p.tp], a, d["complete_ns"]) for a in since for d in given}
+
+
+def _ever(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp], 0, EVER)
+
+
 _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
+    "share-redelivery": _shared,
+    "share-aborted-read": _shared,
+    "share-skip": _ever,
     "lost-write": lost_write,
     "resurrected-key": _resurrected,
     "nonmonotonic-send": _reordered,

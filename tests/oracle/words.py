@@ -272,6 +272,8 @@ class History:
         self.bounds: list[Row] = rows["bounds"]
         self.assignments: list[Row] = rows["assignments"]
         self.commits: list[Row] = rows["commits"]
+        self.deliveries: list[Row] = rows["deliveries"]
+        self.acknowledgements: list[Row] = rows["acknowledgements"]
         self.names = {row["tp"]: (row["topic"], row["partition"]) for row in rows["tps"]}
         tps = {row["tp"] for name in ("tps", "sends", "reads", "foreign") for row in rows[name]}
         self.partitions = [Partition(self, tp) for tp in sorted(tps)]

@@ -53,7 +53,7 @@ def test_jepsen_a_clean_history_is_valid_and_says_what_was_not_judged(tmp_path: 
     lacks = {name for name, why in idle.items() if why == NOT_ON_RECORD}
     of_groups = {"group-offsets", "group-delivery", "exactly-once", "fencing"}
     assert lacks == {"stability", "recovery", "compaction", *of_groups}
-    assert idle.keys() - lacks == {"atomicity"}  # no transaction
+    assert idle.keys() - lacks == {"atomicity", "share-groups"}  # no transaction, no share group
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     assert (verdict.valid, verdict.exit_code, verdict.anomalies) == (True, 0, {})
     idle = {name: c.why for name, c in verdict.checks.items() if c.status == "unasked"}
     assert idle == {
+        "share-groups": "nothing to judge: no share group delivered a record",
         "compaction": "nothing to judge: compaction removed no committed record",
         "atomicity": "nothing to judge: no transaction sent a record",
         "poll-order": "nothing to judge: no client was given a record before the final reads",
@@ -350,7 +351,7 @@ def test_which_findings_rest_on_what_a_recording_does_not_show() -> None:
     assert {name for name, one in ANOMALIES.items() if one.absence} == {
         *("lost-write", "resurrected-key", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
         *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "offset-commit-regression"),
-        *("eos-loss", "group-duplicate", "group-skip"),
+        *("eos-loss", "group-duplicate", "group-skip", "share-two-holders", "share-skip"),
     }
 
 

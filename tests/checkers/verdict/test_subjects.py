@@ -9,10 +9,10 @@ from checkers.checks import CHECKS
 from checkers.engine.check import Tally
 from checkers.verdict.subjects import SUBJECTS, Held
 from core.config import RunConfig
-from core.op import Isolation, Outcome, Phase
+from core.op import Acknowledgement, Isolation, Outcome, Phase
 from history.reader import load
 from tests.checkers.found import check_tables
-from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send
+from tests.histories.built import Built, Commit, Delivery, Mop, Op, Process, Read, Said, Send
 from tests.histories.folders import write_run
 from tests.histories.notation import stories
 
@@ -56,6 +56,10 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
     "groups": (
         made([did(READ), did(process=2)], {1: MEMBER}),
         made([did(READ, phase=Phase.FINAL), did(READ, process=2), did(COMMIT)], {1: MEMBER}),
+    ),
+    "shares": (
+        made([did(Delivery(tp=0, offset=0, value=0))], {1: MEMBER}),
+        made([did(READ, Said(tp=0, offset=0, kind=Acknowledgement.ACCEPT))], {1: MEMBER}),
     ),
     "copies": (made([], {1: COPIER}), made([], {1: MEMBER, 2: Process(group=0, isolation=Isolation(-1))})),
     "successors": (

@@ -1,0 +1,319 @@
+"""share-groups: what a share group delivered, to whom and how often (docs/checks.md, "Share groups").
+
+A leader holds the locks and the delivery counts of a share partition in memory; the group's coordinator keeps
+how records ended. So a lock and a count may go with a leader, or with a connection: those claims are made
+only where nothing disturbed them. An accepted or rejected record stays so. KIP-932.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import never, unless_truncated
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, Shown, What, at
+from checkers.engine.partition_view import KernelView
+from checkers.engine.share_groups import Delivery, Life, Said, ShareGroups
+from core.op import Acknowledgement, Outcome
+from history.reader import History
+from history.tables import OPEN
+
+REDELIVERY: Final = "share-redelivery"
+TWO_HOLDERS: Final = "share-two-holders"
+SKIP: Final = "share-skip"
+ABORTED: Final = "share-aborted-read"
+COUNT: Final = "share-count"
+LIMIT: Final = "share-over-limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redelivery(Finding):
+    """A record that was delivered after it had ended, by `said`."""
+
+    said: Said
+
+    def sentence(self, history: History) -> str:
+        """Who ended it, and who got it again."""
+        verb = "accepted" if self.said.kind is Acknowledgement.ACCEPT else "rejected"
+        (d,) = self.records
+        return (
+            f"{history.client(self.said.process)} had {verb} {d.text(history)} (op {self.said.op}), and had"
+            f" the answer {at(history, self.said.done_ns)}; yet share group {history.group(self.key[1])}"
+            f" delivered it again at offset {d.offset}, to {history.client(d.process)} (op {d.op})."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoHolders(Finding):
+    """A record that a member got while another one held it. since_ns: the lock of that one began later."""
+
+    since_ns: int
+    lock_ns: int
+
+    def sentence(self, history: History) -> str:
+        """Who held it, and who got it."""
+        first, second = self.records
+        return (
+            f"{history.client(first.process)} held {first.text(history)} at offset {first.offset}"
+            f" (op {first.op}) for {self.lock_ns / 1e9:g} s, since {history.seconds(self.since_ns):.3f} s at"
+            f" the earliest; share group {history.group(self.key[1])} gave it to"
+            f" {history.client(second.process)} as well (op {second.op}), before"
+            f" {history.seconds(second.done_ns):.3f} s."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip(Finding):
+    """A record below `start` that nothing ended. most: how often it was delivered."""
+
+    start: int
+    most: int
+
+    def sentence(self, history: History) -> str:
+        """Where the group stands, and what is known of the record."""
+        tp, group, offset = self.key
+        seen = f"its delivery count came to {self.most}" if self.most else "no member was ever given it"
+        return (
+            f"Share group {history.group(group)} is done with {history.tp(tp)} below offset {self.start}."
+            f" No member has accepted or rejected the record at offset {offset}, and {seen}."
+        )
+
+
+class AbortedDelivery(Finding):
+    """A record of an aborted transaction that a group at read_committed delivered."""
+
+    def sentence(self, history: History) -> str:
+        """Whose it was, who got it."""
+        (s,), (d,) = self.only(What.SEND), self.only(What.READ)
+        return (
+            f"{s.text(history)} is of the transaction op {s.op} of {history.client(s.process)}, which"
+            f" was aborted; yet share group {history.group(self.key[1])}, at read_committed, delivered it at"
+            f" offset {d.offset} to {history.client(d.process)} (op {d.op})."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountFell(Finding):
+    """A delivery whose count is not above that of an earlier one. before, after: the counts."""
+
+    before: int
+    after: int
+
+    def sentence(self, history: History) -> str:
+        """Both deliveries."""
+        first, second = self.records
+        return (
+            f"Share group {history.group(self.key[1])} delivered {first.text(history)} with delivery count"
+            f" {self.before} (op {first.op}), and later with count {self.after} (op {second.op}); its leader"
+            " had not changed."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverLimit(Finding):
+    """A delivery whose count is above the limit."""
+
+    count: int
+    most: int
+
+    def sentence(self, history: History) -> str:
+        """The delivery and the limit."""
+        (d,) = self.records
+        return (
+            f"Share group {history.group(self.key[1])} delivered {d.text(history)} to"
+            f" {history.client(d.process)} (op {d.op}) with delivery count {self.count}; the limit is"
+            f" {self.most}."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    groups = p.known.share
+    if groups is None:
+        return
+    for group, lives in groups.lives(p.tp):
+        for offset, life in sorted(lives.items()):
+            key = p.tp, group, offset
+            _ended(p, key, life, groups, result)
+            if group not in p.known.cut_groups:
+                result.add(TWO_HOLDERS, [*_two_holders(key, life, groups)][:1])
+            result.add(COUNT, [*_fallen(key, life, groups)][:1])
+            result.add(LIMIT, [*_over(key, life, groups)][:1])
+        _aborted(p, group, lives, result)
+        if group not in p.known.cut_groups:
+            _skipped(p, group, lives, groups, result)
+
+
+def _shown(tp: int, offset: int, one: Delivery) -> Shown:
+    return Shown(one.op, What.READ, tp, one.value, offset, one.process, one.done_ns)
+
+
+Key = tuple[int, int, int]
+"""Partition, group, offset."""
+
+
+def _ended(p: KernelView, key: Key, life: Life, groups: ShareGroups, result: PartitionResult) -> None:
+    """Delivered after the end of the record. An answer that came before the lock can have ended is about the
+    process's own delivery; a later one says no more than that the leader knew of an end."""
+    for said in life.said:
+        held = life.held(said) if said.ends and said.outcome is Outcome.OK else None
+        if held is None or said.done_ns > held.since_ns + groups.lock_ns:
+            continue
+        again = next((one for one in life.deliveries if one.since_ns > said.done_ns), None)
+        if again is not None:
+            since, until = np.full(1, said.invoke_ns), np.full(1, again.done_ns)
+            excuse = int(p.excuses_of_ends(since, until)[0])
+            shown = (_shown(p.tp, key[2], again),)
+            found = Redelivery(key=key, process=said.process, records=shown, at_ns=again.done_ns, said=said)
+            result.add(REDELIVERY, [found], excuse)
+            return
+
+
+def _pairs(life: Life) -> Iterator[tuple[Delivery, Delivery]]:
+    """Neighbouring deliveries; the second one was certainly acquired after the first."""
+    return ((a, b) for a, b in pairwise(life.deliveries) if a.done_ns < b.since_ns)
+
+
+def _two_holders(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+    for first, second in _pairs(life):
+        until = second.done_ns
+        if until >= first.since_ns + groups.lock_ns or groups.ended[first.process][1] <= until:
+            continue
+        about = [one for one in life.said if one.process == first.process and one.invoke_ns <= until]
+        if any(one.invoke_ns >= first.done_ns for one in about) or not groups.calm(first.since_ns, until):
+            continue
+        yield TwoHolders(
+            key=key,
+            process=first.process,
+            records=(_shown(key[0], key[2], first), _shown(key[0], key[2], second)),
+            at_ns=until,
+            since_ns=first.since_ns,
+            lock_ns=groups.lock_ns,
+        )
+
+
+def _fallen(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+    for first, second in _pairs(life):
+        if second.times <= first.times and groups.calm(first.since_ns, second.done_ns):
+            yield CountFell(
+                key=key,
+                process=second.process,
+                records=(_shown(key[0], key[2], first), _shown(key[0], key[2], second)),
+                at_ns=second.done_ns,
+                before=first.times,
+                after=second.times,
+            )
+
+
+def _over(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+    for one in life.deliveries:
+        if one.times > groups.most:
+            yield OverLimit(
+                key=key,
+                process=one.process,
+                records=(_shown(key[0], key[2], one),),
+                at_ns=one.done_ns,
+                count=one.times,
+                most=groups.most,
+            )
+
+
+def _aborted(p: KernelView, group: int, lives: dict[int, Life], result: PartitionResult) -> None:
+    """Records of transactions that were aborted, at read_committed."""
+    rows = np.flatnonzero((p.sends["txn"] == 1) & (p.sends["op_outcome"] == FAIL))
+    of_value = {int(p.sends["value"][row]): int(row) for row in rows}
+    for offset, life in sorted(lives.items()):
+        one = next((each for each in life.deliveries if each.value in of_value), None)
+        if one is None or p.known.isolation[p.known.positions(np.array([one.process]))[0]] != RC:
+            continue
+        sent = p.placed(of_value[one.value])
+        excuse = p.excuses_of_ends(np.full(1, sent.invoke_ns), np.full(1, one.done_ns))
+        found = AbortedDelivery(
+            key=(p.tp, group, offset),
+            process=sent.process,
+            records=(sent, _shown(p.tp, offset, one)),
+            at_ns=one.done_ns,
+        )
+        result.add(ABORTED, [found], int(excuse[0]))
+
+
+def _skipped(
+    p: KernelView, group: int, lives: dict[int, Life], groups: ShareGroups, result: PartitionResult
+) -> None:
+    """Records below the start offset that nothing can have ended.
+
+    A delivery that no journal shows raises the count of a record: each process that ended may have had one,
+    and a disturbance any number.
+    """
+    start = groups.starts.get(p.tp, 0)
+    final = np.flatnonzero((p.reads["phase"] == FINAL) & (p.reads["isolation"] == RC))
+    final = final[(p.reads["offset"][final] < start) & (p.writer[final] >= 0)]
+    if not len(final) or p.known.removed or p.given_from > 0 or p.known.share is None:
+        return
+    order = final[np.argsort(p.reads["offset"][final], kind="stable")]
+    offsets, first = np.unique(p.reads["offset"][order], return_index=True)
+    for offset, row in zip(offsets.tolist(), order[first].tolist(), strict=True):
+        life = lives.get(offset, Life())
+        if any(said.ends and said.outcome is not Outcome.FAIL for said in life.said):
+            continue
+        most = max((one.times for one in life.deliveries), default=0)
+        sent_ns = int(p.sends["invoke_ns"][p.writer[row]])
+        unseen = sum(of == group and end > sent_ns for of, end in groups.ended.values())
+        if most + unseen >= groups.most or not groups.calm(sent_ns, OPEN):
+            continue
+        records = tuple(_shown(p.tp, offset, one) for one in life.deliveries[-1:])
+        found = Skip(key=(p.tp, group, offset), records=records or (p.got(row),), start=start, most=most)
+        result.add(SKIP, [found], p.known.windows.ever(p.tp))
+
+
+_LASTING: Final = "what a member has accepted or rejected a share group never delivers again"
+
+CHECK = Check(
+    claim="A share group delivers each record to one member at a time, until one accepts or rejects it or it"
+    " was delivered as often as it may be.",
+    anomalies={
+        REDELIVERY: AnomalyClass(
+            title="Accepted record delivered again",
+            meaning="A share group delivered a record after a member had accepted or rejected it, and had the"
+            " answer.",
+            literature="lost acknowledgement",
+            rule=unless_truncated(_LASTING),
+        ),
+        TWO_HOLDERS: AnomalyClass(
+            title="Record held by two members",
+            meaning="A member of a share group got a record while the lock of another one's had not ended.",
+            absence=True,
+            literature="violation of mutual exclusion",
+            rule=never("a record that a member has acquired is given to no other until its lock ends"),
+        ),
+        SKIP: AnomalyClass(
+            title="Share group passed a record over",
+            meaning="A share group's start offset lies behind a record that no member accepted or rejected,"
+            " and that was not delivered as often as it may be.",
+            absence=True,
+            literature="lost message",
+            rule=unless_truncated("a share group passes only records that have ended"),
+        ),
+        ABORTED: AnomalyClass(
+            title="Aborted record in a share group",
+            meaning="A share group at read_committed delivered a record of an aborted transaction.",
+            literature="aborted read (G1a)",
+            rule=unless_truncated("share.isolation.level=read_committed hides aborted records"),
+        ),
+        COUNT: AnomalyClass(
+            title="Delivery count did not rise",
+            meaning="A share group delivered a record again with a delivery count that was not higher, though"
+            " its leader stayed the same.",
+            rule=never("each delivery of a record raises its delivery count, while its leader stays"),
+        ),
+        LIMIT: AnomalyClass(
+            title="Delivered too often",
+            meaning="A record was delivered more often than group.share.delivery.count.limit.",
+            rule=never("a record that was delivered as often as it may be is archived"),
+        ),
+    },
+    kernel=_kernel,
+    subject="shares",
+)

@@ -1,0 +1,160 @@
+"""What a kernel knows of share groups in its partition, made from the small tables and events
+(docs/checks.md, "Share groups").
+
+Not here: the claims (`checkers.checks.share_groups`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from checkers.windows import FOREVER, SLACK_NS, Span, Windows
+from core.config import RunConfig
+from core.op import Acknowledgement, Outcome
+from history.columns import Columns, by_tp
+from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
+from workloads.registry import WORKLOADS
+
+LOCK: Final = "share.record.lock.duration.ms"
+LIMIT: Final = "group.share.delivery.count.limit"
+LOCK_MS, MOST_DELIVERIES = 30_000, 5
+"""Kafka's defaults."""
+
+
+class Delivery(NamedTuple):
+    """A row of `deliveries`: acquired between `since_ns` and `done_ns`. times: its delivery count."""
+
+    op: int
+    process: int
+    value: int
+    times: int
+    since_ns: int
+    done_ns: int
+
+
+class Said(NamedTuple):
+    """A row of `acknowledgements`. done_ns: OPEN = it has no answer."""
+
+    op: int
+    process: int
+    kind: Acknowledgement
+    outcome: Outcome
+    invoke_ns: int
+    done_ns: int
+
+    @property
+    def ends(self) -> bool:
+        """It is to end the record: accepted or rejected."""
+        return self.kind is not Acknowledgement.RELEASE
+
+
+@dataclass(slots=True)
+class Life:
+    """What happened to one record in one share group, each in the order of its end."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+
+    def held(self, said: Said) -> Delivery | None:
+        """The delivery that an acknowledgement is about."""
+        mine = [one for one in self.deliveries if one.process == said.process]
+        return next((one for one in reversed(mine) if one.done_ns <= said.invoke_ns), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareGroups:
+    """The share groups of a run.
+
+    deliveries, acknowledgements: rows of each partition. starts: by partition the offset below which its only
+    share group is done, where that is on record. disturbed: when a lock may have been lost, or a count begun
+    again. ended: process -> when it ended, of members of the group of that number. lock_ns, most: how long a
+    member may hold a record, and how often one is delivered at most.
+    """
+
+    deliveries: Mapping[int, Columns]
+    acknowledgements: Mapping[int, Columns]
+    starts: Mapping[int, int]
+    disturbed: Windows
+    ended: Mapping[int, tuple[int, int]]
+    lock_ns: int
+    most: int
+
+    def lives(self, tp: int) -> Iterator[tuple[int, dict[int, Life]]]:
+        """Group -> offset -> what happened to the record there."""
+        found: dict[int, dict[int, Life]] = {}
+        for row in _rows(self.deliveries.get(tp, {})):
+            life = found.setdefault(row["group"], {}).setdefault(row["offset"], Life())
+            what = row["op"], row["process"], row["value"], row["delivery_count"]
+            life.deliveries.append(Delivery(*what, row["since_ns"], row["complete_ns"]))
+        for row in _rows(self.acknowledgements.get(tp, {})):
+            life = found.setdefault(row["group"], {}).setdefault(row["offset"], Life())
+            kind, outcome = Acknowledgement(row["kind"]), Outcome(row["outcome"])
+            times = row["invoke_ns"], row["complete_ns"]
+            life.said.append(Said(row["op"], row["process"], kind, outcome, *times))
+        for lives in found.values():
+            for life in lives.values():
+                life.deliveries.sort(key=lambda one: (one.done_ns, one.op))
+                life.said.sort(key=lambda one: (one.done_ns, one.op))
+        yield from sorted(found.items())
+
+    def calm(self, since: int, until: int) -> bool:
+        """Nothing can have taken a lock or a count away in between."""
+        return not any(begin <= until and since <= end for begin, end in self.disturbed)
+
+
+def _rows(of: Columns) -> Iterator[dict[str, Any]]:
+    names = [*of]
+    for values in zip(*(of[name].tolist() for name in names), strict=True) if names else ():
+        yield dict(zip(names, values, strict=True))
+
+
+def share_groups(
+    tables: Mapping[str, pa.Table],
+    named: Mapping[int, tuple[str, int]],
+    process: Columns,
+    config: RunConfig,
+    events: Sequence[Event],
+) -> ShareGroups | None:
+    """Those of a run; None = no member of one was given anything. named: topic and partition of each `tp`."""
+    if not tables["deliveries"].num_rows:
+        return None
+    workload = WORKLOADS.get(config.workload)
+    settings = workload.share_groups(config).values() if workload else ()
+    locks = [int(its[LOCK]) for its in settings if LOCK in its]
+    ends = zip(*(process[name].tolist() for name in ("process", "group", "end_ns")), strict=True)
+    return ShareGroups(
+        deliveries=dict(by_tp(tables["deliveries"])),
+        acknowledgements=dict(by_tp(tables["acknowledgements"])),
+        starts=_starts(named, events),
+        disturbed=Windows.of(_disturbed(events)),
+        ended={one: (group, end) for one, group, end in ends if group >= 0},
+        lock_ns=1_000_000 * min(locks, default=LOCK_MS),
+        most=int(config.broker_settings.get(LIMIT, MOST_DELIVERIES)),
+    )
+
+
+def _starts(named: Mapping[int, tuple[str, int]], events: Sequence[Event]) -> dict[int, int]:
+    rows = [row for event in events if isinstance(event, ShareOffsetsListed) for row in event.rows]
+    if len({group for group, *_ in rows}) != 1:
+        return {}
+    offsets = {(topic, number): offset for _, topic, number, offset in rows}
+    return {tp: offsets[name] for tp, name in named.items() if name in offsets}
+
+
+def _disturbed(events: Sequence[Event]) -> Iterator[Span]:
+    """Faults on nodes, and leaders that moved: the lock of a record is in the memory of a leader, and ends
+    with a connection."""
+    healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
+    for event in events:
+        match event:
+            case FaultStarted() if event.nodes or not event.slots:
+                yield event.begin_ns, healed.get(event.fault, FOREVER - SLACK_NS) + SLACK_NS
+            case NodeEnded():
+                yield event.ns - SLACK_NS, event.ns + SLACK_NS
+    looks = [event for event in events if isinstance(event, RolesSeen)]
+    for before, after in pairwise(looks):
+        if any(after.leaders.get(tp, leader) != leader for tp, leader in before.leaders.items()):
+            yield before.ns, after.ns + SLACK_NS

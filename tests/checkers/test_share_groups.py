@@ -1,0 +1,270 @@
+"""Share groups: kernel and oracle say the same of random histories, a correct group shows nothing, and what a
+finding says.
+
+`INQUEST_SEEDS=5000 pytest tests/checkers/test_share_groups.py` compares more.
+"""
+
+import os
+import re
+from collections import Counter
+from random import Random
+
+import msgspec
+import pytest
+
+from checkers import api
+from checkers.allowed import Ground
+from checkers.catalogue import ANOMALIES
+from checkers.windows import Excuse
+from core.cluster import NodeEnd
+from core.config import RunConfig, run_config
+from core.op import Acknowledgement, End, Isolation, Outcome, Phase
+from history.events import (
+    Event,
+    FaultHealed,
+    FaultStarted,
+    NodeEnded,
+    PhaseStarted,
+    RolesSeen,
+    ShareOffsetsListed,
+)
+from tests.checkers.found import check_tables
+from tests.histories.built import Bound, Built, Delivery, F, Op, Process, Read, Said, Send
+from tests.oracle import anomalies
+
+SEEDS = int(os.environ.get("INQUEST_SEEDS", "400"))
+CHUNK = 50
+S = 1_000_000_000
+LOCK = 2 * S
+KINDS = (Acknowledgement.ACCEPT,) * 4 + (Acknowledgement.RELEASE,) * 3 + (Acknowledgement.REJECT,)
+
+
+class Group:
+    """One share partition and its members, one after the other. wrong: what it does wrong, "" = nothing."""
+
+    def __init__(self, seed: int, wrong: str = "") -> None:
+        self.rng, self.wrong, self.now = Random(f"share/{seed}"), wrong, 0
+        self.most = self.rng.choice((2, 3, 5))
+        self.built = Built(tps=["x"])
+        self.count: Counter[int] = Counter()
+        self.locked: dict[int, tuple[int, int]] = {}
+        """Offset -> member, and when the lock ends."""
+        self.ended: set[int] = set()
+        self.aborted: set[int] = set()
+        self.size = self.rng.randint(2, 6)
+        self.level = self.rng.choice((Isolation.READ_COMMITTED, Isolation.READ_COMMITTED, Isolation(0)))
+
+    def tick(self, most: int = S) -> int:
+        self.now += self.rng.randint(1, most)
+        return self.now
+
+    def op(self, process: int, f: str, *mops: Send | Delivery | Said | Read, **more: object) -> Op:
+        begin = self.now
+        made = Op(process=process, f=f, invoke=begin, complete=self.tick(S // 4), mops=[*mops])
+        for name, value in more.items():
+            setattr(made, name, value)
+        self.built.ops.append(made)
+        self.tick(S // 8)
+        return made
+
+    def run(self) -> Built:
+        self.fill()
+        for process in (1, 2, 3):
+            self.built.processes[process] = Process(group=0, acks=-2, isolation=self.level)
+        for _ in range(self.rng.randint(5, 30)):
+            self.round(self.rng.choice((1, 1, 2, 2, 3)))
+        shown = [n for n in range(self.size) if n not in self.aborted]
+        self.op(9, "final", *(Read(tp=0, offset=n, value=100 + n) for n in shown), phase=Phase.FINAL)
+        for process in (1, 2, 3):
+            self.op(process, "leave")
+        self.built.bounds.append(
+            Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=self.size, read_to=self.size)
+        )
+        return self.built
+
+    def fill(self) -> None:
+        for n in range(self.size):
+            bad = self.rng.random() < 0.2
+            self.aborted |= {n} if bad else set()
+            outcome = Outcome.FAIL if bad else Outcome.OK
+            self.op(0, "txn", Send(tp=0, value=100 + n, offset=n), txn=True, outcome=outcome)
+
+    def available(self, offset: int, member: int) -> bool:
+        wrong = self.rng.random() < 0.3 and self.wrong
+        if offset in self.aborted and self.level is Isolation.READ_COMMITTED and wrong != "aborted":
+            return False
+        if offset in self.ended and wrong != "redelivers":
+            return False
+        if self.count[offset] >= self.most and wrong != "limit":
+            return False
+        holder, until = self.locked.get(offset, (0, 0))
+        return until < self.now or (wrong == "two" and holder != member)
+
+    def round(self, member: int, *, soon: bool = False) -> None:
+        self.tick(S // 4 if soon else self.rng.choice((S // 4, 3 * S)))
+        given = [n for n in range(self.size) if self.available(n, member) and self.rng.random() < 0.7]
+        if self.wrong == "skip":
+            given = [n for n in given if n]
+        mops = []
+        for n in given:
+            if not (self.wrong == "count" and self.rng.random() < 0.4 and self.count[n]):
+                self.count[n] += 1
+            mops.append(Delivery(tp=0, offset=n, value=100 + n, count=self.count[n]))
+        acquired = self.op(member, "acquire", *mops)
+        for n in given:
+            self.locked[n] = member, (acquired.complete or 0) + LOCK + S
+        if self.wrong == "two" and given and self.rng.random() < 0.3:
+            self.round(member % 3 + 1, soon=True)
+        if given and self.rng.random() < 0.9:
+            self.acknowledge(member, given)
+
+    def acknowledge(self, member: int, given: list[int]) -> None:
+        if self.rng.random() < 0.2:
+            self.tick(3 * S)
+        said: list[Said] = []
+        for n in given:
+            kind = self.rng.choice(KINDS)
+            outcome = self.rng.choice((Outcome.OK,) * 6 + (Outcome.INFO,))
+            in_time = self.now + S // 2 < self.locked.get(n, (0, 0))[1]
+            if not in_time and n not in self.ended:
+                outcome = Outcome.INFO
+            said.append(Said(tp=0, offset=n, kind=kind, outcome=outcome))
+            if in_time and (outcome is Outcome.OK or self.rng.random() < 0.5):
+                self.ended |= {n} if kind is not Acknowledgement.RELEASE else set()
+                self.locked.pop(n, None)
+        self.op(member, "acknowledge", *said)
+
+    @property
+    def start(self) -> int:
+        """Where the group stands."""
+        done = {n for n in range(self.size) if n in self.ended or self.count[n] >= self.most}
+        done |= self.aborted if self.level is Isolation.READ_COMMITTED else set()
+        done |= {0} if self.wrong == "skip" else set()
+        return next((n for n in range(self.size) if n not in done), self.size)
+
+    def config(self) -> RunConfig:
+        limit = {"group.share.delivery.count.limit": f"{self.most}"}
+        return run_config({"seed": 1, "workload": "share", "broker_settings": limit})
+
+    def events(self, faults: int = 0) -> list[Event]:
+        found: list[Event] = [ShareOffsetsListed(ns=self.now, rows=(("g", "x", 0, self.start),))]
+        for number in range(faults):
+            begin = self.rng.randint(0, self.now)
+            nodes, slots = self.rng.choice((((1,), ()), ((), ()), ((), (1,))))
+            found.append(fault(number, begin, nodes, slots))
+            if self.rng.random() < 0.8:
+                found.append(FaultHealed(begin_ns=begin, ns=begin + self.rng.randint(0, 5 * S), fault=number))
+            if self.rng.random() < 0.3:
+                found.append(NodeEnded(ns=self.rng.randint(0, self.now), end=NodeEnd(node=1, exit_code=1)))
+            for ns in sorted(self.rng.randint(0, self.now) for _ in range(2)):
+                leaders = {"x-0": self.rng.choice((1, 1, 2))}
+                found.append(
+                    RolesSeen(ns=ns, leaders=leaders, isr={}, controller=1, answering=(1,), agreed=True)
+                )
+        return found
+
+
+def fault(number: int, begin: int, nodes: tuple[int, ...], slots: tuple[int, ...]) -> FaultStarted:
+    more = {"fault": number, "name": "kill:one", "text": "", "colour": ""}
+    return msgspec.convert(
+        {"event": "fault", "begin_ns": begin, "ns": begin, "nodes": nodes, "slots": slots, **more},
+        FaultStarted,
+    )
+
+
+WRONG = {
+    "redelivers": "share-redelivery",
+    "two": "share-two-holders",
+    "skip": "share-skip",
+    "aborted": "share-aborted-read",
+    "count": "share-count",
+    "limit": "share-over-limit",
+}
+
+
+def made(seed: int, wrong: str = "") -> Group:
+    """A group after its whole life."""
+    group = Group(seed, wrong)
+    group.run()
+    return group
+
+
+def found_by_both(group: Group, events: list[Event]) -> set[str]:
+    """The classes that both find; they have to say the same."""
+    tables, config = group.built.tables(), group.config()
+    slow = anomalies.findings(tables, portable=False, events=events, config=config)
+    tally = check_tables(tables, portable=False, events=events, config=config, cap=2**31)
+    assert not tally.crashed, tally.crashed
+    fast = {one.canonical for one in tally.findings if one.name in anomalies.SHARED}
+    assert fast == {key for key in slow if key[0] in anomalies.SHARED}
+    may = anomalies.variants(tables, portable=False, events=events, config=config)
+    for one in tally.findings:
+        if one.name in anomalies.SHARED:
+            assert (one.variant, one.excuse) in may[one.canonical]
+    return {str(key[0]) for key in fast}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_kernel_and_oracle_agree_on_groups_that_go_wrong(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        group = made(seed, [*WRONG][seed % len(WRONG)])
+        found_by_both(group, group.events(faults=seed % 3))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_a_correct_group_shows_nothing_with_faults_or_without(first: int) -> None:
+    for seed in range(10_000 + first, 10_000 + first + CHUNK):
+        group = made(seed)
+        assert found_by_both(group, group.events(faults=seed % 3)) == set(), seed
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_each_planted_fault_of_a_group_is_found_as_what_it_is(wrong: str) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(30):
+        group = made(seed, wrong)
+        counts.update(found_by_both(group, group.events()))
+    assert counts[WRONG[wrong]] >= 4
+    near = {"redelivers": {"share-count"}, "two": set(), "limit": set()}
+    assert set(counts) - {WRONG[wrong]} <= near.get(wrong, set()), counts
+
+
+def test_a_log_that_lost_its_end_permits_what_it_can_take_and_nothing_else() -> None:
+    lost = {name for name in anomalies.SHARED if ANOMALIES[name].rule(Ground(excuse=Excuse.UNCLEAN), "")[0]}
+    assert lost == {"share-redelivery", "share-skip", "share-aborted-read"}
+    assert not any(ANOMALIES[name].rule(Ground(), "")[0] for name in anomalies.SHARED)
+
+
+SAYS = {
+    "redelivers": r"rocess \d .* had (accepted|rejected) record 0/10\d .*, and had the answer at .* s; yet",
+    "two": r"rocess \d .* held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to process \d",
+    "skip": r"roup g is done with x-0 below offset \d\. .* offset 0, and no member was ever given it\.",
+    "aborted": r"transaction op \d+ of process 0 .*, which was aborted; .*, at read_committed, delivered",
+    "count": r"delivered record 0/10\d of x-0 with delivery count \d .*, and later with count \d",
+    "limit": r"to process \d .* with delivery count \d; the limit is \d\.",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_finding_says_who_got_what(wrong: str) -> None:
+    groups = (made(seed, wrong) for seed in range(60))
+    group = next(one for one in groups if WRONG[wrong] in found_by_both(one, one.events()))
+    names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
+    checked = api.check(group.built.tables(), config=group.config(), events=group.events(), names=names)
+    found = checked.verdict.anomalies[WRONG[wrong]]
+    assert found.disallowed == found.count > 0
+    for one in found.examples:
+        assert re.search(SAYS[wrong], one.sentence), one.sentence
+
+
+@pytest.mark.parametrize("wrong", ["two", "skip", "count"])
+def test_a_group_with_a_cut_member_is_not_asked_what_its_missing_lines_may_say(wrong: str) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(20):
+        group = made(seed, wrong)
+        group.built.processes[2].end = End.CRASHED
+        phases = [PhaseStarted(ns=1, phase=Phase.FAULTS), PhaseStarted(ns=2, phase=Phase.COLLECT)]
+        counts.update(found_by_both(group, [*phases, *group.events()]))
+    assert (WRONG[wrong] in counts) is (wrong == "count")
