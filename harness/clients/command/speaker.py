@@ -74,7 +74,7 @@ class Speaker:
         self._allow(None)
         self._wanted = -1
         answer: p.Answer | None = self._heard()
-        if answer is None or self._wrong:
+        if answer is None or self._wrong or self._child.error:
             raise self.lost()
         return answer
 
