@@ -22,7 +22,7 @@ from core.config import RunConfig, run_config
 from core.errors import ConfigError, ExitCode, InquestError
 from harness.compose import record
 from harness.guided.words import Break, Command, End, Mend, Start, Told
-from harness.processes.parent import tell
+from harness.processes.parent import ignore_ctrl_c, tell
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan
 from harness.run.progress import Display
@@ -161,8 +161,10 @@ def main() -> None:
         config = _config(asked)
         steps = () if config.nemesis == LATER else None
         record(config, steps=steps, results=Path(asked.results), guided=Desk, display=Display())
+        ignore_ctrl_c()  # the parent may end standard input as soon as it hears of this
         tell(Told(recorded=True))
     except InquestError as error:
+        ignore_ctrl_c()
         tell(Told(error=str(error)))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
