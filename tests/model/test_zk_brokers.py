@@ -15,10 +15,8 @@ from model.protocol.zookeeper_messages import (
     SetData,
     StopReplica,
     UpdateMetadata,
-    ZkOp,
     ZkOps,
     ZkPoll,
-    ZkResult,
 )
 from model.replication.node import Ask
 from model.zookeeper.zk_data import (
@@ -31,16 +29,9 @@ from model.zookeeper.zk_data import (
     state_path,
 )
 from model.zookeeper.zk_isr_manager import BLACK_OUT_MS, INTERVAL_MS, LOOK_MS
-from model.zookeeper.zookeeper import ZooKeeper
-from tests.model.zookeeper_world import ENSEMBLE, World
+from tests.model.zookeeper_world import ENSEMBLE, World, run
 
 TP = ("t", 0)
-
-
-def run(zk: ZooKeeper, session: int, op: ZkOp) -> ZkResult:
-    results = zk.run(0, session, [op])
-    assert results is not None
-    return results[0]
 
 
 # ---- the controller

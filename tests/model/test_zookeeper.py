@@ -21,7 +21,6 @@ from model.protocol.zookeeper_messages import (
     ZkConnect,
     ZkConnectResponse,
     ZkError,
-    ZkOp,
     ZkOps,
     ZkPoll,
     ZkResponse,
@@ -34,18 +33,12 @@ from model.zookeeper.herd import SelfElecting
 from model.zookeeper.kafka_zk_client import KafkaZkClient
 from model.zookeeper.zk_data import CONTROLLER_EPOCH
 from model.zookeeper.zookeeper import ZooKeeper
-from tests.model.zookeeper_world import ENSEMBLE, World
+from tests.model.zookeeper_world import ENSEMBLE, World, run
 
 TP = ("t", 0)
 
 
 # ---- the ensemble
-
-
-def run(zk: ZooKeeper, session: int, op: ZkOp) -> ZkResult:
-    results = zk.run(0, session, [op])
-    assert results is not None
-    return results[0]
 
 
 def test_an_update_is_done_only_at_the_version_it_names() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from model.broker import Broker, Durable
 from model.eras import ERAS
 from model.protocol.messages import CreateTopics, Partition, PartitionState
-from model.protocol.zookeeper_messages import ZkConnect, ZkOps
+from model.protocol.zookeeper_messages import ZkConnect, ZkOp, ZkOps, ZkResult
 from model.replication.node import Ask, Reply
 from model.settings import Settings
 from model.zookeeper.ensemble import Ensemble
@@ -17,6 +17,13 @@ from model.zookeeper.zookeeper import ZooKeeper
 
 ENSEMBLE = 9
 CLIENT = 1
+
+
+def run(zk: ZooKeeper, session: int, op: ZkOp) -> ZkResult:
+    """One operation of a session, and its result."""
+    results = zk.run(0, session, [op])
+    assert results is not None
+    return results[0]
 
 
 class World:
