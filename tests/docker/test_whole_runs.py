@@ -91,7 +91,7 @@ def test_a_control_shows_the_loss_that_it_has_to_find(tmp_path: Path) -> None:
     is_as_it_should_be(tmp_path, ACKS1)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_ends_as_it_should(tmp_path: Path, name: str) -> None:
     is_as_it_should_be(tmp_path, CASES[name])
