@@ -110,7 +110,7 @@ class GuidedCluster:
             yield
         finally:
             self._child.tell(Mend())
-            self._child.until(lambda: self._told.healed, HEAL_S)
+        self._child.until(lambda: self._told.healed, HEAL_S)  # a test that failed need not wait
 
     def judge(self) -> str:
         """End the run, which reads everything back, and judge it: the first lines of the verdict.

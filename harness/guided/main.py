@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import msgspec
+from rich.console import Console
 
 from core.cluster import Cluster, Linked, ServedCluster, Wired, WiredBetween
 from core.config import RunConfig, run_config
@@ -160,7 +161,8 @@ def main() -> None:
     try:
         config = _config(asked)
         steps = () if config.nemesis == LATER else None
-        record(config, steps=steps, results=Path(asked.results), guided=Desk, display=Display())
+        lines = Display(Console(stderr=True, highlight=False, force_terminal=False))  # pytest's terminal
+        record(config, steps=steps, results=Path(asked.results), guided=Desk, display=lines)
         ignore_ctrl_c()  # the parent may end standard input as soon as it hears of this
         tell(Told(recorded=True))
     except InquestError as error:
