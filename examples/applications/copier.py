@@ -20,6 +20,8 @@ COMMON = {**json.loads(os.environ["INQUEST_CLIENT"]), "log_level": 0}
 IN, OUT, GROUP = (os.environ[f"INQUEST_{name}"] for name in ("IN", "OUT", "GROUP"))
 WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
 """What an application does with a record takes its time."""
+CALL_S = 15
+"""How long a call of a transaction may take; then it begins anew, with a producer that fences this one."""
 stopping = threading.Event()
 
 
@@ -42,7 +44,7 @@ class Copier:
         self.producer = Producer({**COMMON, **made})
         self.failed = 0
         if self.transactional:
-            self.producer.init_transactions(30)
+            self.producer.init_transactions(CALL_S)
 
     def step(self) -> None:
         first = self.consumer.poll(0.2)
@@ -74,8 +76,8 @@ class Copier:
         for message in messages:
             self.write(message)
         group = self.consumer.consumer_group_metadata()
-        self.producer.send_offsets_to_transaction(offsets(messages), group, 30)
-        self.producer.commit_transaction(30)
+        self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
+        self.producer.commit_transaction(CALL_S)
 
     def write(self, message: Message) -> None:
         key = str((message.offset() or 0) % 50)  # of what the application makes of the record

@@ -20,12 +20,12 @@ from harness.clients.command.speaker import ClientLost
 from harness.clients.librdkafka.settings import of_librdkafka
 from harness.processes.child import start, tail
 
-QUIET_S: Final = 25.0
+QUIET_S: Final = 45.0
 """After so long without a commit an application that is not fed any more does nothing more. Transactions and
-sessions of members that died have expired by then, and clients have tried again to reach brokers."""
+sessions of members that died have expired by then, and calls of clients that hang have mostly timed out."""
 REST_S: Final = 1.0
 """An application that commits all the time is not asked whether it has come to the end."""
-DRAIN_S: Final = 90.0
+DRAIN_S: Final = 120.0
 """How long an application may take to come to the end of its input, once nothing feeds it."""
 END_S: Final = 10.0
 """How long a program may take to end after SIGTERM."""

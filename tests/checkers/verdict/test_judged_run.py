@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -417,6 +417,45 @@ def test_a_copy_in_doubt_that_was_not_read_for_makes_exactly_once_unknown(tmp_pa
     check = verdict.checks["exactly-once"]
     assert check.status == "unknown"
     assert "1 inputs may have been copied or not" in check.why
+
+
+def applied(committed: int) -> Built:
+    """Process 1 sends three records to `in`; an application, process 2, has made a copy of the first one, and
+    its group has committed an offset. What it read is not on record."""
+    built = Built(tps=["in", "out"])
+    built.processes = {1: Process(slot=1), 2: Process(slot=2, group=0, idempotent=False)}
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    made = Op(process=2, f="txn", invoke=1 * S, complete=9 * S)
+    made.mops = [Send(tp=1, value=value_of(2, 1), offset=0, source=(0, 0)), Commit(tp=0, offset=committed)]
+    built.ops = [sent, made]
+    reads = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
+    return final(built, *reads, Read(tp=1, offset=0, value=value_of(2, 1)))
+
+
+APP: Final[dict[str, Any]] = {"workload": "application", "app": {}}
+
+
+def test_an_application_is_judged_by_its_copies_and_its_commits(tmp_path: Path) -> None:
+    lost = judged(tmp_path / "lost", applied(3).tables(), APP)
+    assert {name: found.count for name, found in lost.anomalies.items()} == {"eos-loss": 2}
+    behind = judged(tmp_path / "behind", applied(1).tables(), APP)
+    assert behind.anomalies == {}
+    assert behind.checks["exactly-once"].status == "unknown"
+    assert (
+        "2 inputs lie behind the offsets that the application committed" in behind.checks["exactly-once"].why
+    )
+    filters = APP | {"app": {"shape": "filter"}}
+    kept = judged(tmp_path / "filter", applied(3).tables(), filters)
+    assert (kept.anomalies["eos-loss"].allowed, kept.valid) == (True, True)
+
+
+def test_the_group_of_another_workload_has_to_have_read_what_it_passed(tmp_path: Path) -> None:
+    """The same rows, of members whose reads are on record."""
+    verdict = judged(tmp_path / "run", applied(3).tables())
+    assert {"eos-loss", "group-skip"} <= set(verdict.anomalies)
+    verdict = judged(tmp_path / "behind", applied(1).tables())
+    assert verdict.checks["exactly-once"].status == "valid"
 
 
 def test_what_a_group_was_given_again_or_never_is_told(tmp_path: Path) -> None:
