@@ -326,9 +326,13 @@ def _leave_open(tables: dict[str, list[Row]], op: Row, rng: Random) -> None:
     op["n_reads"] = sum(read["op"] == op["op"] for read in tables["reads"])
 
 
-LOSS_SHOWS = frozenset({"torn-txn", "int-poll-skip", "poll-skip"})
-"""As what a lost record may show once the journal of the final reader, which proved the loss, is cut: without
-the proof the record is in the log, and a reader passed it, or saw the rest of its transaction."""
+SHOWS_AS = {
+    "lost-write": ("torn-txn", "int-poll-skip", "poll-skip"),
+    "inconsistent-offsets": ("offset-realtime-inversion",),
+}
+"""As what an anomaly may show once a journal is cut. Without the final reader that proved a loss, the record
+is in the log, and a reader passed it, or saw the rest of its transaction. Without its acknowledgement, a
+record that was read at another offset stands there."""
 
 CHANGES: dict[str, Callable[[Recorded, Random], Recorded]] = {
     "shift": shift, "rename": rename, "add-partition": add_partition, "split": split, "twice": twice,
@@ -352,8 +356,8 @@ def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
         return found
     if name == "cut":
         appeared = sorted(set(other.forbidden) - set(said.forbidden))
-        lost = LOSS_SHOWS if "lost-write" in said.forbidden else frozenset[str]()
-        found += [f"cut: {name} appeared" for name in appeared if name not in lost]
+        known = {name for before in said.forbidden for name in SHOWS_AS.get(before, ())}
+        found += [f"cut: {name} appeared" for name in appeared if name not in known]
         return found + ["cut: the verdict is valid"] * (other.valid is True)
     found += _changed(name, set(said.findings), set(other.findings))
     if not found and name not in ("split", "twice", "add-partition") and _verdict(said) != _verdict(other):
