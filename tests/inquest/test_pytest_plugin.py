@@ -46,6 +46,11 @@ WAITS = FAILS.replace("assert inquest_cluster.bootstrap ==", "import time; time.
 pytestmark = pytest.mark.slow
 
 
+def heeds_ctrl_c() -> None:
+    """A shell that starts the tests behind it has SIGINT ignored, by all that they start too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(folder: Path, source: str, *words: str) -> "subprocess.Popen[str]":
     """pytest, as another program's developers call it."""
     (folder / "test_it.py").write_text(textwrap.dedent(source))
@@ -58,6 +63,7 @@ def started(folder: Path, source: str, *words: str) -> "subprocess.Popen[str]":
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=heeds_ctrl_c,
     )
 
 

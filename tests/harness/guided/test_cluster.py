@@ -61,6 +61,7 @@ def listening(bootstrap: str) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) -> None:
     where: Properties = {"bootstrap.servers": made.bootstrap, "log_level": 0}
     admin = AdminClient(where)
@@ -138,7 +139,11 @@ def test_what_cannot_be_is_said_before_anything_is_started(
 def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as holder:
         assert holder.stdout is not None
         run = int(holder.stdout.readline())
