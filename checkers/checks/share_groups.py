@@ -134,11 +134,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if groups is None:
         return
     for group, lives in groups.lives(p.tp):
+        answered = _answered(lives)
         for offset, life in sorted(lives.items()):
             key = p.tp, group, offset
             _ended(p, key, life, groups, result)
             if group not in p.known.cut_groups:
-                result.add(TWO_HOLDERS, [*_two_holders(key, life, groups)][:1])
+                result.add(TWO_HOLDERS, [*_two_holders(key, life, groups, answered)][:1])
             result.add(COUNT, [*_fallen(key, life, groups)][:1])
             result.add(LIMIT, [*_over(key, life, groups)][:1])
         _aborted(p, group, lives, result)
@@ -176,10 +177,22 @@ def _pairs(life: Life) -> Iterator[tuple[Delivery, Delivery]]:
     return ((a, b) for a, b in pairwise(life.deliveries) if a.done_ns < b.since_ns)
 
 
-def _two_holders(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+def _answered(lives: dict[int, Life]) -> dict[int, int]:
+    """Op of a poll -> when a leader last answered what was said of a record of it. Until then the session
+    lasted: a client without one sends no acknowledgement, and begins a new one with a poll."""
+    found: dict[int, int] = {}
+    for life in lives.values():
+        for said in life.said:
+            held = life.held(said)
+            if held is not None and said.outcome is not Outcome.INFO:
+                found[held.op] = max(said.done_ns, found.get(held.op, -1))
+    return found
+
+
+def _two_holders(key: Key, life: Life, groups: ShareGroups, answered: dict[int, int]) -> Iterator[Finding]:
     for first, second in _pairs(life):
         until = second.done_ns
-        if until >= first.since_ns + groups.lock_ns or groups.ended[first.process][1] <= until:
+        if until >= first.since_ns + groups.lock_ns or answered.get(first.op, -1) < until:
             continue
         about = [one for one in life.said if one.process == first.process and one.invoke_ns <= until]
         if any(one.invoke_ns >= first.done_ns for one in about) or not groups.calm(first.since_ns, until):

@@ -126,10 +126,11 @@ class Group:
             kind = self.rng.choice(KINDS)
             outcome = self.rng.choice((Outcome.OK,) * 6 + (Outcome.INFO,))
             in_time = self.now + S // 2 < self.locked.get(n, (0, 0))[1]
-            if not in_time and n not in self.ended:
-                outcome = Outcome.INFO
+            holds = self.locked.get(n, (0, 0))[0] == member
+            if not (in_time and holds) and n not in self.ended:
+                outcome = Outcome.FAIL
             said.append(Said(tp=0, offset=n, kind=kind, outcome=outcome))
-            if in_time and (outcome is Outcome.OK or self.rng.random() < 0.5):
+            if in_time and holds and (outcome is Outcome.OK or self.rng.random() < 0.5):
                 self.ended |= {n} if kind is not Acknowledgement.RELEASE else set()
                 self.locked.pop(n, None)
         self.op(member, "acknowledge", *said)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from core.op import Acknowledgement, Phase
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
 from history.tables import OPEN
-from tests.oracle.words import FAIL, OK, RC, History, Key, Row, failed
+from tests.oracle.words import FAIL, INFO, OK, RC, History, Key, Row, failed
 
 SLACK = 10_000_000_000
 
@@ -39,6 +39,13 @@ def _of(rows: list[Row], record: tuple[int, int, int]) -> list[Row]:
 
 def _ends(row: Row) -> bool:
     return row["kind"] in (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
+
+
+def _poll(history: History, said: Row) -> int:
+    """The op of the poll that gave what a row is about."""
+    record = said["tp"], said["group"], said["offset"]
+    mine = [d for d in _of(history.deliveries, record) if d["process"] == said["process"]]
+    return int(next((d["op"] for d in reversed(mine) if d["complete_ns"] <= said["invoke_ns"]), -1))
 
 
 def calm(history: History, since: int, until: int) -> bool:
@@ -80,7 +87,13 @@ def share_two_holders(history: History) -> Iterator[Key]:
             since, until = first["since_ns"], second["complete_ns"]
             if first["complete_ns"] >= second["since_ns"] or until >= since + lock_ns(history):
                 continue
-            alive = history.processes[first["process"]]["end_ns"] > until
+            alive = any(
+                said["complete_ns"] >= until
+                and said["outcome"] != INFO
+                and _poll(history, said) == first["op"]
+                for said in history.acknowledgements
+                if (said["tp"], said["group"]) == record[:2]
+            )
             spoke = any(
                 said["process"] == first["process"] and first["complete_ns"] <= said["invoke_ns"] <= until
                 for said in _of(history.acknowledgements, record)

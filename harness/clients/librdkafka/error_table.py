@@ -73,7 +73,9 @@ DEFINITE: Final[Mapping[Verb, frozenset[str]]] = {
         }
     ),
     # rdkafka_share_acknowledgement.c: a record that the client does not hold is refused before it is sent.
-    Verb.ACKNOWLEDGE: frozenset({"_STATE", "_INVALID_ARG"}),
+    # INVALID_RECORD_STATE: by the leader, before it stores anything (SharePartition.acknowledge); librdkafka
+    # sends an acknowledgement once (rd_kafka_broker_share_acknowledge_reply).
+    Verb.ACKNOWLEDGE: frozenset({"_STATE", "_INVALID_ARG", "INVALID_RECORD_STATE"}),
     # These verbs change what the client reads next, and nothing in the cluster.
     Verb.LOCAL: frozenset({ANY}),
 }

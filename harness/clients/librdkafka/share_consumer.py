@@ -16,7 +16,7 @@ from core.client_settings import SOCKET_TIMEOUT, Properties
 from core.op import Acknowledgement, Outcome, TopicPartition
 from core.session import Acquired, Acquisition, Answers, Indefinite
 from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
-from harness.clients.librdkafka.error_table import Verb
+from harness.clients.librdkafka.error_table import Verb, is_definite
 
 IN_FLIGHT_MS: Final = 3000
 """How much longer than `socket.timeout.ms` a request for records may take: a broker waits for records, and
@@ -102,9 +102,8 @@ UNANSWERED: Final = (Outcome.INFO, "_NO_ANSWER")
 
 
 def _outcome(error: KafkaException | KafkaError | None) -> tuple[Outcome, str]:
-    """An error may be that of the last attempt only, and a leader that could not store an acknowledgement may
-    have stored it: none is definite."""
+    """Most errors are indefinite: a leader that could not store an acknowledgement may have stored it."""
     if error is None:
         return Outcome.OK, ""
-    failed = error if isinstance(error, KafkaException) else KafkaException(error)
-    return Outcome.INFO, failure_of(failed).code
+    code = failure_of(error if isinstance(error, KafkaException) else KafkaException(error)).code
+    return (Outcome.FAIL if is_definite(Verb.ACKNOWLEDGE, code) else Outcome.INFO), code

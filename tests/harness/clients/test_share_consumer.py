@@ -96,7 +96,7 @@ def test_a_fatal_error_ends_the_member() -> None:
     assert made.fatal == "_FATAL"
 
 
-def test_answers_are_by_partition_and_an_error_decides_nothing() -> None:
+def test_answers_are_by_partition() -> None:
     refused = KafkaException(KafkaError(KafkaError.INVALID_RECORD_STATE))
     client = FakeClient(commit=lambda: {KafkaPartition("t", 0): None, KafkaPartition("t", 1): refused})
     made, _ = member(client)
@@ -108,7 +108,7 @@ def test_answers_are_by_partition_and_an_error_decides_nothing() -> None:
     }
     assert made.acknowledge(records, 1) == {
         TP: (Outcome.OK, ""),
-        OTHER: (Outcome.INFO, "INVALID_RECORD_STATE"),
+        OTHER: (Outcome.FAIL, "INVALID_RECORD_STATE"),
         third: (Outcome.INFO, "_NO_ANSWER"),
     }
     assert client.said == [
