@@ -176,8 +176,6 @@ def run(
     from core.config import run_config
     from core.extensions import extend, is_file
 
-    for words in check_ or ():
-        extend("checks", words)
     if client is not None:
         from harness.clients.command import named
 
@@ -195,6 +193,8 @@ def run(
         "brokers": brokers,
         "rate": rate,
     }
+    for words in check_ or ():  # after the workload: what a check imports has the registry of workloads
+        extend("checks", words)
     settings = _external(cluster, sut, owned=owned) | _application(app_, in_, out, effects)
     settings |= {name: value for name, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
