@@ -7,6 +7,7 @@ kafka_14402        A record came after the end of its transaction, and holds a t
 kafka_15591        The first batches of a fresh partition are accepted out of order; the first one is lost.
 kafka_17754        A delayed EndTxn of one transaction ended the next one.
 kafka_19446        A delayed marker ended the producer's next transaction in one partition.
+kafka_19972        A member that ends gives back the records that it held with a lower delivery count.
 kafka_20322        In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.
 kafka_20734        A transaction ended without a marker in a partition that had no leader just then.
 labelled_run       A run whose findings get labels: what signatures ask of it again and again.

@@ -18,11 +18,12 @@ from history.events import Event, Recovered, RunStarted
 from history.run_folder import Run
 from history.seal import write_history
 from history.verdict import Verdict
+from tests.histories.built import F
 
 STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
 RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
 NAMES = {
-    "f": ["send", "poll", "txn", "assign", "subscribe", "crash", "final"],
+    "f": [*F],
     "error": ["_TIMED_OUT", UNAWAITED],
     "group": [f"group-{n}" for n in range(3)],
     "txn_id": [f"txn-{n}" for n in range(40)],

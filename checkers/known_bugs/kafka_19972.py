@@ -1,0 +1,40 @@
+"""KAFKA-19972: a member that ends gives back the records that it held with a lower delivery count."""
+
+from typing import Final
+
+from checkers.checks.share_groups import CountFell
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.transaction_fates import Suspicion
+from history.columns import columns
+
+
+def _given_back(suspicion: Suspicion) -> bool:
+    """The first member ended before the second delivery, and had said nothing of the record."""
+    finding, history = suspicion.finding, suspicion.history
+    assert isinstance(finding, CountFell)
+    first, second = finding.records
+    if history.processes[first.process].end_ns >= second.done_ns:
+        return False
+    said = columns(history.tables["acknowledgements"], ("tp", "process", "offset", "invoke_ns"))
+    of = (said["tp"] == first.tp) & (said["process"] == first.process) & (said["offset"] == first.offset)
+    return not bool((of & (said["invoke_ns"] >= first.done_ns)).any())
+
+
+BUG: Final = KnownBug(
+    title="Share groups: a record whose members die is delivered for ever",
+    url="https://issues.apache.org/jira/browse/KAFKA-19972",
+    link="KAFKA-19972",
+    versions="Kafka 4.1; right from 4.2.0 on",
+    doc="""\\
+The delivery count of a record ends one that no member can process: at the limit (5) the group archives it.
+Where the session of a member ends, because it died or its connection broke, the leader gives back what the
+member held, and lowers the count as if it had not been delivered. A record on which every member dies is
+delivered for ever.
+
+`--preset share --nemesis client:crash@member` on 4.1.2 found it in the first run of 15 s (3 records, each
+with count 1 twice); 4.3.1 and 4.4.0 count on.""",
+    evidence="A record was delivered again with a delivery count that is not above the one before, the member"
+    " that had it before had ended by then, and had not acknowledged it.",
+    anomalies=("share-count",),
+    match=_given_back,
+)
