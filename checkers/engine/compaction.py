@@ -38,16 +38,23 @@ def keys_of(values: Array) -> Array:
 
 
 def compacted(
-    sends: Columns, reads: Columns, writer: Array, committed: Array, failed: Array, kept_ns: int
+    sends: Columns,
+    reads: Columns,
+    writer: Array,
+    committed: Array,
+    failed: Array,
+    kept_ns: int,
+    unheard: bool,
 ) -> Compacted:
-    """The rows of a partition, joined as a `KernelView` has them. kept_ns: `delete.retention.ms`."""
+    """The rows of a partition, joined as a `KernelView` has them. kept_ns: `delete.retention.ms`. unheard:
+    sends may be missing, of any key."""
     key, tombstone = keys_of(sends["value"]), sends["value"] // KEYS % 2 == 1
     heirs = ~failed & (committed | tombstone)
     final = np.flatnonzero(reads["phase"] == FINAL)
     last = int(reads["complete_ns"][final].max(initial=-1))
     over = NEVER if last < 0 else last - kept_ns
     return Compacted(
-        succeeded=_succeeded(sends, key, heirs),
+        succeeded=np.full(len(key), True) if unheard else _succeeded(sends, key, heirs),
         expired=tombstone & (sends["invoke_ns"] <= over),
         older=_older(sends, reads, key, final[np.append(committed, False)[writer[final]]], last - kept_ns),
     )

@@ -128,6 +128,7 @@ class KernelInput:
     cut, cut_groups, cut_ops: processes whose last lines may be missing, and those that have no row though
     they had a journal; the groups that have, or may have, such a process, and the ops that one of them left
     open; numbers, all sorted. broke_off: so did the recording, and a process may have no row at all.
+    unheard: sends may be missing, of a process that is cut or has no row.
     share: what share groups did; None = nothing.
     ops: what rows of sealed files have to repeat of their ops; None: they were asked before.
     cap: findings kept of one class and variant.
@@ -151,6 +152,7 @@ class KernelInput:
     cut_groups: frozenset[int]
     cut_ops: Array
     broke_off: bool
+    unheard: bool
     tenure: "Tenure | None"
     commits: Mapping[int, Columns]
     copying: frozenset[int]
@@ -270,6 +272,8 @@ def kernel_input(
     without_rows = absent(process, events) if record.recovery else NOBODY
     left = ops["op"][(ops["complete_ns"] == OPEN) & np.isin(ops["process"], lines_missing)]
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
+    broken = record.recovery and broke_off(events)
+    silenced = sends & np.isin(process["process"], lines_missing)
     return KernelInput(
         on_record=record,
         processes=process["process"],
@@ -282,7 +286,8 @@ def kernel_input(
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
         cut=np.union1d(lines_missing, without_rows),
-        broke_off=record.recovery and broke_off(events),
+        broke_off=broken,
+        unheard=broken or bool(silenced.any()) or len(without_rows) > 0,
         cut_groups=_cut_groups(process, tables["commits"], lines_missing, without_rows),
         cut_ops=left,
         vertex=vertex,

@@ -134,7 +134,8 @@ class KernelView:
         kept = self.known.tombstones_ns
         if kept == NOT_COMPACTED:
             return None
-        return compacted(self.sends, self.reads, self.writer, self.committed, self.failed, kept)
+        unheard = self.known.unheard
+        return compacted(self.sends, self.reads, self.writer, self.committed, self.failed, kept, unheard)
 
     @property
     def first_ack(self) -> int:

@@ -297,6 +297,9 @@ class Facts:
 
     def succeeded(self, send: Row) -> bool:
         """A later record of its key may stand above it."""
+        senders = [number for number, row in self.processes.items() if row["acks"] != -2]
+        if self._broke_off or self.gone or self.cut & set(senders):
+            return True  # that one may have sent it
         heirs = self._heirs[send["tp"], key(send)]
         return any(other is not send and may_stand_above(other, send) for other in heirs)
 

@@ -26,6 +26,8 @@ S = 1_000_000_000
 FAULTS = ev.PhaseStarted(ns=0, phase=Phase.FAULTS)
 COLLECT = ev.PhaseStarted(ns=90 * S, phase=Phase.COLLECT)
 OF_CLIENTS = set(CHECKS) - {"recovery", "stability"}
+NONE = -2
+"""The acks of a process that produces nothing."""
 RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 
 
@@ -289,6 +291,29 @@ def test_a_record_of_an_open_transaction_may_never_have_been_written(
     assert ("torn-txn" in verdict.anomalies) == (accounted or not left)
     if not accounted:
         assert verdict.checks["atomicity"].status == ("unknown" if left else "invalid")
+
+
+@pytest.mark.parametrize(
+    ("acks", "accounted", "lost"),
+    [(-1, True, True), (-1, False, False), (NONE, False, True)],  # a consumer has sent nothing
+)
+def test_a_later_record_of_a_key_may_be_one_that_no_line_shows(
+    tmp_path: Path, acks: int, accounted: bool, lost: bool
+) -> None:
+    """In a compacted topic it may have replaced the record that is missing."""
+    killed = Process(slot=4, acks=acks, end=End.CRASHED)
+    built = Built(tps=["x"], processes={1: killed, 3: Process()})
+    values = [value_of(3, 2), value_of(3, 1)]
+    for at, value in enumerate(values):
+        sent = Send(tp=0, value=value, offset=at)
+        built.ops.append(Op(process=3, f="send", invoke=(at + 1) * S, complete=(at + 2) * S, mops=[sent]))
+    final_reads(built, {0: [(1, values[1])]}, end=2, at_s=80)
+    events = [fault("client:crash", 12, 13, 4)] * accounted
+    recorded = (STARTED, FAULTS, *events, fault("kill:one@leader", 70, 71), RECOVERED, COLLECT)
+    settings = {"topic_settings": {"cleanup.policy": "compact"}}
+    verdict = check_run(write_run(tmp_path / "run", built.tables(), events=recorded, settings=settings))
+    assert ("lost-write" in verdict.anomalies) == lost
+    assert accounted or verdict.valid is not True
 
 
 # Whole runs --------------------------------------------------------------------------------------

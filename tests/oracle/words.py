@@ -129,6 +129,8 @@ class Partition:
 
     def succeeded(self, send: Row) -> bool:
         """A later record of its key may stand above it."""
+        if self.history.unheard():
+            return True
         for other in self.sends:
             counts = self.committed(other) or (deletes(other) and not failed(other))
             if other is send or key(other) != key(send) or not counts:
@@ -329,6 +331,15 @@ class History:
                 if row["start_ns"] <= event.ns and not gone:
                     return True
         return False
+
+    def unheard(self) -> bool:
+        """Of a process that sends, lines may be missing, or all of them."""
+        phases = [event.phase for event in self.events if isinstance(event, PhaseStarted)]
+        if not self.recorded:
+            return False
+        if (phases and max(phases) < Phase.COLLECT) or self.journals - self.processes.keys():
+            return True
+        return any(row["acks"] != -2 and self.cut(row["process"]) for row in self.processes.values())
 
     def cut_group(self, group: int) -> bool:
         """One of the group's processes is cut, or may be one that has no row though it had a journal."""
