@@ -61,7 +61,9 @@ CASES = {
         "--workload groups --seed 7", CLEAN, EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"}
     ),
     "share": Case(
-        "--preset share --nemesis kill,client:crash-before-commit@member --seed 7", CLEAN, EVERYWHERE
+        "--preset share --nemesis kill,client:crash-before-commit@member --seed 7",
+        CLEAN,
+        EVERYWHERE | (PROMISED - {"poll-order"}) | {"share-groups"},
     ),
     "zookeeper": Case(
         "--kafka 2.8.2 --nemesis kill,partition --seed 7",

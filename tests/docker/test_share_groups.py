@@ -1,0 +1,59 @@
+"""A share group of a real cluster: its settings, where it stands, and a session that is its member."""
+
+from confluent_kafka import Producer
+
+from core.client_settings import SessionSpec
+from core.op import Acknowledgement, Isolation, Outcome, TopicPartition
+from core.runtime import run_blocking
+from core.session import Acquired
+from harness.clients.librdkafka.session import KafkaSession
+from harness.containers.cluster import ContainerCluster
+from tests.docker.conftest import until
+
+TOPIC, GROUP = "shared-out", "share-docker"
+TP = TopicPartition(TOPIC, 0)
+COUNT = 30
+
+
+def acquired(member: KafkaSession, count: int) -> list[Acquired]:
+    """So many records, in the order of their offsets."""
+    found: list[Acquired] = []
+
+    def all_there() -> bool:
+        found.extend(run_blocking(member.acquire(500)).records)
+        return len(found) >= count
+
+    until(all_there, 60, f"{count} records are delivered")
+    return sorted(found, key=lambda one: one.offset)
+
+
+def test_a_group_delivers_released_records_again_and_says_where_it_stands(cluster: ContainerCluster) -> None:
+    run_blocking(cluster.create_topic(TOPIC, 1, 3, {}))
+    run_blocking(cluster.configure_groups({GROUP: {"share.auto.offset.reset": "earliest"}}))
+    args = cluster.endpoint().args
+    producer = Producer({"bootstrap.servers": args["bootstrap.servers"], "acks": "all"})
+    for number in range(COUNT):
+        producer.produce(TOPIC, f"{number}", partition=0)
+    assert producer.flush(30) == 0
+    spec = SessionSpec(slot=0, process=0, isolation=Isolation.READ_COMMITTED, group=GROUP, share=True)
+    member = KafkaSession(args, spec)
+    try:
+        run_blocking(member.subscribe([TOPIC]))
+        first = acquired(member, COUNT)
+        assert [(one.tp, one.offset, one.count) for one in first] == [(TP, n, 1) for n in range(COUNT)]
+        accepted = [(n, Acknowledgement.ACCEPT) for n in range(COUNT // 2)]
+        released = [(n, Acknowledgement.RELEASE) for n in range(COUNT // 2, COUNT)]
+        answers = run_blocking(member.acknowledge({TP: [*accepted, *released]}))
+        assert answers == {TP: (Outcome.OK, "")}
+        again = acquired(member, COUNT // 2)
+        assert [(one.offset, one.count) for one in again] == [(n, 2) for n in range(COUNT // 2, COUNT)]
+        ended = [(n, Acknowledgement.REJECT) for n in range(COUNT // 2, COUNT)]
+        assert run_blocking(member.acknowledge({TP: ended})) == {TP: (Outcome.OK, "")}
+    finally:
+        run_blocking(member.close())
+
+    def stands() -> int:
+        return run_blocking(cluster.share_offsets([GROUP], [TP])).get((GROUP, TP), -1)
+
+    until(lambda: stands() >= COUNT // 2, 30, "the start offset is past what was accepted")
+    assert stands() <= COUNT
