@@ -97,7 +97,7 @@ def _refuse_unshared(config: RunConfig, backend: Backend) -> None:
         raise ConfigError(f"workload {config.workload}: the protocol of clients=command has no share groups")
     if (needed := "group.share.min.record.lock.duration.ms") not in config.broker_settings:
         raise ConfigError(
-            f"workload {config.workload}: it needs broker_settings.{needed}, as in preset share"
+            f"workload {config.workload}: it needs broker_settings.{needed}: take preset share, which has it"
         )
 
 

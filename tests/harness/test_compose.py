@@ -147,7 +147,7 @@ def test_a_program_gets_no_records_with_keys() -> None:
         ({"preset": "share", "sut": "simulated"}, "share groups, which brokers of sut=kafka alone have here"),
         ({"preset": "share", "sut": "model"}, "share groups, which brokers of sut=kafka alone have here"),
         ({"preset": "share", "clients": "command"}, "protocol of clients=command has no share groups"),
-        ({"workload": "share"}, "it needs broker_settings.group.share.* as in preset share"),
+        ({"workload": "share"}, "it needs broker_settings.group.share.* take preset share, which has it"),
         (
             {"preset": "share", "client_settings": {"consumer.fetch.error.backoff.ms": "5"}},
             "not supported for share|not applicable for share|share consumer",
