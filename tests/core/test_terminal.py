@@ -21,6 +21,7 @@ WRITERS = {
     "harness/cli/verdict.py": "the status of a check",
     "harness/clients/worker_main.py": "the log of a worker",
     "harness/explore/result.py": "a table",
+    "harness/guided/main.py": "the display of its run, on the log of its parent",
     "harness/run/progress.py": "the display",
     "harness/modelled/real/node_main.py": "the log of a node",
     "harness/processes/parent.py": "a pipe",
