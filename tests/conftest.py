@@ -3,6 +3,7 @@ tests come first, so that no process is left alone with one at the end."""
 
 import os
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from zlib import crc32
 
 import pytest
@@ -40,6 +41,21 @@ def dealt(counts: dict[str, int], long: set[str], processes: int) -> list[str]:
             if file in some:
                 min(hands, key=lambda hand: sum(counts[one] for one in hand)).append(file)
     return [file for hand in hands for file in hand]
+
+
+@pytest.fixture(autouse=True)
+def named_by_the_test() -> Iterator[None]:
+    """A command that runs in this process names a client, an application or a cluster in variables, for its
+    children. The next test's commands are not to find them."""
+    before = _variables()
+    yield
+    for name in _variables().keys() - before:
+        del os.environ[name]
+    os.environ.update(before)
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("INQUEST_")}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
