@@ -5,6 +5,7 @@ indexes of results folders, one after the other, until its standard input ends: 
 gone. It runs at the lowest priority, for clusters under test run beside it.
 """
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -35,18 +36,22 @@ def main() -> None:
 
     os.nice(LOWEST)
     number, master = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
-    with socket.socket(fileno=number) as listener:
+    with socket.socket(fileno=number) as listener, contextlib.suppress(KeyboardInterrupt):
+        atexit.register(_clean, Path(listener.getsockname()).parent)
         threading.Thread(target=_end_with_stdin, daemon=True).start()
-        with contextlib.suppress(KeyboardInterrupt):
-            try:
-                with spark(master) as session:
-                    with contextlib.suppress(Exception):  # a cold session is slower, no more
-                        warm(session)
-                    _serve(listener, master, partial(spark_answers, session))
-            except SparkError:  # each check says so, and this process does its work
-                _serve(listener, master, lambda: True)
-        if _ENDED.is_set():  # a parent that was killed cannot remove it
-            shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
+        try:
+            with spark(master) as session:
+                with contextlib.suppress(Exception):  # a cold session is slower, no more
+                    warm(session)
+                _serve(listener, master, partial(spark_answers, session))
+        except SparkError:  # each check says so, and this process does its work
+            _serve(listener, master, lambda: True)
+
+
+def _clean(folder: Path) -> None:
+    """Remove the judge's folder, which a parent that was killed cannot."""
+    if _ENDED.is_set():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end_with_stdin() -> None:
