@@ -38,7 +38,7 @@ def main() -> None:
     number, master = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
     with socket.socket(fileno=number) as listener, contextlib.suppress(KeyboardInterrupt):
         atexit.register(_clean, Path(listener.getsockname()).parent)
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        threading.Thread(target=_end_with_stdin, args=(listener,), daemon=True).start()
         try:
             with spark(master) as session:
                 with contextlib.suppress(Exception):  # a cold session is slower, no more
@@ -54,16 +54,22 @@ def _clean(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_with_stdin() -> None:
+def _end_with_stdin(listener: socket.socket) -> None:
+    """The interrupt ends the job that runs. PySpark's handler may lose it: then no more is served."""
     until_gone()
     _ENDED.set()
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
     os.kill(os.getpid(), signal.SIGINT)
 
 
 def _serve(listener: socket.socket, master: str | None, works: Callable[[], bool]) -> None:
     """Judge until the session does not work any more. Who asked then has no answer, and judges the run."""
     while True:
-        connection, _ = listener.accept()
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return  # standard input ended
         with connection, contextlib.suppress(OSError):  # who asked is gone
             line = connection.makefile("rb").readline()
             match msgspec.json.decode(line, type=Request):
