@@ -28,11 +28,11 @@ class Ground:
 
     excuse: of the finding; rules without one leave it empty. commit: when copiers commit the offsets of their
     input (`RunConfig.commit`). sink: how rows of a database are kept from being there twice
-    (`RunConfig.sink`), "" = the copies are records. filters: an application
-    that may make nothing of a record. unstable: consumers at read_uncommitted, whose groups may
-    receive offsets from before a transaction that is just ending. begins_late: a consumer without a committed
-    offset does not begin at the first record (`auto.offset.reset`). subscribe: rebalances may move positions
-    of portable histories, which seldom record them. rebalances: those of members of groups are on record.
+    (`RunConfig.sink`), "" = the copies are records. filters: an application that may make nothing of a
+    record. unstable: consumers at read_uncommitted, whose groups may get offsets from before a transaction
+    that is just ending. begins_late: a consumer without a committed offset does not begin at the first record
+    (`auto.offset.reset`). subscribe: rebalances may move positions of portable histories, which seldom record
+    them. rebalances: those of members of groups are on record.
     """
 
     excuse: Excuse = Excuse.NONE

@@ -111,9 +111,9 @@ def _refuse_application(config: RunConfig, *, repeatable: bool) -> None:
         raise ConfigError(f"workload application: a program needs brokers in real time, not sut={config.sut}")
     if config.compacted:
         raise ConfigError("workload application: compaction takes records away that it would have to read")
-    application.words()
+    application.PROGRAM.words()
     if config.app.effects:
-        effects.words()
+        effects.COMMAND.words()
 
 
 def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:

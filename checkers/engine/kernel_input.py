@@ -120,8 +120,8 @@ class KernelInput:
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unseen: groups of an application: what its members read is not on record.
-    unclosed: of each group that has some, the processes whose automatic
-    commits may have passed records that they never returned.
+    unclosed: of each group that has some, the processes whose automatic commits may have passed records that
+    they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
     ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.

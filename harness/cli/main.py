@@ -179,7 +179,7 @@ def run(
     if client is not None:
         from harness.clients.command import named
 
-        named.name(client)
+        named.PROGRAM.name(client)
     given = {
         "clients": None if client is None else "command",
         "workload": extend("workloads", workload) if workload and is_file(workload) else workload,
@@ -232,9 +232,9 @@ def _application(
         raise UsageError("--out and --effects: each says where the output is; give one")
     from harness.clients.application import effects, named
 
-    named.name(command)
+    named.PROGRAM.name(command)
     if shown is not None:
-        effects.name(shown)
+        effects.COMMAND.name(shown)
         out = ""
     topics = {"input": in_, "output": out, "effects": None if shown is None else True}
     return {**named.SETTINGS, "app": {name: topic for name, topic in topics.items() if topic is not None}}
@@ -428,9 +428,9 @@ def client_test(
     from harness.clients.command import named
     from harness.conformance.suite import perform
 
-    named.name(command)
+    named.PROGRAM.name(command)
     with interruptible("nothing was recorded"):
-        results = perform(named.words(), show_lines, case or ())
+        results = perform(named.PROGRAM.words(), show_lines, case or ())
     failed = [one.name for one in results if one.why]
     show(
         f"{len(results)} cases: "

@@ -64,9 +64,9 @@ def _application(app: AppPart | None) -> Mapping[str, Any]:
     """What a run of the file's application has, whose commands are named. Raises: ConfigError."""
     if app is None:
         return {}
-    application.name(app.command)
+    application.PROGRAM.name(app.command)
     if app.effects:
-        effects.name(app.effects)
+        effects.COMMAND.name(app.effects)
     return {**application.SETTINGS, "app": app.section.model_dump()}
 
 

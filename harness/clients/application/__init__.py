@@ -3,7 +3,7 @@
 copies    What the application made of its input, as the last reader sees it.
 effects   What the world outside of Kafka shows of an application.
 instance  One running instance: its program, and whether its group gets on.
-named     The command that the user named, for this process and its children.
+named     The program that the user named, and the settings of a run of one.
 position  Where a group stands in a topic, asked of the brokers.
 
 An instance is the load client of a slot, so that faults of clients hit it: a worker process starts the

@@ -5,42 +5,22 @@ history effects are rows of a database (`core.op.DATABASE`): of each input parti
 order of the lines. The command runs once, at the end; its lines stay in the run folder.
 """
 
-import os
-import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core.errors import ClusterError, ConfigError
+from core.errors import ClusterError
 from core.extensions import EFFECTS
 from core.op import DATABASE, TopicPartition
 from core.payload import Foreign, origin
 from core.session import Fetched
+from harness.processes.user_program import UserProgram
 
+COMMAND: Final = UserProgram(variable=EFFECTS, option="--effects", needed_by="effects", tried=False)
 LIST_S: Final = 60.0
-"""How long the command may take."""
-
-
-def name(command: str) -> None:
-    """Name the command, for this process and its children. Raises: ConfigError, where it is not one."""
-    os.environ[EFFECTS] = command
-    words()
-
-
-def words() -> list[str]:
-    """The command. Raises: ConfigError, where none is named."""
-    given = os.environ.get(EFFECTS, "")
-    try:
-        found = shlex.split(given)
-    except ValueError as error:
-        raise ConfigError(f"--effects {given!r}: {error}") from None
-    if not found:
-        raise ConfigError(
-            f"effects: name the command with --effects, or in {EFFECTS}; no recording brings one"
-        )
-    return found
+"""How long it may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +57,7 @@ class Effects:
         return found
 
     def _listed(self) -> bytes:
-        command = words()
+        command = COMMAND.words()
         try:
             return subprocess.run(
                 command,

@@ -15,10 +15,10 @@ from core.errors import ConfigError
 from core.op import TopicPartition
 from harness.clients.application import named
 from harness.clients.application.position import GroupPosition
-from harness.clients.command.named import environment
 from harness.clients.command.speaker import ClientLost
 from harness.clients.librdkafka.settings import of_librdkafka
 from harness.processes.child import start, tail
+from harness.processes.user_program import environment
 
 QUIET_S: Final = 45.0
 """After so long without a commit an application that is not fed any more does nothing more. Transactions and
@@ -68,9 +68,9 @@ class Instance:
         self._since = monotonic()
         self._asked: float | None = None
         try:
-            self._program = start(named.words(), log=log, lines=False, env=around, own_session=False)
+            self._program = start(named.PROGRAM.words(), log=log, lines=False, env=around, own_session=False)
         except OSError as error:
-            raise ConfigError(f"--app {named.words()[0]}: {error.strerror}") from None
+            raise ConfigError(f"--app {named.PROGRAM.words()[0]}: {error.strerror}") from None
 
     def look(self) -> tuple[bool, bool]:
         """Whether it runs and the brokers said where its group stands; whether the group got on since the

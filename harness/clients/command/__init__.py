@@ -1,6 +1,6 @@
 """Clients of a program of the user's (`--client COMMAND`), which speaks JSON lines (docs/client-protocol.md).
 
-named     The command that the user named, and what a client has to be able to do.
+named     The program that the user named, and what a client has to be able to do.
 protocol  The lines: commands to the program, and its answers.
 session   A session over such a program.
 settings  What these clients work with.

@@ -53,7 +53,7 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     if spec.report_end:
         return library(args, spec)
     end_with_worker()
-    return CommandSession(args, spec, Speaker(named.words()), library)
+    return CommandSession(args, spec, Speaker(named.PROGRAM.words()), library)
 
 
 @cache

@@ -13,8 +13,8 @@ from core.cluster import CLUSTER_ID
 from core.errors import InquestError
 from core.session import Acked, Delivery, Failed, Unknown
 from harness.clients.command import protocol as p
-from harness.clients.command.named import environment
 from harness.processes.child import Child, start, tail
+from harness.processes.user_program import environment
 
 GRACE_S: Final = 5.0
 """How much longer than the time of a command its answer may take: then the program stands still."""

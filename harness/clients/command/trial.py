@@ -23,7 +23,7 @@ def tried(spec: SessionSpec, client: ClientSettings) -> None:
     Raises: ConfigError, where no program is named, or it refuses the settings, or lacks what they need;
     ClientLost.
     """
-    words = named.words()
+    words = named.PROGRAM.words()
     key = repr((words, spec))
     if key not in _seen:
         _seen[key] = _opened(words, spec, client)

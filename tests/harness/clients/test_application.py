@@ -2,7 +2,6 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from core.client_settings import SessionSpec
 from core.config import Application, RunConfig, run_config
 from core.errors import ClusterError, ConfigError
-from core.extensions import APP, EFFECTS
+from core.extensions import APP
 from core.op import CommitKind, End, Outcome, TopicPartition
 from core.payload import Foreign, encode, origin
 from harness import compose
@@ -24,14 +23,6 @@ from history import journal as j
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SIZE = 100
 RECORD = encode("run", IN, 7, SIZE)
-
-
-@pytest.fixture(autouse=True)
-def _named() -> Iterator[None]:
-    """Commands that a test names are taken back."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(EFFECTS, "")
-        yield
 
 
 @pytest.mark.parametrize("size", range(64, 70))
@@ -133,7 +124,7 @@ def test_effects_are_rows_of_the_partitions_of_their_inputs(tmp_path: Path) -> N
     )
     (tmp_path / "lines").write_bytes(lines)
     shown = Effects(run="run", file=tmp_path / "made" / "effects", input="in", size=SIZE, around=os.environ)
-    effects.name(f"cat {tmp_path / 'lines'}")
+    effects.COMMAND.name(f"cat {tmp_path / 'lines'}")
     assert shown.ends(range(5)) == {TopicPartition("database", p): n for p, n in enumerate((1, 1, 0, 2, 0))}
     assert [(*one.tp, one.offset) for one in shown.read()] == [
         ("database", 3, 0),
@@ -149,6 +140,6 @@ def test_effects_are_rows_of_the_partitions_of_their_inputs(tmp_path: Path) -> N
 )
 def test_a_command_that_lists_no_effects_is_an_error(tmp_path: Path, command: str, why: str) -> None:
     shown = Effects(run="run", file=tmp_path / "effects", input="in", size=SIZE, around=os.environ)
-    effects.name(command)
+    effects.COMMAND.name(command)
     with pytest.raises(ClusterError, match=why):
         shown.ends(range(1))
