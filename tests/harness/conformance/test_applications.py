@@ -22,7 +22,8 @@ UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be de
 
 def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[int, str]:
     where = ("--sut", "model", "--results", str(tmp_path), "--engine", "process", "--seed", "5")
-    short = ("--duration", "12", "--rate", "3", "--set", "fault_s=2", "--set", "calm_s=1")
+    # Between faults the group is to work again, which takes the 6 s of a session: else no crash hits a copy.
+    short = ("--duration", "30", "--rate", "3", "--set", "fault_s=2", "--set", "calm_s=8")
     return inquest(
         tmp_path, "run", *where, *short, "--nemesis", nemesis, "--app", shlex.join(command), *words
     )

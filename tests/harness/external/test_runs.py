@@ -63,8 +63,9 @@ def events(run: Run) -> list[object]:
 def test_a_file_brings_its_application(kind: str, code: ExitCode, said: str, cluster_file: FileMaker) -> None:
     app = f"{sys.executable} examples/applications/copier.py {kind} 0.08"
     file = cluster_file(f'[app]\ncommand = "{app}"\nin = "orders"\n')
-    words = ("--duration", "10", "--rate", "3", "--nemesis", "client:crash@member")
-    ended, output = inquest(file, *SHORT, *words)
+    words = ("--duration", "30", "--rate", "3", "--nemesis", "client:crash@member")
+    calm = ("--set", "fault_s=2", "--set", "calm_s=8")  # a group needs 6 s to miss a member
+    ended, output = inquest(file, *SHORT, *words, *calm)
     assert ended == code, output
     assert said in output
     assert recorded_config(only_run(file).config).app == Application(input="orders")
