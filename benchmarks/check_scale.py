@@ -160,7 +160,7 @@ def main() -> None:
             if not run.names.exists():
                 folder.mkdir(parents=True)
                 write(run, messages, options.seed, parts=max(1, messages // PART))
-            for engine in options.engine or ["default"]:
+            for engine in options.engine or ENGINES:
                 got = measure(run, messages, ENGINES[engine])
                 if got.exit_code != 1:
                     sys.exit(f"exit code {got.exit_code}, not 1 (anomalies):\n{got.stderr}")

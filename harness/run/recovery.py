@@ -29,17 +29,18 @@ def unrecovered(
 ) -> str:
     """What is still missing after healing ended at `since_ns`, "" = nothing.
 
-    Recovered means: all brokers answer and name the same leaders, every partition has one, every data
-    partition has its full in-sync set, every client has completed an op that it invoked since, and a member
-    of every group and every consumer without a group were given records by such an op.
+    Recovered means: all brokers answer and name the same leaders, every partition has one and all of its
+    replicas in sync, every client has completed an op that it invoked since, and a member of every group and
+    every consumer without a group were given records by such an op. Internal topics count as data do: a
+    coordinator's partition that stays without its followers serves, and loses what it says with one node.
     """
     if roles.ns < since_ns or not roles.agreed:
         return f"brokers {list(roles.answering)} answer, and do not all agree on the leaders"
     for tp, leader in sorted(roles.leaders.items()):
         if leader < 0:
             return f"{tp} has no leader"
-        isr = roles.isr.get(tp, ())
-        if tp in data and len(isr) < replication_factor:
+        isr, replicas = roles.isr.get(tp, ()), roles.replicas.get(tp, ())
+        if len(isr) < max(replication_factor if tp in data else 0, len(replicas)):
             return f"{tp} has in-sync replicas {list(isr)} only"
     stuck = [slot for slot, progress in working.items() if progress.ok_invoked_ns < since_ns]
     if stuck:

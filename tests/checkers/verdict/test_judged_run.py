@@ -1,7 +1,7 @@
 """Verdicts of run folders: what is decided, unknown, expected, and how it is told."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
+from checkers.verdict import judged_run
 from checkers.verdict.repeat import repro
 from core.cluster import OpenTransaction
 from core.config import run_config
@@ -165,6 +166,17 @@ def test_a_control_that_loses_is_valid_and_one_that_does_not_is_silent(tmp_path:
     silent = judged(tmp_path / "b", history(acks=1).tables(), {"preset": "acks1"})
     assert (silent.exit_code, silent.expect) == (4, {"lost-write": False})
     assert "had to find lost-write" in silent.summary
+
+
+def test_what_is_permitted_is_called_no_known_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def every(_history: object, _evidence: object, findings: Sequence[object]) -> list[str]:
+        return ["KAFKA-15591"] * len(findings)
+
+    monkeypatch.setattr(judged_run, "labels", every)
+    fired = judged(tmp_path / "a", history(read=3, end=3, acks=1).tables(), {"preset": "acks1"})
+    assert [one.known_bug for one in fired.anomalies["lost-write"].examples] == [""]
+    lost = judged(tmp_path / "b", history(read=3, end=3).tables())
+    assert [one.known_bug for one in lost.anomalies["lost-write"].examples] == ["KAFKA-15591"]
 
 
 def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ DATA = TopicPartition("t", 0)
 FRESH = TopicPartition("fresh", 0)
 INTERNAL = TopicPartition("__consumer_offsets", 0)
 TPS = (DATA, FRESH, INTERNAL)
-WELL = Roles(
-    ns=7, leaders=dict.fromkeys(TPS, 1), isr=dict.fromkeys(TPS, (1, 2)), answering=(1, 2), agreed=True
-)
+SETS = dict.fromkeys(TPS, (1, 2))
+WELL = Roles(ns=7, leaders=dict.fromkeys(TPS, 1), isr=SETS, replicas=SETS, answering=(1, 2), agreed=True)
 SLOTS = (ClientSlot(slot=0, produces=True), ClientSlot(slot=1, group="g"))
 WORKED = {0: ClientProgress(ok=9, ok_invoked_ns=6), 1: ClientProgress(ok=1, ok_invoked_ns=6, worked_ns=6)}
 
@@ -39,10 +38,15 @@ def test_a_cluster_that_serves_all_clients_has_recovered() -> None:
         (replace(WELL, agreed=False, answering=(1,)), "brokers [1] answer, and do not all agree"),
         (replace(WELL, leaders={**WELL.leaders, INTERNAL: -1}), "__consumer_offsets-0 has no leader"),
         (replace(WELL, isr={**WELL.isr, FRESH: (2,)}), "fresh-0 has in-sync replicas [2] only"),
-        (replace(WELL, isr={**WELL.isr, INTERNAL: (1,)}), ""),
+        (
+            replace(WELL, isr={**WELL.isr, INTERNAL: (1,)}),
+            "__consumer_offsets-0 has in-sync replicas [1] only",
+        ),
+        (replace(WELL, isr={**WELL.isr, INTERNAL: (1,)}, replicas={**SETS, INTERNAL: (1,)}), ""),
+        (replace(WELL, replicas={**SETS, FRESH: (1, 2, 3)}), "fresh-0 has in-sync replicas [1, 2] only"),
     ],
 )
-def test_all_brokers_agree_and_data_have_their_full_in_sync_set(roles: Roles, why: str) -> None:
+def test_all_brokers_agree_and_all_replicas_are_in_sync(roles: Roles, why: str) -> None:
     assert why in missing(roles)
     assert bool(why) == bool(missing(roles))
 
