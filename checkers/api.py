@@ -27,6 +27,7 @@ from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import PollMop, PortableOp
 from checkers.recordings.portable_tables import PortableTables, cases
 from checkers.verdict.judged_run import JudgedFinding, JudgedRun, judge
+from checkers.verdict.requirements import refuse
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, UsageError
 from core.op import Outcome
@@ -126,6 +127,7 @@ def check(
     names: Mapping[str, Sequence[str]] | None = None,
     master: str | None = None,
     engine: EngineName = "spark",
+    require: str = "",
     watch: Watch = unwatched,
 ) -> Result:
     """Judge a recorded history.
@@ -135,12 +137,15 @@ def check(
     tables only; see `caller_tables.run_of`. Spark seals and judges a run folder: on `master` (None: all
     processors of this machine), or with the active session. Tables are judged in this process, unless there
     is a master or an active session. engine: "process" = all in this process, as also where Spark cannot be
-    started on this machine (`Result.spark_failed`). watch: receives how far the work has come.
+    started on this machine (`Result.spark_failed`). require: of a run folder, what it has to show beside a
+    valid verdict (`checkers.verdict.requirements`), "" = what its config says. watch: receives how far the
+    work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
-    folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
-    cluster that cannot be used, a job that failed), InquestError (a partition for which this machine has too
-    little memory), OSError (a folder or temporary files cannot be written).
+    folder, or one that is still being recorded; words of `require` that say nothing), StorageError (the URL's
+    store cannot be used), SparkError (a cluster that cannot be used, a job that failed), InquestError (a
+    partition for which this machine has too little memory), OSError (a folder or temporary files cannot be
+    written).
     """
     if isinstance(source, Mapping):
         wanted = engine == "spark" and (master is not None or spark_runs())
@@ -149,6 +154,7 @@ def check(
             chosen(run.folder, watch, spark=wanted, master=master) as choice,
         ):
             return _checked(run, choice)
+    refuse(require)
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")
     folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
@@ -156,13 +162,15 @@ def check(
         run = source if isinstance(source, Run) else recorded(folder)
         with chosen(run.folder, watch, spark=engine == "spark", master=master) as choice:
             seal(run, choice.workers)
-            return _checked(run, choice)
+            return _checked(run, choice, require)
 
 
-def _checked(run: Run, choice: Chosen) -> Result:
+def _checked(run: Run, choice: Chosen, require: str = "") -> Result:
     begin, workers = time.perf_counter(), choice.workers
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
+    if require:
+        config = config.model_copy(update={"require": require})
     if choice.here:  # else executors elsewhere read the units
         refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))
     if not workers.apart:

@@ -133,6 +133,9 @@ class RunConfig(_Sectioned):
 
     expect: tuple[str, ...] = ()
     """Anomaly classes that this control has to find."""
+    require: str = Field(default="", max_length=1000, exclude_if=lambda words: not words)
+    """What the run has to show beside a valid verdict, `recovery<=10s,served>=75%,reached:fenced`
+    (`checkers.verdict.requirements`)."""
 
     def short(self) -> dict[str, Any]:
         """All settings, those of the system's section by their short names."""

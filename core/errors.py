@@ -31,6 +31,8 @@ class ExitCode(IntEnum):
     NOT_RECOVERED = 3
     SILENT = 4
     """A control did not find what it expects."""
+    UNMET = 5
+    """The verdict is valid, and the run does not meet what was required of it."""
     USAGE = 64
     HARNESS = 70
     INTERRUPTED = 130

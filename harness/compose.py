@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.catalogue import ANOMALIES
+from checkers.verdict import requirements
 from core.client_settings import check
 from core.cluster import Upgradable
 from core.config import RunConfig
@@ -54,6 +55,7 @@ def plan(
     _refuse_unknown_workload(config)
     if unknown := sorted(set(config.expect) - ANOMALIES.keys()):
         raise ConfigError(f"expect: unknown anomaly {unknown[0]!r}; known: {', '.join(ANOMALIES)}")
+    requirements.refuse(config.require)
     system = system_of(config)
     if config.workload == "compacted" and not config.compacted:
         raise ConfigError(

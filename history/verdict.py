@@ -151,7 +151,8 @@ class FaultHits(msgspec.Struct, frozen=True, kw_only=True):
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault as it was in force, seconds since the start of the run; end_s None = never healed.
 
-    hits: None = not measured (a verdict of an older version).
+    hits: None = not measured (a verdict of an older version). reached: facts (docs/checks.md, "Reached").
+    wanted: its nemesis is there to reach one of these; none = whatever it hits.
     """
 
     fault: int
@@ -163,6 +164,15 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     colour: str
     slots: list[int] = []
     hits: FaultHits | None = None
+    reached: list[str] = []
+    wanted: list[str] = []
+
+    @property
+    def idle(self) -> bool:
+        """It reached nothing of what its nemesis is for: where that is not said, it hit nothing."""
+        if self.wanted:
+            return not set(self.wanted) & set(self.reached)
+        return self.hits is not None and self.hits.nothing is True
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +195,8 @@ class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
     partition, partition_stalled_s: the partition that waited longest, and how long.
     recovered_s: from healing until every partition had an acknowledgement of a record sent after it;
         None = not before the end of the load, or before the next fault.
+    back_s: the same, also where the next fault had begun; None = not before the end of the load, or an older
+        version judged.
     served: share of the time from injecting to the end of healing (else of the load) that lies within
         1 s after an acknowledgement; None = it was in force for no time, or an older version judged.
     """
@@ -194,6 +206,7 @@ class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     partition_stalled_s: float
     recovered_s: float | None
+    back_s: float | None = None
     served: float | None = None
 
 
@@ -257,11 +270,20 @@ class ClientKind(msgspec.Struct, frozen=True, kw_only=True):
     group: bool
 
 
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user required of the run (`--require`), as written. why: what the run has of it."""
+
+    text: str
+    met: bool
+    why: str
+
+
 class Result(StrEnum):
     """What a run came to: the one word for it on the terminal, in pages, in summaries, in a soak.
 
     KNOWN_BUGS: all forbidden findings bear the signature of known bugs (the exit code is 1 all the same).
-    NOT_EXERCISED: nothing forbidden, but no fault took effect, or no record was acknowledged.
+    NOT_EXERCISED: nothing forbidden, but no fault reached anything of what its nemesis is for, or no record
+    was acknowledged. UNMET: nothing forbidden, but something was required that the run does not meet.
     """
 
     VALID = "valid"
@@ -272,6 +294,7 @@ class Result(StrEnum):
     NOT_RECOVERED = "did not recover"
     CONTROL_SILENT = "control did not fire"
     UNKNOWN = "unknown"
+    UNMET = "requirement not met"
 
     @property
     def code(self) -> ExitCode:
@@ -285,6 +308,8 @@ class Result(StrEnum):
                 return ExitCode.SILENT
             case Result.UNKNOWN:
                 return ExitCode.UNKNOWN
+            case Result.UNMET:
+                return ExitCode.UNMET
         return ExitCode.VALID
 
 
@@ -305,7 +330,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
     logs: None = a verdict of an older version.
     incidents: the earliest first. engine: what judged, as "Spark 4.3.0, local[2], 41 tasks", "this process".
-    recovery_s: None where the run did not recover or did not get that far.
+    recovery_s: None where the run did not recover or did not get that far. reached: facts that a fault or the
+    run as a whole reached; None = a verdict of an older version. requirements: in the order of `--require`.
     """
 
     format: int = VERDICT_FORMAT
@@ -330,6 +356,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     incidents: list[Incident] = []
     engine: str = ""
     clients: list[ClientKind] = []
+    reached: list[str] | None = None
+    requirements: list[Requirement] = []
 
     @property
     def client_checks(self) -> dict[str, CheckResult]:
@@ -363,13 +391,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             return Result.CONTROL_SILENT
         if self.valid == "unknown":
             return Result.UNKNOWN
+        if self.unmet:
+            return Result.UNMET
         if self.expect:
             return Result.CONTROL_FIRED
-        return Result.VALID if self._exercised else Result.NOT_EXERCISED
+        return Result.VALID if self.exercised else Result.NOT_EXERCISED
 
     @property
-    def _exercised(self) -> bool:
-        """Records were acknowledged or read, and a fault, if there was one, took effect."""
-        idle = bool(self.faults) and all(fault.hits and fault.hits.nothing for fault in self.faults)
+    def unmet(self) -> list[Requirement]:
+        """What was required and is not met."""
+        return [one for one in self.requirements if not one.met]
+
+    @property
+    def exercised(self) -> bool:
+        """Records were acknowledged or read, and a fault, if there was one, reached something of what its
+        nemesis is for."""
+        idle = bool(self.faults) and all(fault.idle for fault in self.faults)
         names = ("records acknowledged", "records read")
         return not idle and any(self.stats.get(name, 1) for name in names)

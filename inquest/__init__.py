@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from checkers import Result, check
     from checkers.run_source import RunTables
-    from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, cluster
+    from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, Unmet, cluster
 
 _OF_CHECKER = ("Result", "check")
-_OF_CLUSTER = ("Anomaly", "GuidedCluster", "NotRecovered", "NotValid", "Unknown", "cluster")
+_OF_CLUSTER = ("Anomaly", "GuidedCluster", "NotRecovered", "NotValid", "Unknown", "Unmet", "cluster")
 __all__ = [
     "Anomaly",
     "GuidedCluster",
@@ -27,6 +27,7 @@ __all__ = [
     "NotValid",
     "Result",
     "Unknown",
+    "Unmet",
     "check",
     "cluster",
     "tables",

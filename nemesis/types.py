@@ -204,7 +204,8 @@ class FaultKind:
         force takes, in all and for each broker, one after the other. Meanwhile no other fault
         begins or ends, so what goes from broker to broker is only drawn where its family is alone.
         every_node: it goes to isolated controllers, too. needs: capability protocols beside those of its
-        family. once: each time that it is named, a run has it once.
+        family. once: each time that it is named, a run has it once. reaches: it is there to reach one
+        of these facts (docs/checks.md, "Reached"); none = whatever it hits.
     """
 
     doc: str
@@ -221,6 +222,7 @@ class FaultKind:
     every_node: bool = False
     needs: tuple[type, ...] = ()
     once: bool = False
+    reaches: tuple[str, ...] = ()
 
 
 class Effect(NamedTuple):

@@ -4,7 +4,7 @@ All of it is derived from the sealed history and the events, so older recordings
 finding: a fault that hit nothing tests nothing, and a run of such faults proves little.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -30,14 +30,17 @@ WAITED_S: Final = 1.0
 
 @dataclass(slots=True)
 class Leaders:
-    """The last known leader of every partition, and the last known controller; -1 = none was ever known."""
+    """The last known leader and in-sync replicas of every partition, and the last known controller; -1 = none
+    was ever known."""
 
     nodes: dict[str, int] = field(default_factory=dict)
+    isr: dict[str, tuple[int, ...]] = field(default_factory=dict)
     controller: int = -1
 
     def take(self, seen: RolesSeen) -> None:
         """A later look."""
         self.nodes |= {name: node for name, node in seen.leaders.items() if node >= 0}
+        self.isr |= seen.isr
         self.controller = seen.controller if seen.controller >= 0 else self.controller
 
     def coordinator(self, topic: str, name: str) -> str:
@@ -48,11 +51,18 @@ class Leaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultInForce:
-    """A fault, when it ended (healed, or the last event), and the leaders when it began."""
+    """A fault, when it ended (healed, or the last event), and the leaders when it began. until_ns: until when
+    a moved leader counts: `LATE_NS` after its end, or the beginning of the next fault after its end."""
 
     fault: FaultStarted
     end_ns: int
     leaders: Leaders
+    until_ns: int
+
+    def looks(self, events: Iterable[Event]) -> list[RolesSeen]:
+        """The looks at the leaders that count."""
+        seen = (event for event in events if isinstance(event, RolesSeen))
+        return [look for look in seen if self.fault.begin_ns < look.ns <= self.until_ns]
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ def hits(history: History, served: Liveness) -> dict[int, FaultHits]:
 
     Raises: HistoryError, where records cannot be read.
     """
-    stages, ops = _stages(history.events), OpsUnderWay(history)
+    stages, ops = stages_of(history.events), OpsUnderWay(history)
     under_way = {stage.fault.fault: ops.at(stage.fault.begin_ns) for stage in stages}
     sending = ops.columns["n_sends"] > 0
     wanted = {op for found in under_way.values() for op in found[sending[found]].tolist()}
@@ -119,15 +129,19 @@ def hits(history: History, served: Liveness) -> dict[int, FaultHits]:
     return found
 
 
-def _stages(events: Sequence[Event]) -> list[FaultInForce]:
+def stages_of(events: Sequence[Event]) -> list[FaultInForce]:
+    """The faults of a run, each as it was in force."""
     healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
     last = max((event.ns for event in events), default=0)
     stages = []
-    for fault in (event for event in events if isinstance(event, FaultStarted)):
+    faults = [event for event in events if isinstance(event, FaultStarted)]
+    for fault in faults:
         leaders = Leaders()
         for seen in (e for e in events if isinstance(e, RolesSeen) and e.ns <= fault.begin_ns):
             leaders.take(seen)
-        stages.append(FaultInForce(fault=fault, end_ns=healed.get(fault.fault, last), leaders=leaders))
+        end = healed.get(fault.fault, last)
+        until = min([end + LATE_NS, *(e.begin_ns for e in faults if e.begin_ns > end)])
+        stages.append(FaultInForce(fault=fault, end_ns=end, leaders=leaders, until_ns=until))
     return stages
 
 
@@ -206,15 +220,12 @@ def _transaction(rows: Sequence[SendRow], ns: int) -> str:
 
 def _moved(history: History, stage: FaultInForce) -> tuple[int, int, bool]:
     """Data partitions and coordinating partitions that moved to another leader, and whether the controller
-    moved: seen between the beginning of the fault and `LATE_NS` after its healing, or the beginning of the
-    next fault after its healing."""
-    events, before, begin = history.events, stage.leaders, stage.fault.begin_ns
-    following = [e.begin_ns for e in events if isinstance(e, FaultStarted) and e.begin_ns > stage.end_ns]
-    until = min([stage.end_ns + LATE_NS, *following])
+    moved."""
+    before = stage.leaders
     moved: set[str] = set()
     controller = False
     topics = {name.rpartition("-")[0] for name in before.nodes}
-    for seen in (e for e in events if isinstance(e, RolesSeen) and begin < e.ns <= until):
+    for seen in stage.looks(history.events):
         moved |= {name for name, node in seen.leaders.items() if 0 <= node != before.nodes.get(name, node)}
         new = {name for name, node in seen.leaders.items() if node >= 0} - before.nodes.keys()
         moved |= {name for name in new if name.rpartition("-")[0] in topics}  # the topic was given it

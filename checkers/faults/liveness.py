@@ -143,8 +143,9 @@ def _faults(
     found = []
     for fault in started:
         ns = healed.get(fault.fault)
-        recovered, until = None, load.end
+        recovered, back, until = None, None, load.end
         if ns is not None:
+            back, _ = _recovered(progress, waits, ns, load.end)
             later = [e.begin_ns for e in started if ns < e.begin_ns < load.end]
             recovered, until = _recovered(progress, waits, ns, min([*later, load.end]))
         stalled, longest, partition = _longest(waits.whole, fault.begin_ns, until), 0, ""
@@ -159,6 +160,7 @@ def _faults(
                 partition=partition,
                 partition_stalled_s=_seconds(longest),
                 recovered_s=None if recovered is None else _seconds(recovered),
+                back_s=None if back is None else _seconds(back),
                 served=served[fault.fault],
             )
         )

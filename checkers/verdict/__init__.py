@@ -8,6 +8,7 @@ judged_run      The verdict itself.
 mixed_clusters  Another cluster in a recording: where one answered, nothing that was found
                 is this cluster's doing.
 repeat          The command line that repeats a run.
+requirements    What a user requires of a run beside a valid verdict.
 subjects        What a history holds that checks can judge; a check whose subject a run lacks is not
                 asked.
 witness         Examples of findings for people: the sentence, the ops and records, the faults in force.

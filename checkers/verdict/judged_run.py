@@ -22,6 +22,7 @@ from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.faults.hits import hits
 from checkers.faults.in_force import RunFaults
 from checkers.faults.liveness import liveness
+from checkers.faults.reached import reached, reached_by_run, wanted
 from checkers.known_bugs.registry import KNOWN_BUGS, labels
 from checkers.verdict import incidents
 from checkers.verdict.clients import clients
@@ -29,6 +30,7 @@ from checkers.verdict.incidents import ALL
 from checkers.verdict.judged_logs import excuse_forgotten, section, undecided
 from checkers.verdict.mixed_clusters import mixed
 from checkers.verdict.repeat import repro
+from checkers.verdict.requirements import required
 from checkers.verdict.subjects import SUBJECTS, Held
 from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
@@ -125,11 +127,12 @@ class JudgedRun:
 
 
 def exit_code(
-    *, forbidden: Iterable[str], unknown: bool, expect: Mapping[str, bool], interrupted: bool
+    *, forbidden: Iterable[str], unknown: bool, expect: Mapping[str, bool], interrupted: bool, unmet: bool
 ) -> ExitCode:
-    """Exit code of a verdict: 130, then 1 > 3 > 4 > 2 > 0 (docs/architecture.md, "Exit codes").
+    """Exit code of a verdict: 130, then 1 > 3 > 4 > 2 > 5 > 0 (docs/architecture.md, "Exit codes").
 
-    forbidden: classes with findings that are not allowed. expect: class -> found.
+    forbidden: classes with findings that are not allowed. expect: class -> found. unmet: a requirement is not
+    met.
     """
     classes = set(forbidden)
     if interrupted:
@@ -140,13 +143,16 @@ def exit_code(
         return ExitCode.NOT_RECOVERED
     if not all(expect.values()):
         return ExitCode.SILENT
-    return ExitCode.UNKNOWN if unknown else ExitCode.VALID
+    if unknown:
+        return ExitCode.UNKNOWN
+    return ExitCode.UNMET if unmet else ExitCode.VALID
 
 
 def judge(run: JudgedRun) -> Verdict:
     """The verdict of a run.
 
-    Raises: HistoryError, where records of an example cannot be read.
+    Raises: HistoryError, where records of an example cannot be read; ConfigError, where what is required says
+    nothing.
     """
     history = run.history
     here = replace(ground(run.config), rebalances=run.on_record.positions)
@@ -171,11 +177,10 @@ def judge(run: JudgedRun) -> Verdict:
     if valid and reasons:
         valid = "unknown"
     seen = [event for event in history.events if isinstance(event, Recovered)]
-    code = exit_code(forbidden=forbidden, unknown=bool(reasons), expect=expect, interrupted=interrupted)
     verdict = Verdict(
         run=history.run.name,
         valid=valid,
-        exit_code=code,
+        exit_code=ExitCode.VALID,
         seed=run.config.seed,
         summary="",
         config=masked(history.config),
@@ -194,8 +199,17 @@ def judge(run: JudgedRun) -> Verdict:
         incidents=_told(run),
         engine=run.engine,
         clients=clients(run.history),
+        reached=reached_by_run(history, (fault.reached for fault in faults)),
     )
-    return msgspec.structs.replace(verdict, summary=_summary(verdict))
+    verdict = msgspec.structs.replace(verdict, requirements=required(run.config.require, verdict))
+    code = exit_code(
+        forbidden=forbidden,
+        unknown=bool(reasons),
+        expect=expect,
+        interrupted=interrupted,
+        unmet=bool(verdict.unmet),
+    )
+    return msgspec.structs.replace(verdict, exit_code=code, summary=_summary(verdict))
 
 
 def _forget(run: JudgedRun) -> None:
@@ -298,12 +312,18 @@ def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
     try:
         served = liveness(run.faults, dict(run.tally.parts_of(recovery.NAME, ServedTimes)))
         found = hits(run.history, served)
+        facts = reached(run.history, found)
     except HistoryError:
         raise
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)
         run.tally.crashed.setdefault(recovery.NAME, traceback.format_exc(limit=-3))
         return served, faults
-    return served, [msgspec.structs.replace(fault, hits=found[fault.fault]) for fault in faults]
+    return served, [
+        msgspec.structs.replace(
+            fault, hits=found[fault.fault], reached=facts[fault.fault], wanted=wanted(fault.name)
+        )
+        for fault in faults
+    ]
 
 
 def _undecided(run: JudgedRun) -> dict[str, list[str]]:
@@ -442,7 +462,7 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
         "records read": int(np.sum(numbers(ops, "n_reads"))),
         "partitions": run.history.tables["tps"].num_rows,
         "faults": len(faults),
-        "faults that hit nothing": sum(bool(fault.hits and fault.hits.nothing) for fault in faults),
+        "faults that hit nothing": sum(fault.idle for fault in faults),
         "faults that were not made": sum(isinstance(event, FaultFailed) for event in run.history.events),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
@@ -487,11 +507,16 @@ def _summary(verdict: Verdict) -> str:
     if verdict.valid == "unknown":
         first = _first(verdict.unknown)
         return f"no forbidden anomaly found, but not everything could be decided: {first}{also}"
+    if verdict.unmet:
+        lacks = "; ".join(f"{one.text} ({one.why})" for one in verdict.unmet)
+        return f"no forbidden anomaly found, but the run does not meet {lacks}{also}"
     s = verdict.stats
     fired = f"; the control found {', '.join(verdict.expect)}, as it must" if verdict.expect else ""
     under = f" under {_count(s['faults'], 'fault')}" if s["faults"] else ""
     idle = s["faults that hit nothing"]
     idly = f", {idle:.0f} without effect" if idle else ""
+    missed = dict.fromkeys(name for fault in verdict.faults if fault.idle for name in fault.wanted)
+    idly += f", and none reached {' or '.join(missed)}" if missed and not verdict.exercised else ""
     unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
     left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (

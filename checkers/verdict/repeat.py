@@ -24,6 +24,7 @@ OPTIONS: Final = {
     "duration_s": "duration",
     "brokers": "brokers",
     "rate": "rate",
+    "require": "require",
 }
 """Settings with an option of their own (`inquest run --help`)."""
 ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
@@ -40,7 +41,7 @@ def repro(config: RunConfig, run: Run) -> str:
         its = config.section(ImportedSection)
         return shlex.join(["inquest", "recording", "import", its.format, *its.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
-    usual = {"clients": "", "app": None} | RunConfig(**settings).short()
+    usual = {"clients": "", "app": None, "require": ""} | RunConfig(**settings).short()
     usual["sut"] = RunConfig.model_fields["sut"].default
     words = ["inquest", "run"]
     told = config.short()

@@ -24,6 +24,7 @@ WORST = (
     ExitCode.NOT_RECOVERED,
     ExitCode.SILENT,
     ExitCode.UNKNOWN,
+    ExitCode.UNMET,
     ExitCode.VALID,
 )
 Repeats = Annotated[

@@ -14,9 +14,11 @@ import msgspec
 
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
+from checkers.faults.reached import FACTS
 from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import json_schema
+from checkers.verdict.requirements import QUANTITIES
 from core.config import PRESETS, RunConfig
 from core.systems import DEPLOYMENTS, SYSTEMS, runnable
 from harness.cli import mechanisms
@@ -43,6 +45,12 @@ def lists() -> dict[str, dict[str, str]]:
         "checks": {name: check.claim for name, check in CHECKS.items()},
         "log rules": {name: check.claim for name, check in LOG_CHECKS.items()},
         "anomalies": {name: anomaly.title for name, anomaly in ANOMALIES.items()},
+        "facts": {name: fact.meaning for name, fact in FACTS.items()},
+        "requirements": {
+            **{f"{name}{one.comparison}N{one.unit}": one.meaning for name, one in QUANTITIES.items()},
+            "reached:FACT": "one of the facts",
+            "exercised": "at least one fault reached what it is for, and a record was acknowledged or read",
+        },
         "presets": {
             name: ", ".join(f"{key}={value}" for key, value in settings.items()) or "the defaults"
             for name, settings in PRESETS.items()
@@ -114,6 +122,15 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|"
     for name, anomaly in ANOMALIES.items():
         yield f"| {name} | {anomaly.literature or '—'} | {anomaly.meaning} |"
+    yield from ("", "## Facts", "", "| a fault reached | where | kinds of faults that are there for it |")
+    yield "|---|---|---|"
+    for name, fact in FACTS.items():
+        kinds = (
+            f"{f.name}:{k}" for f in NEMESES.values() for k, one in f.kinds.items() if name in one.reaches
+        )
+        yield f"| {name} | {fact.meaning} | {', '.join(kinds) or '—'} |"
+    yield from ("", "## Requirements", "", "| requirement | what is measured |", "|---|---|")
+    yield from (f"| {name} | {meaning} |" for name, meaning in lists()["requirements"].items())
     yield from ("", "## Known bugs", "", "| id | what | evidence that labels a finding |")
     yield "|---|---|---|"
     yield from (f"| {name} | {bug.title} | {bug.evidence} |" for name, bug in KNOWN_BUGS.items())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.extensions import assignment
 from harness.report import wording
-from harness.report.wording import faults_line, incident_lines, logs_line
+from harness.report.wording import faults_line, incident_lines, logs_line, reached_line, required_line
 from history.run_folder import Run
 from history.verdict import Result, Verdict
 
@@ -30,6 +30,10 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     for line in incident_lines(verdict):
         yield f"incident: {line}"
     yield f"faults: {faults_line(verdict)}"
+    if verdict.faults and (facts := reached_line(verdict)):
+        yield f"reached: {facts}"
+    if required := required_line(verdict):
+        yield f"required: {required}"
     yield f"broker logs: {logs_line(verdict)}; judged by {verdict.engine}"
     yield f"report: {page}"
     yield f"repeat: {pasted(verdict.repro)}"

@@ -78,6 +78,10 @@ ClusterFile = Annotated[
 Owned = Annotated[
     bool, Option("--owned", help="That cluster may have topics and groups of others: it is yours to break.")
 ]
+Require = Annotated[
+    str | None,
+    Option(help="What a run has to show beside a valid verdict: recovery<=10s,served>=75%,reached:fenced …"),
+]
 SURROUNDINGS = {
     errno.EACCES,
     errno.EAGAIN,
@@ -161,6 +165,7 @@ def run(
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
     rate: Annotated[float | None, Option(help="Ops per second; 0 = as fast as possible.")] = None,
+    require: Require = None,
     set_: Annotated[
         list[str] | None, Option("--set", help="Any other setting as name=value (docs/config.schema.json).")
     ] = None,
@@ -192,6 +197,7 @@ def run(
         "duration_s": duration,
         "brokers": brokers,
         "rate": rate,
+        "require": require,
     }
     for words in check_ or ():  # after the workload: what a check imports has the registry of workloads
         extend("checks", words)
@@ -312,12 +318,15 @@ def check(
     follow: Annotated[
         bool, Option("--follow", help="While it records, print what is final (docs/early.md).")
     ] = False,
+    require: Require = None,
     master: Master = None,
     engine_name: EngineName = None,
 ) -> None:
     """Check a recorded run again, or histories that another program recorded."""
     if (run is None) == (history is None):
         raise UsageError("give either a run folder or --history FILE")
+    if history is not None and require is not None:
+        raise UsageError("--require is about a run folder; portable histories have no faults")
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
@@ -329,7 +338,7 @@ def check(
         if follow:
             refuse_special(folder)
             _follow(folder)
-        raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master)))
+        raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master), require=require or ""))
 
 
 def _follow(folder: Path) -> None:
@@ -391,6 +400,7 @@ def soak(
     fail_fast: Annotated[
         bool, Option("--fail-fast", help="End the session after the first run with an open finding.")
     ] = False,
+    require: Require = None,
     master: Master = None,
     engine_name: EngineName = None,
 ) -> None:
@@ -404,6 +414,8 @@ def soak(
     engine = Engine.of(engine_name, master)
     options += ["--engine", engine.name]
     wanted = load(matrix)
+    if require is not None:
+        wanted = wanted.requiring(require)
     check(wanted)
     request = SoakRequest(
         results=results,

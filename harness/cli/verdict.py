@@ -124,14 +124,17 @@ def watch_of(tell: Callable[[str], None] | None) -> Watch:
     return unwatched if tell is None else lambda progress: tell(text_of(progress))
 
 
-def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_at: str = "") -> ExitCode:
+def judge(
+    run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_at: str = "", require: str = ""
+) -> ExitCode:
     """Check a recorded run, build its report, print the last lines; the exit code.
 
-    judge_at: socket of a process that judges, "" = this one does.
+    judge_at: socket of a process that judges, "" = this one does. require: as of `checkers.api.check`; only
+    where this process judges.
 
     Raises: HistoryError.
     """
-    verdict, spark_failed = checked(run_folder, engine, judge_at)
+    verdict, spark_failed = checked(run_folder, engine, judge_at, require)
     from harness import report as reports
     from harness.cli.last_lines import last_lines
 
@@ -147,7 +150,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_a
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
 
 
-def checked(run_folder: Run, engine: Engine, judge_at: str = "") -> "tuple[Verdict, str]":
+def checked(run_folder: Run, engine: Engine, judge_at: str = "", require: str = "") -> "tuple[Verdict, str]":
     """Have a run folder judged: its verdict, which is in the folder, too; and why Spark could not be started,
     "" = it was not asked, or ran.
 
@@ -163,6 +166,8 @@ def checked(run_folder: Run, engine: Engine, judge_at: str = "") -> "tuple[Verdi
                 return read_verdict(run_folder), failed
         from checkers.api import check
 
-        result = check(run_folder, master=engine.master, engine=engine.name, watch=watch_of(tell))
+        result = check(
+            run_folder, master=engine.master, engine=engine.name, require=require, watch=watch_of(tell)
+        )
     result.write(run_folder)
     return result.verdict, result.spark_failed

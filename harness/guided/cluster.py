@@ -3,7 +3,7 @@
 with cluster("model") as kafka:
     with kafka.faults("kill", seed=7):
         ...  # a program that uses kafka.bootstrap
-    kafka.judge()  # raises Anomaly, Unknown, NotRecovered
+    kafka.judge()  # raises Anomaly, Unknown, NotRecovered, Unmet
 """
 
 import subprocess
@@ -48,7 +48,16 @@ class NotRecovered(NotValid):
     """The cluster did not come back after all faults were healed."""
 
 
-KINDS: Final = {ExitCode.ANOMALY: Anomaly, ExitCode.UNKNOWN: Unknown, ExitCode.NOT_RECOVERED: NotRecovered}
+class Unmet(NotValid):
+    """Nothing forbidden was found, and the run does not show what was required of it: it tests too little."""
+
+
+KINDS: Final = {
+    ExitCode.ANOMALY: Anomaly,
+    ExitCode.UNKNOWN: Unknown,
+    ExitCode.NOT_RECOVERED: NotRecovered,
+    ExitCode.UNMET: Unmet,
+}
 
 
 class GuidedCluster:
@@ -112,19 +121,27 @@ class GuidedCluster:
             self._child.tell(Mend())
         self._child.until(lambda: self._told.healed, HEAL_S)  # a test that failed need not wait
 
-    def judge(self) -> str:
+    def judge(self, require: str = "exercised") -> str:
         """End the run, which reads everything back, and judge it: the first lines of the verdict.
 
-        Raises: Anomaly, Unknown, NotRecovered (each a NotValid, which is an AssertionError), with these lines
-        and the path of the report; ClusterError, where nothing could be recorded.
+        require: what the run has to show beside a valid verdict, as `inquest run --require`; "" = nothing,
+        also where no fault took effect.
+
+        Raises: Anomaly, Unknown, NotRecovered, Unmet (each a NotValid, which is an AssertionError), with
+        these lines and the path of the report; ClusterError, where nothing could be recorded; ConfigError,
+        where `require` says nothing.
         """
+        from checkers.verdict.requirements import refuse  # it imports the checks, which a test need not
+
+        refuse(require)
         self._child.tell(End())
         if not self._child.until(lambda: self._told.recorded, HEAL_S) and not self.folder.is_dir():
             raise ClusterError(self._child.trouble() or f"the run did not end within {HEAL_S:g} s")
         self.end()
         command = program("inquest", "check", str(self.folder), "--engine", self._engine)
+        command += ["--require", require] * bool(require)
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-        if done.returncode > ExitCode.SILENT:
+        if done.returncode > ExitCode.UNMET:
             raise ClusterError(done.stderr.strip() or f"inquest check ended with code {done.returncode}")
         if done.returncode != ExitCode.VALID:
             kind = KINDS.get(ExitCode(done.returncode), NotValid)

@@ -99,12 +99,14 @@ def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState
         bugs += f" The matrix accepts {', '.join(session.accepted)}."
     planted = "Forbidden, and expected: this system has a planted bug."
     unseen = "A control misbehaves in a known way; here the checks did not see it."
+    lacks = "Nothing forbidden; but it does not show what was required of it."
     late = "The cluster did not recover in time."
     found = [
         (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),
         (numbers["known"], "known", "✕", "finding", " of known bugs", bugs),
         (numbers["planted"], "silent", "✕", "finding", " of planted bugs", planted),
         (silent, "silent", "○", "control", " did not fire", unseen),
+        (runs("unmet"), "silent", "○", "run", " that does not meet what was required", lacks),
         (runs("not-recovered"), "not-recovered", "!", "run", " did not recover", late),
         (runs("unknown"), "unknown", "!", "run", " unknown", "A check of it could not decide."),
         (runs("error"), "unknown", "!", "error", " of the harness", "Nothing can be concluded from it."),

@@ -24,13 +24,14 @@ SIZE_MOST = 1 << 28
 """Bytes of a log: a hundred thousand runs."""
 
 Why = Literal["repeat", "canary", "explicit", "matrix"]
-State = Literal["valid", "anomaly", "unknown", "not-recovered", "silent", "error", "interrupted"]
+State = Literal["valid", "anomaly", "unknown", "not-recovered", "silent", "unmet", "error", "interrupted"]
 STATES: dict[int, State] = {
     ExitCode.VALID: "valid",
     ExitCode.ANOMALY: "anomaly",
     ExitCode.UNKNOWN: "unknown",
     ExitCode.NOT_RECOVERED: "not-recovered",
     ExitCode.SILENT: "silent",
+    ExitCode.UNMET: "unmet",
     ExitCode.INTERRUPTED: "interrupted",
 }
 """Exit code of a run that has a verdict → its state. Every other code is an error of the harness."""
@@ -40,9 +41,10 @@ RESULTS: dict[State, Result] = {
     "unknown": Result.UNKNOWN,
     "not-recovered": Result.NOT_RECOVERED,
     "silent": Result.CONTROL_SILENT,
+    "unmet": Result.UNMET,
 }
 """State of a run → its result, as far as the state says it."""
-FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent")
+FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent", "unmet")
 """States whose runs later sessions repeat."""
 
 
@@ -323,6 +325,8 @@ class SoakSession:
             return ExitCode.SILENT
         if "unknown" in states or not self.tested:
             return ExitCode.UNKNOWN
+        if "unmet" in states:
+            return ExitCode.UNMET
         return ExitCode.HARNESS if "error" in states else ExitCode.VALID
 
     def _states(self, result: RunResult) -> set[State]:

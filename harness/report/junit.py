@@ -1,8 +1,8 @@
 """The verdict as JUnit XML, which CI systems read.
 
-The file has one test case for each check, for each anomaly class that is forbidden in this run and for
-each class that a control expects; two more say whether the cluster recovered and whether every check
-decided. A broken claim is a failure, an undecided one is skipped, a crashed check is an error.
+The file has one test case for each check, for each anomaly class that is forbidden in this run, for each
+class that a control expects and for each requirement; two more say whether the cluster recovered and whether
+every check decided. A broken claim is a failure, an undecided one is skipped, a crashed check is an error.
 """
 
 import re
@@ -82,6 +82,9 @@ def _cases(verdict: Verdict) -> Iterator[TestCase]:
     for name, found in verdict.expect.items():
         missed = _failure(f"the checks did not find {name}, which this control expects", "control")
         yield _case("control", name, None if found else missed)
+    for one in verdict.requirements:
+        missed = _failure(f"{one.text}: {one.why}", "requirement")
+        yield _case("requirement", one.text, None if one.met else missed)
     yield _case("run", "recovered", _recovered(verdict))
     yield _case("run", "decided", _decided(verdict))
 

@@ -181,6 +181,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "faults": by_time(verdict.faults),
         "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,
+        "reached_line": wording.sentence(wording.reached_line(verdict)),
         "few": FEW,
         "classes_open": CLASSES_OPEN,
         "places_open": PLACES_OPEN,

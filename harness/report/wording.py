@@ -4,6 +4,7 @@ The verdict itself explains its anomalies; this module names states, settings an
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,7 +70,7 @@ IDLE = VerdictState(
     "silent",
     "○",
     "Not exercised",
-    "The checks found nothing forbidden, but no fault took effect or no record was acknowledged: "
+    "The checks found nothing forbidden, but no fault reached what it is for, or no record was acknowledged: "
     "the run tested little or nothing.",
 )
 KNOWN = VerdictState(
@@ -105,6 +106,13 @@ UNKNOWN = VerdictState(
     "The checks found nothing forbidden, but could not decide everything that matters.",
 )
 
+UNMET = VerdictState(
+    "silent",
+    "○",
+    "Requirement not met",
+    "The checks found nothing forbidden, but the run does not show what was required of it.",
+)
+
 STATES = {
     Result.VALID: VALID,
     Result.CONTROL_FIRED: FIRED,
@@ -114,6 +122,7 @@ STATES = {
     Result.NOT_RECOVERED: NOT_BACK,
     Result.CONTROL_SILENT: SILENT,
     Result.UNKNOWN: UNKNOWN,
+    Result.UNMET: UNMET,
 }
 
 
@@ -278,8 +287,11 @@ def faults_line(verdict: Verdict) -> str:
     unmade = [f"{count(failed, 'planned fault was', 'planned faults were')} not made"] * bool(failed)
     if not verdict.faults:
         return ", ".join(["none", *unmade])
-    found = [fault.hits for fault in verdict.faults if fault.hits]
-    idle, unknown = sum(one.nothing is True for one in found), sum(one.nothing is None for one in found)
+    found = [fault for fault in verdict.faults if fault.hits]
+    idle = sum(fault.idle for fault in found)
+    unknown = sum(
+        not fault.wanted and fault.hits is not None and fault.hits.nothing is None for fault in found
+    )
     effects = [f"{number(idle)} took no effect"] * bool(idle)
     effects += [f"the effect of {number(unknown)} is not known"] * bool(unknown)
     if found and not effects:
@@ -289,6 +301,22 @@ def faults_line(verdict: Verdict) -> str:
     if share is not None:
         told += f"; writes were acknowledged during {number(100 * share)} % of the fault time"
     return told
+
+
+def reached_line(verdict: Verdict) -> str:
+    """The facts that the run reached, and in how many faults; "" = an older version judged."""
+    if verdict.reached is None:
+        return ""
+    many = Counter(name for fault in verdict.faults for name in fault.reached)
+    told = [f"{name} ({number(many[name])})" if many[name] else name for name in verdict.reached]
+    return ", ".join(told) or "nothing"
+
+
+def required_line(verdict: Verdict) -> str:
+    """What was required, what the run has of it, and whether that suffices; "" = nothing was."""
+    return "; ".join(
+        f"{one.text}: {'met' if one.met else 'NOT MET'} ({one.why})" for one in verdict.requirements
+    )
 
 
 def incident_lines(verdict: Verdict) -> list[str]:

@@ -148,6 +148,15 @@ class Matrix(_Strict):
         """The presets that take turns as canary."""
         return _names(self.canary)
 
+    def requiring(self, words: str) -> Self:
+        """The same, with something required of every run but the canary."""
+        return self.model_copy(
+            update={
+                "settings": self.settings | {"require": words},
+                "canary_settings": self.canary_settings | {"require": ""},
+            }
+        )
+
     def settings_for(self, preset: str, *more: dict[str, Any]) -> dict[str, Any]:
         """Settings of a run: the common ones that the preset does not set, then `more`."""
         own = PRESETS.get(preset, {})

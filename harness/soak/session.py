@@ -65,6 +65,7 @@ ENDINGS = {
     ExitCode.ANOMALY: "at least one run found something forbidden",
     ExitCode.UNKNOWN: "at least one run could not decide something",
     ExitCode.NOT_RECOVERED: "a cluster did not recover",
+    ExitCode.UNMET: "at least one run does not meet what was required",
     ExitCode.SILENT: "void: a control did not find what it must find, or did not run",
     ExitCode.HARNESS: "the harness failed",
     ExitCode.INTERRUPTED: "interrupted; the same command resumes it",

@@ -157,6 +157,7 @@ not at all where they are committed before it. With transactions that hold both,
             hold=Hold.BRIEF,
             weight=2,
             apply_s=1.0,
+            reaches=("open-transaction",),
         ),
         "crash-before-commit": FaultKind(
             doc="SIGKILL right before the offsets of what was polled (and copied) are committed",
@@ -169,7 +170,9 @@ not at all where they are committed before it. With transactions that hold both,
             apply_s=1.0,
         ),
         "pause": FaultKind(
-            doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION
+            doc="SIGSTOP, for 2 s longer than the timeout of transactions",
+            hold=Hold.TRANSACTION,
+            reaches=("in-flight", "open-transaction", "rebalanced", "fenced"),
         ),
     },
     targets=TARGETS,

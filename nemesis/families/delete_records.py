@@ -82,9 +82,15 @@ their records (KAFKA-7190); transactions whose first records are gone.""",
     needs=(Deletable,),
     refuses=_refuses,
     kinds={
-        "half": FaultKind(doc="the older half of each log", hold=Hold.BRIEF, brokers_only=True),
+        "half": FaultKind(
+            doc="the older half of each log", hold=Hold.BRIEF, brokers_only=True, reaches=("records-deleted",)
+        ),
         "all": FaultKind(
-            doc="each log up to its high watermark", hold=Hold.BRIEF, weight=2, brokers_only=True
+            doc="each log up to its high watermark",
+            hold=Hold.BRIEF,
+            weight=2,
+            brokers_only=True,
+            reaches=("records-deleted",),
         ),
     },
     targets=TARGETS,

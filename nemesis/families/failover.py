@@ -202,13 +202,17 @@ replica.lag.time.max.ms of `broker_settings` to 30000, Kafka's default. Let clie
     needs=(Partitionable, Killable),
     kinds={
         "successor": FaultKind(
-            doc="the target, and the next leader as soon as it leads", brokers=3, apply_s=SUCCESSOR_S
+            doc="the target, and the next leader as soon as it leads",
+            brokers=3,
+            apply_s=SUCCESSOR_S,
+            reaches=("leader-moved", "coordinator-moved"),
         ),
         "recovering": FaultKind(
             doc="the target, and again once it was started: while it recovers its logs, or when it answers "
             "and is not in sync yet",
             brokers=2,
             apply_s=RECOVERING_S,
+            reaches=("leader-moved", "coordinator-moved"),
         ),
         "lagging": FaultKind(
             doc="the coordinator and its successor, while another in-sync replica of their log lags",
@@ -217,6 +221,7 @@ replica.lag.time.max.ms of `broker_settings` to 30000, Kafka's default. Let clie
             drawn_from=5,
             refuses=_refuses,
             apply_s=LAGGING_S,
+            reaches=("leader-moved", "coordinator-moved"),
         ),
     },
     targets={target: TARGETS[target] for target in ("leader", COORDINATOR)},

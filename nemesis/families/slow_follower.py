@@ -163,6 +163,7 @@ stand still; coordinators whose decisions wait. Nothing of that is allowed to lo
             refuses=_refuses,
             brokers_only=True,
             apply_s=APPLY_S,
+            reaches=("leader-moved", "coordinator-moved"),
         ),
         LEADS: FaultKind(
             doc="the same, and while the target is still in sync, it leads in their place",
@@ -171,6 +172,7 @@ stand still; coordinators whose decisions wait. Nothing of that is allowed to lo
             refuses=_refuses,
             brokers_only=True,
             apply_s=APPLY_S,
+            reaches=("leader-moved", "coordinator-moved"),
         ),
     },
     targets=TARGETS,

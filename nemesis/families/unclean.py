@@ -102,6 +102,7 @@ All of it is what the setting trades for availability: a control, not a bug.""",
             hold=Hold.LONG,
             brokers=2,
             apply_s=APPLY_S,
+            reaches=("leader-moved",),
         )
     },
     targets={"leader": TARGETS["leader"]},

@@ -113,7 +113,8 @@ Mop = Send | Read | Assign | Commit | Foreign | Delivery | Said
 
 @dataclass(kw_only=True)
 class Op:
-    """One op. complete None = never. Records of a transaction that it aborts keep their offsets."""
+    """One op. complete None = never. Records of a transaction that it aborts keep their offsets. error: its
+    place in the names of the run."""
 
     process: int
     f: str
@@ -123,6 +124,7 @@ class Op:
     txn: bool = False
     phase: Phase = Phase.FAULTS
     deliberate: bool = False
+    error: int = -1
     mops: list[Mop] = field(default_factory=list)
 
 
@@ -373,7 +375,7 @@ def _op_rows(
             "phase": op.phase,
             "txn": int(op.txn),
             "deliberate": int(op.deliberate),
-            "error": -1,
+            "error": op.error,
             "n_sends": len(sends),
             "n_reads": reads,
             "invoke_ns": op.invoke,

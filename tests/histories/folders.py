@@ -24,7 +24,7 @@ STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
 RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
 NAMES = {
     "f": [*F],
-    "error": ["_TIMED_OUT", UNAWAITED],
+    "error": ["_TIMED_OUT", UNAWAITED, "_FENCED"],
     "group": [f"group-{n}" for n in range(3)],
     "txn_id": [f"txn-{n}" for n in range(40)],
 }

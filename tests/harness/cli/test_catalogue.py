@@ -162,20 +162,27 @@ def test_known_bugs_name_classes_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("forbidden", "unknown", "expect", "interrupted", "code"),
+    ("forbidden", "unknown", "expect", "interrupted", "unmet", "code"),
     [
-        ((), False, {}, False, 0),
-        ((), False, {"lost-write": True}, False, 0),
-        ((), True, {}, False, 2),
-        ((), True, {"lost-write": False}, False, 4),
-        (("not-recovered",), True, {"lost-write": False}, False, 3),
-        (("not-recovered", "duplicate"), True, {"lost-write": False}, False, 1),
-        (("duplicate",), False, {}, False, 1),
-        (("duplicate",), False, {}, True, 130),
+        ((), False, {}, False, False, 0),
+        ((), False, {}, False, True, 5),
+        ((), False, {"lost-write": True}, False, True, 5),
+        ((), False, {"lost-write": True}, False, False, 0),
+        ((), True, {}, False, True, 2),
+        ((), True, {"lost-write": False}, False, True, 4),
+        (("not-recovered",), True, {"lost-write": False}, False, True, 3),
+        (("not-recovered", "duplicate"), True, {"lost-write": False}, False, True, 1),
+        (("duplicate",), False, {}, False, False, 1),
+        (("duplicate",), False, {}, True, True, 130),
     ],
 )
 def test_exit_codes_have_their_precedence(
-    forbidden: tuple[str, ...], unknown: bool, expect: dict[str, bool], interrupted: bool, code: int
+    forbidden: tuple[str, ...],
+    unknown: bool,
+    expect: dict[str, bool],
+    interrupted: bool,
+    unmet: bool,
+    code: int,
 ) -> None:
-    got = exit_code(forbidden=forbidden, unknown=unknown, expect=expect, interrupted=interrupted)
+    got = exit_code(forbidden=forbidden, unknown=unknown, expect=expect, interrupted=interrupted, unmet=unmet)
     assert got == code

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from core.client_settings import Properties
 from core.errors import ClusterError, ConfigError
-from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, cluster
+from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, Unmet, cluster
 from tests.harness.processes.test_guard import alive, wait
 
 SMALL: dict[str, Any] = {
@@ -36,6 +36,7 @@ ABORTS_COMMIT = {
     "abort_share": 0.9,
     "rate": 100,
 }
+IDLE = {"rate": 0.1, "producers": 1}
 HOLDER = """
 import sys
 from inquest import cluster
@@ -104,13 +105,18 @@ def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) 
         (Anomaly, ABORTS_COMMIT, "ANOMALY: found "),
         (NotRecovered, {"recovery_deadline_s": 1}, "DID NOT RECOVER: found not-recovered (1)"),
         (Unknown, {}, "UNKNOWN: no forbidden anomaly found, but "),
+        (
+            Unmet,
+            IDLE,
+            "REQUIREMENT NOT MET: no forbidden anomaly found, but the run does not meet exercised (",
+        ),
     ],
 )
 def test_verdicts_that_are_not_valid_are_told_apart(
     tmp_path: Path, kind: type[NotValid], settings: dict[str, Any], begins: str
 ) -> None:
     with cluster("model", results=str(tmp_path), **{**SMALL, **settings}) as made:
-        with made.faults("kill:all" if kind is NotRecovered else "none"):
+        with made.faults({NotRecovered: "kill:all", Unmet: "elections:preferred"}.get(kind, "none")):
             if kind is Unknown:
                 os.kill(made.pid, signal.SIGKILL)
                 wait(lambda: not alive(made.pid), "it lives on")
@@ -120,6 +126,19 @@ def test_verdicts_that_are_not_valid_are_told_apart(
     assert str(raised.value).startswith(begins)
     assert f"report: {made.folder / 'report.html'}" in str(raised.value)
     assert (made.folder / "report.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(2)
+def test_a_test_may_require_more_and_less_than_that_faults_take_effect(tmp_path: Path) -> None:
+    with cluster("model", results=str(tmp_path), **SMALL) as made:
+        with made.faults("none"):
+            pass
+        with pytest.raises(ConfigError, match="unknown fact 'fence'"):
+            made.judge("reached:fence")
+        with pytest.raises(Unmet, match=r"does not meet reached:fenced \(reached: nothing\)"):
+            made.judge("reached:fenced")
+        assert made.judge(require="").startswith("VALID")
 
 
 @pytest.mark.slow

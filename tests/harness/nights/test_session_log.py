@@ -94,6 +94,8 @@ CASES: list[tuple[list[Run], int, bool]] = [
     ([(canary(), outcome()), (task(), outcome("anomaly", TORN))], 1, False),
     ([(canary(), outcome("silent")), (task(), outcome("anomaly", LOST))], 1, True),
     ([(canary(), outcome("silent")), (task(), outcome())], 4, True),
+    ([(canary(), outcome()), (task(), outcome("unmet")), (task(seed=2), outcome("error"))], 5, False),
+    ([(canary(), outcome()), (task(), outcome("unmet")), (task(seed=2), outcome("unknown"))], 2, False),
     ([(canary(), outcome("unknown")), (task(), outcome())], 2, False),
     ([(canary(), outcome("anomaly", LOST)), (task(), outcome())], 1, True),
     ([(canary(), outcome("error")), (task(), outcome())], 4, True),

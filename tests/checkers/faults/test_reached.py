@@ -1,0 +1,148 @@
+"""The facts that a run reached: each on a made history that has it, and not on its twin without."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from checkers.faults.reached import FACTS, wanted
+from core.java_hash import java_hash
+from core.op import AssignmentKind, Outcome, value_of
+from history.events import Event, RecordsDeleted
+from history.verdict import Fault, Result, Verdict
+from nemesis.registry import NEMESES
+from tests.checkers.faults.test_hits import IDLE, LEADERS, PHASES, S, fault, seen, send, simulated
+from tests.histories.built import Assign, Built, Op, Process, Send
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+
+BEFORE, AFTER = send(1, 0, 9.0, 9.1), send(2, 0, 15.0, 15.1)
+UNDER = send(3, 0, 9.9, 10.2)
+OPEN = send(3, 0, 9.9, 10.5, txn=True, acked=10.2)
+ENDING = send(3, 0, 9.8, 10.5, txn=True, acked=9.9)
+
+
+COORDINATING = f"__transaction_state-{java_hash('txn-0') % 2}"
+TIMED_OUT, FENCED = 0, 2
+"""Errors in the names of a made run."""
+
+
+def refused(error: int) -> Op:
+    """An op that ended in the fault, with this error."""
+    sent = Send(tp=0, value=value_of(1, 3), outcome=Outcome.INFO)
+    return Op(
+        process=1, f="send", invoke=11 * S, complete=12 * S, outcome=Outcome.INFO, error=error, mops=[sent]
+    )
+
+
+class Case(NamedTuple):
+    """Ops and events of a history beside those that each has."""
+
+    ops: Sequence[Op] = ()
+    events: Sequence[Event] = ()
+
+
+def isr(at: float, nodes: tuple[int, ...], answering: tuple[int, ...] = (1,)) -> Event:
+    return msgspec.structs.replace(seen(at), isr={"x-0": nodes}, answering=answering)
+
+
+def taken(at: int) -> Op:
+    """A poll, before which a group took a partition away."""
+    lost = Assign(tp=0, kind=AssignmentKind.REVOKED, ns=at * S)
+    return Op(process=2, f="poll", invoke=at * S, complete=at * S + 1, mops=[lost])
+
+
+IN_SYNC = isr(1, (1, 2, 3))
+CASES: dict[str, tuple[Case, Case]] = {
+    "in-flight": (Case([UNDER]), Case([send(3, 0, 10.1, 10.2)])),
+    "open-transaction": (Case([OPEN]), Case([send(3, 0, 10.1, 10.5, txn=True, acked=10.2)])),
+    "ending-transaction": (Case([ENDING]), Case([OPEN])),
+    "leader-moved": (Case(events=[seen(11, x_0=2)]), Case(events=[seen(11, **{COORDINATING: 1})])),
+    "leader-moved-in-flight": (Case([UNDER], [seen(11, x_0=2)]), Case(events=[seen(11, x_0=2)])),
+    "coordinator-moved": (Case([OPEN], [seen(11, **{COORDINATING: 1})]), Case([OPEN], [seen(11, x_0=2)])),
+    "controller-moved": (Case(events=[seen(11, controller=1)]), Case(events=[seen(11)])),
+    "isr-shrank": (Case(events=[IN_SYNC, isr(11, (1, 2))]), Case(events=[IN_SYNC, isr(11, (2, 1, 3))])),
+    "follower-lagged": (
+        Case(events=[IN_SYNC, isr(11, (1, 2), (1, 2, 3))]),
+        Case(events=[IN_SYNC, isr(11, (1, 2), (1, 2))]),
+    ),
+    "in-doubt": (Case([refused(TIMED_OUT)]), Case([UNDER])),
+    "fenced": (Case([refused(FENCED)]), Case([refused(TIMED_OUT)])),
+    "rebalanced": (Case([taken(11)]), Case([taken(8)])),
+    "records-deleted": (
+        Case(events=[RecordsDeleted(ns=11 * S, fault=0, offsets={"x-0": 1})]),
+        Case(events=[RecordsDeleted(ns=11 * S, fault=1, offsets={"x-0": 1})]),
+    ),
+}
+
+
+def judged(folder: Path, case: Case) -> Verdict:
+    """The verdict of a history with one fault, from 10 s to 14 s: on the leader of x and the coordinator."""
+    processes = {1: Process(txn_id=0), 2: Process(slot=1, group=0)}
+    ops = sorted([BEFORE, *case.ops, AFTER], key=lambda op: op.invoke)
+    built = Built(tps=["x", "y"], processes=processes, ops=deepcopy(ops))
+    events = (STARTED, *PHASES, seen(1), *fault(nodes=(1, LEADERS[COORDINATING])), *case.events)
+    order = sorted(events, key=lambda event: event.ns)
+    verdict = check_run(write_run(folder, built.tables(), events=(*order, RECOVERED)))
+    assert not any(one.status == "crashed" for one in verdict.checks.values())
+    return verdict
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_fact_is_seen_where_it_is_and_not_on_its_twin(tmp_path: Path, name: str) -> None:
+    has, lacks = CASES[name]
+    (with_it,) = judged(tmp_path / "has", has).faults
+    assert name in with_it.reached
+    verdict = judged(tmp_path / "lacks", lacks)
+    assert name not in verdict.faults[0].reached
+    assert name not in (verdict.reached or [])
+
+
+def test_a_client_that_is_fenced_without_a_fault_counts_for_the_run(tmp_path: Path) -> None:
+    built = Built(tps=["x"], processes={1: Process(txn_id=0)}, ops=[deepcopy(refused(FENCED))])
+    verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))
+    assert (verdict.faults, verdict.reached) == ([], ["fenced"])
+
+
+def test_a_client_that_died_in_a_transaction_was_hit_in_it_also_where_its_fault_began_before(
+    tmp_path: Path,
+) -> None:
+    for txn in (True, False):
+        cut = Op(process=3, f="txn", invoke=int(10.1 * S), complete=None, outcome=Outcome.INFO, txn=txn)
+        cut.mops = [Send(tp=1, value=value_of(3, 1), outcome=Outcome.INFO)]
+        processes = {1: Process(), 3: Process(slot=1, txn_id=0)}
+        built = Built(tps=["x", "y"], processes=processes, ops=[deepcopy(BEFORE), cut, deepcopy(AFTER)])
+        (started, healed) = fault(slots=(1,))
+        started = msgspec.structs.replace(started, ns=int(10.6 * S))
+        order = sorted((STARTED, *PHASES, seen(1), started, healed), key=lambda event: event.ns)
+        verdict = check_run(write_run(tmp_path / str(txn), built.tables(), events=(*order, RECOVERED)))
+        assert ("open-transaction" in verdict.faults[0].reached) is txn
+
+
+def test_what_a_nemesis_is_for_are_facts() -> None:
+    reaches = {
+        f"{name}:{kind}": one.reaches
+        for name, nemesis in NEMESES.items()
+        for kind, one in nemesis.kinds.items()
+    }
+    assert {fact for some in reaches.values() for fact in some} <= FACTS.keys()
+    assert wanted("client:crash-in-transaction@member") == ["open-transaction"]
+    assert wanted("kill:one@leader") == wanted("spider:eight@home") == []
+
+
+def test_a_fault_that_hit_something_and_missed_what_it_is_for_exercised_nothing() -> None:
+    hit = msgspec.structs.replace(IDLE, failed=1, nothing=False)
+    one = Fault(fault=0, name="f", text="", nodes=[], begin_s=1, end_s=2, colour="red", hits=hit)
+    assert not one.idle
+    assert msgspec.structs.replace(one, wanted=["leader-moved"], reached=["in-doubt"]).idle
+    reached = msgspec.structs.replace(one, hits=IDLE, wanted=["records-deleted"], reached=["records-deleted"])
+    assert not reached.idle
+
+
+@pytest.mark.sampled(2)
+def test_deleted_records_are_what_their_nemesis_is_for(tmp_path: Path) -> None:
+    verdict = simulated(tmp_path, nemesis="delete-records", rate=20)
+    assert verdict.result is Result.VALID
+    assert "records-deleted" in (verdict.reached or [])
