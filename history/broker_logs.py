@@ -133,7 +133,7 @@ class CancelledMarkersLine:
 
 
 BEGINS: Final = re.compile(
-    r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?:Leader|Follower) (?P<partition>\S+) (?:with topic id \S+ )?"
+    r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?P<role>Leader|Follower) (?P<partition>\S+) (?:with topic id \S+ )?"
     r"starts at leader epoch \d+ from offset (?P<end>\d+) with partition epoch \d+(?: and|,)"
     r" high watermark (?P<high>\d+)"
 )
@@ -146,13 +146,14 @@ CUT: Final = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLine:
     """A broker's line about its replica. end: where the log ended then; high: its high watermark, -1 = not
-    said. cut: the broker cut the log to this end."""
+    said. cut: the broker cut the log to this end. leads: it began to lead."""
 
     node: int
     wall: datetime
     end: int
     high: int
     cut: bool
+    leads: bool = False
 
 
 def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
@@ -169,8 +170,9 @@ def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
             if match and match["partition"] == partition:
                 cut = match.re is CUT
                 high = -1 if cut else int(match["high"])
-                wall = datetime.fromisoformat(match["wall"])
-                found.append(ReplicaLine(node=node, wall=wall, end=int(match["end"]), high=high, cut=cut))
+                leads = not cut and match["role"] == "Leader"
+                wall, end = datetime.fromisoformat(match["wall"]), int(match["end"])
+                found.append(ReplicaLine(node=node, wall=wall, end=end, high=high, cut=cut, leads=leads))
     return found
 
 

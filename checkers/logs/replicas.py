@@ -93,13 +93,16 @@ class ReplicaLog:
 
     def where(self) -> str:
         """The node and the take in words."""
-        what = "at the end" if self.why == END else f"when it was {self.why}"
-        return f"node {self.node} {what.replace('was lost', 'had lost')} (take {self.take})"
+        if self.why == END:
+            return f"node {self.node} at the end"
+        what = f"when it was {self.why}".replace("was lost", "had lost")
+        return f"node {self.node} {what} (take {self.take})"
 
     def batch(self, index: int) -> str:
         """A batch in words."""
         row = {name: column[index] for name, column in self.whole.items()}
-        text = "a control record" if row["control"] else f"{row['records']} records"
+        many = int(row["records"])
+        text = "a control record" if row["control"] else f"{many} record{'s' * (many != 1)}"
         text += f" at offset {row['base']} of leader epoch {row['leader_epoch']}"
         if row["producer_id"] >= 0:
             text += f", producer {row['producer_id']}/{row['producer_epoch']}"

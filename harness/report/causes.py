@@ -14,12 +14,13 @@ from typing import Any, Final
 from core.errors import HistoryError
 from core.op import Outcome, TopicPartition
 from core.systems import planted_bug
-from harness.report.evidence import decisions, group_offsets, replicas, side_by_side
+from harness.report.evidence import decisions, exchanges, group_offsets, replicas, side_by_side
 from harness.report.evidence.decisions import AROUND_S, DONE, CoordinatorDecisions, WrittenPart, of_last_take
 from harness.report.evidence.group_offsets import GroupOffsets
 from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.evidence.side_by_side import SideBySide
 from harness.report.inputs import Inputs
+from history.unit_files import EVERYWHERE
 from history.verdict import Anomaly, Example, Verdict
 
 OF_REPLICAS: Final = frozenset(
@@ -51,6 +52,8 @@ OF_SEQUENCES: Final = frozenset(
 OF_POLLS: Final = frozenset({"nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"})
 """Classes about one consumer."""
 COMMITS_SHOWN: Final = 3
+STEP: Final = 2
+"""Offsets of a finding that leads from one to another."""
 CUTS_SHOWN: Final = 3
 OFFSETS_SHOWN: Final = 4
 NO_FILES: Final = "this run has no copies of brokers’ files"
@@ -170,8 +173,10 @@ def _replicas(traces: Traces) -> Iterator[str]:
         return
     offset = ends.offset
     sent = min((op.begin_s for op in traces.example.ops), default=0.0)
-    for since, node in traces.leaders[1:]:
-        mine = ends.moments.get(int(node), []) if node.isdecimal() else []
+    yield from _acknowledged(traces, ends)
+    yield from _passed(traces, ends)
+    for since, node in ends.leaders[1:]:
+        mine = ends.moments.get(node, [])
         reached = [moment for moment in mine if moment.at <= since]
         if since > sent and reached and reached[-1].end <= offset:
             ended = f"its log ended at {reached[-1].end}"
@@ -186,12 +191,53 @@ def _replicas(traces: Traces) -> Iterator[str]:
     yield from (text for _, text in sorted(cuts)[:CUTS_SHOWN])
 
 
+def _acknowledged(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
+    """Who acknowledged the record, and who led then."""
+    found = exchanges.acknowledged(traces.inputs, traces.example)
+    if found is None or traces.example.log is not None:
+        return
+    at, node, acks = found
+    weaker = exchanges.weaker(traces.inputs, acks)
+    asked = f" to a request with {acks}, where acks=all is configured" if weaker else ""
+    led = [(since, leader) for since, leader in ends.leaders if since <= at]
+    else_led = f", where node {led[-1][1]} led since {led[-1][0]:.3f} s" if led and led[-1][1] != node else ""
+    isr = replicas.in_sync(traces.inputs, ends.partition, node, at)
+    lacked = _lacked(ends, isr, at)
+    without = f"; {', '.join(map(str, isr))} were in sync, and {_nodes(lacked)} of these lacked it"
+    yield f"node {node} acknowledged it at {at:.3f} s{asked}{else_led}{without if lacked else ''}"
+
+
+def _lacked(ends: ReplicaEnds, isr: Sequence[int], at: float) -> list[int]:
+    """Replicas whose logs did not reach the record at a time."""
+    last = {node: [one for one in mine if one.at <= at] for node, mine in ends.moments.items()}
+    return [node for node in isr if not (mine := last.get(node)) or mine[-1].end <= ends.offset]
+
+
+def _passed(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
+    """Which replicas the record was on when it counted as committed."""
+    if ends.passed is None:
+        return
+    at, leader, isr = ends.passed
+    lacked = _lacked(ends, isr, at)
+    least = traces.inputs.verdict.config.get("min_insync_replicas", 1)
+    told = [f"{_nodes(lacked)} of these lacked it"] * bool(lacked)
+    told += [f"fewer than min.insync.replicas, {least}"] * (len(isr) < least)
+    if told:
+        past = f"the high watermark of node {leader} passed it at {at:.3f} s"
+        yield f"{past} with {', '.join(map(str, isr))} in sync: {' and '.join(told)}"
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes))}" if nodes else "no node"
+
+
 def _copies(traces: Traces) -> Iterator[str]:
     """What each broker’s copy has at the finding's place, where they differ."""
     row = next((row for row in traces.side.rows if row.here), None) if traces.side else None
     if row is not None and traces.side is not None and row.differing:
         cells = zip(traces.side.columns, row.cells, strict=True)
-        yield f"at offset {row.place} " + ", ".join(f"{name} has {cell}" for name, cell in cells)
+        told = [f"{name} {'have' if name.startswith('nodes') else 'has'} {cell}" for name, cell in cells]
+        yield f"at offset {row.place} {', '.join(told)}"
 
 
 def _markers(traces: Traces) -> Iterator[str]:
@@ -202,7 +248,27 @@ def _markers(traces: Traces) -> Iterator[str]:
     decided = [(at, state) for at, state in found.states if state not in ("Empty", "Ongoing")]
     states = ", ".join(f"{state} at {at:.3f} s" for at, state in decided)
     yield f"the coordinator’s log says of {found.transactional_id}: {states or 'no decision'}"
+    begin = min((at for at, _ in found.states), default=None)
     done = next((at for at, state in decided if state in DONE), None)
+    while_open = [(at, node) for at, node in found.coordinators if begin and begin < at <= (done or at)]
+    moved = [f"to node {node} at {at:.3f} s" for at, node in while_open]
+    if moved:
+        yield f"meanwhile its coordinator moved {', '.join(moved[:COMMITS_SHOWN])}"
+    prepared = next((at for at, _ in decided), None)
+    if begin is not None and prepared is not None and found.states[0][1] == "Ongoing":
+        asked = exchanges.ends(traces.inputs, found.transactional_id, begin, prepared)
+        if asked is not None:
+            yield (
+                f"a client had asked for that: {', '.join(asked)}"
+                if asked
+                else "no client had asked for that"
+            )
+    yield from _unanswered(traces)
+    parts = found.partitions.get(traces.example.partition, [])
+    for late in [one for one in parts if one.after and begin and one.after.at >= begin][:1]:
+        if late.after is not None:
+            told = f"its {late.after.words} before its record at offset {late.first}"
+            yield f"{traces.example.partition} has {told}"
     by: dict[str, list[str]] = defaultdict(list)
     for partition, parts in found.partitions.items():
         by[_ended_by(parts[0], done)].append(partition)
@@ -211,13 +277,27 @@ def _markers(traces: Traces) -> Iterator[str]:
         yield " and ".join(f"{', '.join(some)} got {words}" for words, some in by_few)
 
 
+def _unanswered(traces: Traces) -> Iterator[str]:
+    """Partitions in which no record of the example's transaction was acknowledged."""
+    history, op = traces.inputs.history, next((op.op for op in traces.example.ops if op.txn), None)
+    if history is None or op is None:
+        return
+    acked: dict[int, int] = defaultdict(int)
+    for row in history.sends({EVERYWHERE: {"op": {op}}}):
+        acked[row.tp] += row.ack_ns >= 0
+    none = [history.tp(tp) for tp, many in sorted(acked.items()) if not many]
+    if none and len(none) < len(acked):
+        yield f"its records to {', '.join(none)} were not acknowledged"
+
+
 def _ended_by(part: WrittenPart, done: float | None) -> str:
     """The marker of a part. done: when the coordinator had completed the transaction."""
     if part.marker is None:
         return "no marker"
     kind = "COMMIT" if part.marker.commit else "ABORT"
     if not part.own or (done is not None and part.marker.at > done + AROUND_S):
-        return f"no marker of its own (a later transaction’s {kind} ends its records)"
+        placed = f"at offset {part.marker.offset}, {part.marker.at:.3f} s"
+        return f"no marker of its own (the {kind} of a later transaction, {placed}, ends its records)"
     return f"the {kind} marker"
 
 
@@ -226,6 +306,7 @@ def _sequences(traces: Traces) -> Iterator[str]:
     found = _numbered(traces)
     if len(found) < 2:
         return
+    yield from exchanges.sent_again(traces.inputs, traces.example)
     if all(producer < 0 for _, producer, _, _ in found):
         yield "the copies have no producer id (no idempotence), so brokers could not tell a repeat"
         return
@@ -236,8 +317,9 @@ def _sequences(traces: Traces) -> Iterator[str]:
     if len(producers) > 1:
         yield f"the log has them from several producer ids: {listed}"
     elif len(set(epochs)) > 1:
-        falls = ": a batch of an old producer epoch behind a newer one" if epochs != sorted(epochs) else ""
-        yield f"the log has {listed}{falls}"
+        newer = "it was sent again under a newer producer epoch"
+        falls = "a batch of an old producer epoch stands behind a newer one"
+        yield f"the log has {listed}: {newer if epochs == sorted(epochs) else falls}"
     elif len(set(numbers)) == 1:
         yield f"the leader appended one sequence {len(found)} times: {listed}"
     elif numbers != sorted(numbers):
@@ -274,9 +356,26 @@ def _commits(traces: Traces) -> Iterator[str]:
     by = f" (coordinator node {nodes[-1]})" if nodes[-1] >= 0 else ""
     told = ", ".join([one.words for one in shown])
     yield f"{found.log}{by} has these commits of {found.group} for {found.partition}: {told}"
-    moved = [f"node {node} at {since:.3f} s" for since, node in found.coordinators[1:]]
+    offsets = traces.example.offsets
+    if len(offsets) == STEP and offsets[-1] not in {one.committed for one in found.commits}:
+        yield f"no commit of {offsets[-1]} is in that log"
+    moved = [f"node {node} at {since:.3f} s" for since, node in found.coordinators if since > at]
     if moved:
-        yield f"the group’s coordinator moved to {', '.join(moved[:COMMITS_SHOWN])}"
+        yield f"afterwards the group’s coordinator moved to {', '.join(moved[:COMMITS_SHOWN])}"
+    yield from _given(traces)
+
+
+def _given(traces: Traces) -> Iterator[str]:
+    """From which offset on the ops that committed were given records of the partition."""
+    history, ops = traces.inputs.history, {op.op for op in traces.example.ops}
+    tp = history.tp_numbers.get(traces.example.partition) if history else None
+    if history is None or tp is None:
+        return
+    first: dict[int, int] = {}
+    for row in history.reads({tp: {"op": ops}}):
+        first[row.op] = min(row.offset, first.get(row.op, row.offset))
+    for op, offset in sorted(first.items()):
+        yield f"op {op} (process {history.op(op).process}) was given records from offset {offset} on"
 
 
 def _polls(traces: Traces) -> Iterator[str]:
@@ -291,6 +390,16 @@ def _polls(traces: Traces) -> Iterator[str]:
     if failed:
         told = [f"op {op.op} ({op.f}, {op.error})" for op in failed[:OFFSETS_SHOWN]]
         yield f"between these polls the consumer had errors: {', '.join(told)}"
+    moved = [f"to node {node} at {since:.3f} s" for since, node in traces.leaders if _near(traces, since)]
+    if moved:
+        yield f"the partition’s leader moved {', '.join(moved[:OFFSETS_SHOWN])}"
+    yield from exchanges.between(traces.inputs, traces.example)
+
+
+def _near(traces: Traces, at: float) -> bool:
+    """Whether a time lies between the ops of the example, or shortly beside them."""
+    times = [one for op in traces.example.ops for one in (op.begin_s, op.end_s) if one is not None]
+    return bool(times) and min(times) - 1 < at < max(times) + 1
 
 
 FACTS: Final[Sequence[tuple[frozenset[str], Callable[[Traces], Iterator[str]]]]] = (

@@ -8,10 +8,10 @@ HEADLINES = {
     "unseen": ("{} committed record was never read", "{} committed records were never read"),
     "duplicate": ("{} record was written more than once", "{} records were written more than once"),
     "torn-txn": ("{} transaction is torn apart", "{} transactions are torn apart"),
-    "aborted-read": ("Consumers got {} aborted record", "Consumers got {} aborted records"),
+    "aborted-read": ("A consumer got an aborted record, {} time", "Consumers got aborted records, {} times"),
     "precommitted-read": (
-        "Consumers got {} record of an open transaction",
-        "Consumers got {} records of open transactions",
+        "A consumer got a record of an open transaction, {} time",
+        "Consumers got records of open transactions, {} times",
     ),
     "phantom-read": (
         "Consumers got {} record that no client sent",
@@ -90,13 +90,21 @@ UNACKNOWLEDGED = (
     "{} records of transactions that took effect are gone",
 )
 """Of lost-write, where no record was acknowledged."""
+IN_LOGS = (
+    "A leader’s log lacks what was acknowledged or read, at {} place",
+    "Leaders’ logs lack what was acknowledged or read, at {} places",
+)
+"""Of lost-write, where clients missed nothing, and brokers' logs do."""
 
 
-def headline(name: str, title: str, many: int, *, acknowledged: bool = True) -> str:
-    """What broke. title: of a class without a headline. acknowledged: whether any of the records was."""
+def headline(name: str, title: str, many: int, *, acknowledged: bool = True, in_logs: bool = False) -> str:
+    """What broke. title: of a class without a headline. acknowledged: whether any of the records was.
+    in_logs: rules about brokers' logs alone found it."""
     if name not in HEADLINES:
         return f"{title}: {number(many)}"
-    one, more = HEADLINES[name] if acknowledged or name != "lost-write" else UNACKNOWLEDGED
+    one, more = HEADLINES[name]
+    if name == "lost-write" and (in_logs or not acknowledged):
+        one, more = IN_LOGS if in_logs else UNACKNOWLEDGED
     return (one if many == 1 else more).format(number(many))
 
 
@@ -107,13 +115,29 @@ def of_run(verdict: Verdict) -> str:
         return ""
     name, anomaly = found
     acknowledged = any("acknowledged" in example.sentence for example in anomaly.examples)
-    return headline(name, anomaly.title, many(verdict, name, anomaly), acknowledged=acknowledged)
+    return headline(
+        name,
+        anomaly.title,
+        many(verdict, name, anomaly),
+        acknowledged=acknowledged,
+        in_logs=in_logs_alone(verdict, name, anomaly),
+    )
 
 
 def many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
     """How many forbidden findings (of a class that is permitted: how many): those of clients, which count
     records; else those in brokers' logs, which are often several for one record."""
-    mine = [check for check in verdict.log_checks.values() if name in check.anomalies]
     if not anomaly.disallowed:
+        mine = [check for check in verdict.log_checks.values() if name in check.anomalies]
         return anomaly.count - sum(check.found for check in mine) or anomaly.count
-    return anomaly.disallowed - sum(check.disallowed for check in mine) or anomaly.disallowed
+    return anomaly.disallowed - _in_logs(verdict, name) or anomaly.disallowed
+
+
+def in_logs_alone(verdict: Verdict, name: str, anomaly: Anomaly) -> bool:
+    """Whether all forbidden findings of a class are those of rules about brokers' logs."""
+    return 0 < anomaly.disallowed == _in_logs(verdict, name)
+
+
+def _in_logs(verdict: Verdict, name: str) -> int:
+    """Forbidden findings of a class that are those of rules about brokers' logs."""
+    return sum(check.disallowed for check in verdict.log_checks.values() if name in check.anomalies)

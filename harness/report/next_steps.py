@@ -19,6 +19,8 @@ NAME = re.compile(r"[A-Za-z0-9-]+")
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 AROUND = 8
 """Offsets on either side."""
+ROWS = 30
+"""Rows of a transaction and of those after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,37 +68,65 @@ def _logged(traces: Traces) -> bool:
 
 def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     """What to ask of the tables, the most telling first."""
-    example, found = traces.example, traces.offsets
-    topic, _, number = example.partition.rpartition("-")
-    plain = bool(PLAIN.fullmatch(topic) and number.isdecimal())
-    here = f"topic = '{topic}' AND partition = {number}"
     evidence = traces.inputs.evidence
     if evidence is None or not evidence.table("takes").num_rows:
         return
-    if name in OF_TRANSACTIONS and traces.decided and PLAIN.fullmatch(traces.decided.transactional_id):
-        producer = min(traces.decided.producers)
-        began = min((at for at, _ in traces.decided.states), default=0.0)
-        since = math.floor(began * 1e3 + traces.inputs.start_ms)
+    ways = [_of_transactions, _of_groups, _of_offsets]
+    for way in reversed(ways) if traces.ends is not None else ways:
+        yield from way(name, traces)
+
+
+def _here(traces: Traces) -> tuple[str, str, str]:
+    """Topic and number of the example's partition, and both as a condition; "" = one is not a plain word."""
+    topic, _, number = traces.example.partition.rpartition("-")
+    if not PLAIN.fullmatch(topic) or not number.isdecimal():
+        return "", "", ""
+    return topic, number, f"topic = '{topic}' AND partition = {number}"
+
+
+def _of_transactions(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    decided = traces.decided
+    if name not in OF_TRANSACTIONS or decided is None or not PLAIN.fullmatch(decided.transactional_id):
+        return
+    began = min((at for at, _ in decided.states), default=0.0)
+    since = math.floor(began * 1e3 + traces.inputs.start_ms)
+    if not any(part.marker for parts in decided.partitions.values() for part in parts):
         yield (
-            "See which marker ended the transaction in each partition",
-            "SELECT DISTINCT timestamp, topic, partition, offset, name, producer_epoch, coordinator_epoch"
-            f" FROM markers WHERE producer_id = {producer} AND timestamp >= {since} ORDER BY timestamp",
+            "See what the coordinators logged of it",
+            "SELECT DISTINCT timestamp, partition, offset, leader_epoch, state, producer_id, producer_epoch"
+            f" FROM transactions WHERE transactional_id = '{decided.transactional_id}'"
+            f" AND timestamp >= {since} ORDER BY timestamp, offset LIMIT {ROWS}",
         )
-    if name == "double-assignment" and plain:
+    yield (
+        "See which marker ended the transaction in each partition",
+        "SELECT DISTINCT timestamp, topic, partition, offset, name, producer_epoch, coordinator_epoch"
+        f" FROM markers WHERE producer_id = {min(decided.producers)} AND timestamp >= {since}"
+        f" ORDER BY timestamp LIMIT {ROWS}",
+    )
+
+
+def _of_groups(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    found = traces.offsets
+    topic, number, here = _here(traces)
+    if name == "double-assignment" and here:
         yield (
             "See which member was given the partition when",
             f"SELECT generation, process, kind, op, at_s FROM assignments WHERE {here}"
             " ORDER BY generation, at_s",
         )
-    elif found is not None and all(map(PLAIN.fullmatch, (found.group, topic))):
+    elif found is not None and here and PLAIN.fullmatch(found.group):
         yield (
             "See every offset that the group committed there",
             "SELECT DISTINCT offset, committed, producer_id, transactional, commit_ms FROM log_offsets"
             f" WHERE group = '{found.group}' AND committed_topic = '{topic}'"
             f" AND committed_partition = {number} ORDER BY offset",
         )
+
+
+def _of_offsets(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    example, (_, _, here) = traces.example, _here(traces)
     offsets = [offset for offset in example.offsets if offset >= 0]
-    if not plain or not offsets:
+    if not here or not offsets:
         return
     low, high = max(min(offsets) - AROUND, 0), max(offsets) + AROUND
     if name in OF_REPLICAS | OF_SEQUENCES:

@@ -1,6 +1,45 @@
-"""Ranges of records that findings are about, for the words and the drawing of a story."""
+"""The records that the findings of a class are about, as ranges: a table of a story, and its drawing."""
 
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import HistoryError
+from harness.report.causes import OF_GROUPS, OF_POLLS
+from harness.report.inputs import Inputs
+from harness.report.timeline.numbers import Timeline
+from harness.report.timeline.partitions import natural
+from history.reader import History, SendRow
+from history.recorded_files import regular
+from history.unit_files import EVERYWHERE
+from history.verdict import Example
+
+OF_VALUES = {
+    **dict.fromkeys(("lost-write", "unseen", "duplicate", "aborted-read", "precommitted-read"), (0, 1)),
+    **dict.fromkeys(("offset-realtime-inversion", "zombie-write"), (0, 1)),
+}
+OF_OFFSETS = {
+    **dict.fromkeys(("phantom-read", "corrupt-record", "misdirected-record"), (0, 1)),
+    **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
+    **dict.fromkeys(("eos-loss", "group-skip"), (0, 2)),
+    "phantom-commit": (0, 3),
+    "eos-duplicate": (2, 3),
+}
+"""Classes whose findings name a record by its value or by its offset: where its partition and that stand in
+their keys (docs/checks.md, section 2)."""
+OF_STEPS = OF_POLLS | {"offset-commit-regression"}
+"""Classes whose findings lead from one offset to another."""
+STUCK = "stuck-lso"
+APART_S = 3.0
+"""Records of one range were acknowledged with less time between them."""
+Leaders = list[tuple[float, str]]
+"""(since when, node), in order of time."""
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,7 +48,8 @@ class Records:
 
     offsets: of the first and the last, () = on record for none. values: of the first and the last. begin,
     end: when they were acknowledged, in seconds; None = not on record. leader: the node that led then, ""
-    = not on record. next_leader, next_at: who led next, since when.
+    = not on record. next_leader, next_at: who led next, since when. step: as many findings;
+    each leads from the first of the offsets to the last.
     """
 
     partition: str
@@ -21,3 +61,211 @@ class Records:
     leader: str = ""
     next_leader: str = ""
     next_at: float | None = None
+    step: bool = False
+
+
+def ranges_of(
+    inputs: Inputs, timeline: Timeline, name: str, examples: Sequence[Example]
+) -> tuple[list[Records], int, list[str]]:
+    """The records of all findings of a class that were kept, else of the examples; the largest range first.
+    How many findings were kept; 0 = they are the records of the examples. Further transactions, where they
+    are those of one."""
+    found: list[Records] = []
+    others: list[str] = []
+    kept = 0
+    if inputs.history is not None:
+        try:
+            rows = _kept(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
+            keys, kept = _keys(rows, name)
+            column = "value" if name in OF_VALUES else "offset"
+            if name in OF_STEPS:
+                found = list(_steps(examples))
+            elif name == STUCK:
+                found = list(_hidden(inputs.history, examples))
+            elif name in OF_GROUPS:
+                found = [one for tp, some in keys.items() for one in _runs(inputs.history.tp(tp), some)]
+            elif keys:
+                found = _of_keys(inputs, inputs.history, timeline, column, keys)
+            else:
+                found = _around(inputs, inputs.history, timeline, examples)
+                others = _others(inputs.history, rows, examples[0])
+        except HistoryError as error:
+            inputs.gaps.append(f"{error}: the records of {name} are those of the examples.")
+    ranges = found or _of_examples(examples)
+    ranges = sorted(ranges, key=_rank)
+    return ranges, kept if found else 0, others
+
+
+def _rank(one: Records) -> tuple[bool, int, tuple[str, int]]:
+    """Kafka's own topics last; the largest first."""
+    return one.partition.startswith("__"), -one.count, natural(one.partition)
+
+
+def _steps(examples: Sequence[Example]) -> Iterator[Records]:
+    """Each step that examples name: between two offsets of a partition."""
+    named = [one for one in examples if len(one.offsets) > 1]
+    steps = Counter((one.partition, one.offsets[0], one.offsets[-1]) for one in named)
+    for (partition, before, after), many in steps.items():
+        yield Records(partition=partition, count=many, offsets=(before, after), step=True)
+
+
+def _hidden(history: History, examples: Sequence[Example]) -> Iterator[Records]:
+    """Records above a last stable offset that stays where it is."""
+    for partition in dict.fromkeys(one.partition for one in examples):
+        ends = [bound.end for bound in history.bounds.get(history.tp_numbers.get(partition, -1), {}).values()]
+        if ends and -1 < min(ends) < max(ends):
+            offsets = min(ends), max(ends) - 1
+            yield Records(partition=partition, count=max(ends) - min(ends), offsets=offsets)
+
+
+def _others(history: History, rows: Sequence[Row], example: Example) -> list[str]:
+    """Transactions that the rows name beside the example's."""
+    mine = {op.op for op in example.ops}
+    ops = dict.fromkeys(row["ops"][0] for row in rows if row["ops"] and not mine & set(row["ops"]))
+    return [f"op {op} of {history.client(history.op(op).process)}" for op in ops if history.op(op).txn]
+
+
+def _around(
+    inputs: Inputs, history: History, timeline: Timeline, examples: Sequence[Example]
+) -> list[Records]:
+    """The records at the offsets of examples; else all that the transaction of the first example sent.
+    Raises: HistoryError."""
+    keys: dict[int, set[int]] = defaultdict(set)
+    for example in examples:
+        tp = history.tp_numbers.get(example.partition)
+        if tp is not None:
+            keys[tp] |= {offset for offset in example.offsets if offset >= 0}
+    if any(keys.values()):
+        internal = [one for one in examples if one.partition not in history.tp_numbers]
+        return _of_keys(inputs, history, timeline, "offset", keys) + _of_examples(internal)
+    op = next((op.op for op in examples[0].ops if op.txn), None)
+    sends = history.sends({EVERYWHERE: {"op": {op}}}) if op is not None else []
+    return _of_sends(inputs, history, timeline, sends)
+
+
+def _kept(inputs: Inputs, name: str, *, allowed: bool) -> list[Row]:
+    """Forbidden (or allowed) findings of a class that were kept. Raises: HistoryError."""
+    path = inputs.run.anomalies
+    if not path.is_file():
+        return []
+    try:
+        with pq.ParquetFile(pa.BufferReader(regular(path).read_bytes())) as file:
+            rows = file.read(["anomaly", "allowed", "key", "ops"]).to_pylist()
+        return [row for row in rows if (row["anomaly"], row["allowed"]) == (name, allowed)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
+
+
+def _keys(rows: Sequence[Row], name: str) -> tuple[dict[int, set[int]], int]:
+    """Values or offsets in the keys of a class's findings, by partition; none of classes whose keys do not
+    name records. And the number of those findings."""
+    found: dict[int, set[int]] = defaultdict(set)
+    of_tp, of_record = (OF_VALUES | OF_OFFSETS).get(name, (0, 0))
+    keys = [row["key"] for row in rows if len(row["key"]) > max(of_tp, of_record) > 0]
+    placed = [key for key in keys if key[of_tp] >= 0]
+    for key in placed:
+        found[key[of_tp]].add(key[of_record])
+    return found, len(placed)
+
+
+def _runs(partition: str, offsets: set[int]) -> Iterator[Records]:
+    """Offsets that follow each other are one range."""
+    ordered = sorted(offsets)
+    for _, run in itertools.groupby(enumerate(ordered), lambda place: place[1] - place[0]):
+        mine = [offset for _, offset in run]
+        yield Records(partition=partition, count=len(mine), offsets=(mine[0], mine[-1]))
+
+
+def _of_keys(
+    inputs: Inputs, history: History, timeline: Timeline, column: str, keys: dict[int, set[int]]
+) -> list[Records]:
+    """The records with these values, or at these offsets; those that no client sent have but a count."""
+    sends = history.sends({tp: {column: some} for tp, some in keys.items() if some})
+    sent_by = {tp: {getattr(sent, column) for sent in sends if sent.tp == tp} for tp in keys}
+    unsent = {tp: len(some - sent_by[tp]) for tp, some in keys.items()}
+    found = _of_sends(inputs, history, timeline, sends)
+    return found + [Records(partition=history.tp(tp), count=many) for tp, many in unsent.items() if many]
+
+
+def _of_sends(
+    inputs: Inputs, history: History, timeline: Timeline, sends: Sequence[SendRow]
+) -> list[Records]:
+    by: dict[int, list[SendRow]] = defaultdict(list)
+    for sent in sends:
+        by[sent.tp].append(sent)
+    found = []
+    for tp, mine in by.items():
+        leaders = leaders_of(timeline, history.tp(tp))
+        groups = _one_after_the_other(inputs, mine, leaders)
+        found += [_range(inputs, history.tp(tp), group, leaders) for group in groups]
+    return found
+
+
+def leaders_of(timeline: Timeline, partition: str) -> Leaders:
+    """Who led a partition, as brokers answered when they were asked."""
+    of = next((one for one in timeline.cluster.partitions if one.name == partition), None)
+    return [(span.begin, span.label) for span in of.leaders] if of else []
+
+
+def _led(leaders: Leaders, at: float) -> str:
+    """The node that brokers named as leader at a time, "" = none is on record."""
+    return next((node for since, node in reversed(leaders) if since <= at), "")
+
+
+def _acked(inputs: Inputs, sent: SendRow) -> float:
+    return inputs.seconds(sent.ack_ns if sent.ack_ns >= 0 else sent.invoke_ns)
+
+
+def _one_after_the_other(
+    inputs: Inputs, sends: Iterable[SendRow], leaders: Leaders
+) -> Iterator[list[SendRow]]:
+    """Records in groups: acknowledged by one leader, with little time between them."""
+    group: list[SendRow] = []
+    for sent in sorted(sends, key=lambda sent: _acked(inputs, sent)):
+        if group:
+            before, at = _acked(inputs, group[-1]), _acked(inputs, sent)
+            if at - before > APART_S or _led(leaders, at) != _led(leaders, before):
+                yield group
+                group = []
+        group.append(sent)
+    if group:
+        yield group
+
+
+def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
+    offsets = [offset for sent in group if (offset := max(sent.offset, sent.place)) >= 0]
+    acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
+    begin, end = (min(acks), max(acks)) if acks else (None, None)
+    later = [] if end is None else [(since, node) for since, node in leaders if since > end]
+    return Records(
+        partition=partition,
+        count=len({sent.value for sent in group}),
+        offsets=(min(offsets), max(offsets)) if offsets else (),
+        values=(group[0].value, group[-1].value),
+        begin=begin,
+        end=end,
+        leader="" if begin is None else _led(leaders, begin),
+        next_leader=later[0][1] if later else "",
+        next_at=later[0][0] if later else None,
+    )
+
+
+def _of_examples(examples: Sequence[Example]) -> list[Records]:
+    """The records that examples name, by partition."""
+    by: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        if example.partition:
+            by[example.partition].append(example)
+    found = []
+    for partition, some in by.items():
+        offsets = [offset for one in some for offset in one.offsets if offset >= 0]
+        values = [value for one in some for value in one.values]
+        found.append(
+            Records(
+                partition=partition,
+                count=len(set(offsets)) or len(some),
+                offsets=(min(offsets), max(offsets)) if offsets else (),
+                values=(values[0], values[-1]) if values else (),
+            )
+        )
+    return found

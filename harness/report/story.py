@@ -4,45 +4,22 @@ It is about the most severe class with a forbidden finding. Its findings are gro
 whose records were acknowledged one after the other under one leader are one range.
 """
 
-import itertools
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from core.errors import HistoryError
 from harness.report import causes, headlines, next_steps, wording
-from harness.report.causes import OF_GROUPS, OF_POLLS, Cause, Traces
+from harness.report.causes import OF_POLLS, Cause, Traces
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
 from harness.report.evidence import group_offsets
 from harness.report.evidence.side_by_side import SideBySide
 from harness.report.inputs import Inputs
 from harness.report.next_steps import Bug
-from harness.report.records import Records
+from harness.report.records import STUCK, Records, leaders_of, ranges_of
 from harness.report.timeline.numbers import Timeline
-from harness.report.timeline.partitions import natural
-from history.reader import History, SendRow
-from history.recorded_files import regular
-from history.unit_files import EVERYWHERE
 from history.verdict import Anomaly, Example, Fault, Verdict
 
-OF_VALUES = {
-    **dict.fromkeys(("lost-write", "unseen", "duplicate", "aborted-read", "precommitted-read"), (0, 1)),
-    **dict.fromkeys(("offset-realtime-inversion", "zombie-write"), (0, 1)),
-}
-OF_OFFSETS = {
-    **dict.fromkeys(("phantom-read", "corrupt-record", "misdirected-record"), (0, 1)),
-    **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
-    **dict.fromkeys(("eos-loss", "group-skip"), (0, 2)),
-    **dict.fromkeys(("phantom-commit", "offset-commit-regression"), (0, 3)),
-    "eos-duplicate": (2, 3),
-}
-"""Classes whose findings name a record by its value or by its offset: where its partition and that stand in
-their keys (docs/checks.md, section 2)."""
 EVIDENCE = (
     *("zombie-write", "unclean-election", "torn-decision", "lost-decision", "replica-divergence"),
     *("model-violation", "damaged-log", "hanging-partition"),
@@ -50,21 +27,22 @@ EVIDENCE = (
 """Classes whose findings say what a broker did; the first is quoted first."""
 RANGES_MAX = 4
 FAULTS_MAX = 3
-APART_S = 3.0
-"""Records of one range were acknowledged with less time between them."""
 Moments = tuple[str, str]
 """The first and the last moment of a finding, in words."""
 OF_OPS: Moments = ("its first op began", "its last op ended")
+TEXT_MOST = 200
+"""A longer text of a fault is shortened."""
 NEAR_S = 30.0
 """A fault that began or ended within this time of a finding is next to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearFault:
-    """A fault and how it stands to the findings in time."""
+    """A fault and how it stands to the findings in time. text: what was done."""
 
     fault: Fault
     when: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +63,8 @@ class Story:
     in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
     counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
     differ. seen_with: what is quoted beside it. first_step, steps: (what for, command). paths: (what,
-    path)."""
+    path). counted: what ranges count. many: findings of the headline; about: how many records all of them
+    name, 0 = not known. others: further transactions, where the records are those of the first."""
 
     name: str
     anomaly: Anomaly
@@ -98,6 +77,10 @@ class Story:
     partial: bool
     in_logs: int
     not_kept: int
+    counted: str
+    many: int
+    about: int
+    others: list[str]
     epochs: list[int]
     faults: list[NearFault]
     faults_more: int
@@ -120,12 +103,14 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     shown = wording.shown_examples(anomaly)
     if not shown:
         return None
-    ranges, kept = _ranges(inputs, timeline, name, shown)
+    ranges, kept, others = ranges_of(inputs, timeline, name, shown)
     partial = not kept
-    example = next((one for one in shown if ranges and _within(one, ranges[0])), shown[0])
+    of_users = [one for one in shown if not one.partition.startswith("__")] or shown
+    by_clients = [one for one in of_users if one.log is None] or of_users
+    example = next((one for one in by_clients if ranges and _within(one, ranges[0])), by_clients[0])
     ranges.sort(key=lambda one: not _within(example, one))  # its row comes first
     many = headlines.many(inputs.verdict, name, anomaly)
-    leaders = _leaders(timeline, example.partition)
+    leaders = leaders_of(timeline, example.partition)
     traces = causes.traces(inputs, name, example, leaders)
     acked = [at for one in ranges[: name not in OF_POLLS] for at in (one.begin, one.end) if at is not None]
     row = "of these records" if len(ranges) == 1 else "record of row 1"
@@ -134,16 +119,25 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     near_faults = near(inputs.verdict.faults, times, moments)
     near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
     listed = ranges[:RANGES_MAX]
+    near_faults = [replace(one, text=shortened(one.fault.text)) for one in near_faults]
     shown_faults = [one.fault for one in near_faults]
     drawing = around.seconds(
         example, listed, shown_faults, timeline, traces.ends, traces.decided, traces.offsets
     )
+    counted = _counted(name, ranges, partial=partial)
+    whole = kept == many or (len(shown) == many and counted == "Records" and not others)
     bug = _bug(anomaly)
     first_step, *steps = next_steps.commands(name, bug, traces)
     return Story(
         name=name,
         anomaly=anomaly,
-        headline=headlines.headline(name, anomaly.title, many, acknowledged=partial or bool(acked)),
+        headline=headlines.headline(
+            name,
+            anomaly.title,
+            many,
+            acknowledged=partial or bool(acked),
+            in_logs=headlines.in_logs_alone(inputs.verdict, name, anomaly),
+        ),
         example=example,
         place=(name, anomaly.examples.index(example)),
         ranges=listed,
@@ -158,7 +152,11 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         bug=bug,
         drawing=drawing,
         side=traces.side,
-        seen_with=seen_with(inputs.verdict, name, example, group_offsets.group_of(inputs, example)),
+        counted=counted,
+        others=others,
+        about=sum(one.count for one in ranges) if whole else 0,
+        many=many,
+        seen_with=seen_with(inputs.verdict, name, example, _owner(inputs, traces)),
         cause=causes.build(name, anomaly, traces),
         first_step=first_step,
         steps=steps,
@@ -166,9 +164,24 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     )
 
 
-def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") -> Quotation | None:
-    """The finding that says what a broker did: of the same op, else of the same partition; there one that
-    names the group, if there is one."""
+def _counted(name: str, ranges: Sequence[Records], *, partial: bool) -> str:
+    """What the rows of the table count."""
+    if name == STUCK:
+        return "Hidden records"
+    timed = any(one.begin is not None for one in ranges)
+    return "Findings" if partial and not timed else "Records"
+
+
+def _owner(inputs: Inputs, traces: Traces) -> str:
+    """The transactional id of a finding, else its group; "" = neither is on record."""
+    return (
+        traces.decided.transactional_id if traces.decided else group_offsets.group_of(inputs, traces.example)
+    )
+
+
+def seen_with(verdict: Verdict, name: str, example: Example, owner: str = "") -> Quotation | None:
+    """The finding that says what a broker did: of the same op, else of the same partition, there one that
+    names the group or transactional id, if there is one; else of the same transactional id."""
     links = {other: f"#anomaly-{number}" for number, (other, _) in enumerate(wording.ranked(verdict), 1)}
     others = [other for other in EVIDENCE if other != name and other in verdict.anomalies]
     ops = {op.op for op in example.ops}
@@ -179,6 +192,10 @@ def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") ->
             "partition",
             lambda one: named is not None and bool(named.search(f"{one.partition} {one.sentence}")),
         ),
+        (
+            "transactional id",
+            lambda one: not ops and one.log is not None and one.log.transactional_id == owner != "",
+        ),
     ]
     for same, is_alike in alike:
         found = [
@@ -188,7 +205,7 @@ def seen_with(verdict: Verdict, name: str, example: Example, group: str = "") ->
             if not one.allowed and is_alike(one)
         ]
         if found:
-            other, one = next((told for told in found if group and group in told[1].sentence), found[0])
+            other, one = next((told for told in found if owner and owner in told[1].sentence), found[0])
             return Quotation(name=other, same=same, example=one, link=links[other])
     return None
 
@@ -198,7 +215,7 @@ def _within(example: Example, records: Records) -> bool:
     if example.partition != records.partition:
         return False
     if records.offsets:
-        first, last = records.offsets
+        first, last = sorted(records.offsets)
         return any(first <= offset <= last for offset in example.offsets)
     if records.begin is None or records.end is None or example.at_s is None:
         return False
@@ -231,176 +248,6 @@ def times_of(example: Example) -> list[float]:
     return [at for op in example.ops for at in (op.begin_s, op.end_s) if at is not None]
 
 
-def _ranges(
-    inputs: Inputs, timeline: Timeline, name: str, examples: Sequence[Example]
-) -> tuple[list[Records], int]:
-    """The records of all findings of a class that were kept, else of the examples; the largest range first.
-    And how many findings were kept; 0 = they are the records of the examples."""
-    found: list[Records] = []
-    kept = 0
-    if inputs.history is not None:
-        try:
-            keys, kept = _keys(inputs, name, allowed=inputs.verdict.anomalies[name].allowed)
-            column = "value" if name in OF_VALUES else "offset"
-            if name in OF_GROUPS:
-                found = [one for tp, some in keys.items() for one in _runs(inputs.history.tp(tp), some)]
-            elif keys:
-                found = _of_keys(inputs, inputs.history, timeline, column, keys)
-            else:
-                found = _around(inputs, inputs.history, timeline, examples)
-        except HistoryError as error:
-            inputs.gaps.append(f"{error}: the records of {name} are those of the examples.")
-    ranges = found or _of_examples(examples)
-    return sorted(ranges, key=lambda one: (-one.count, natural(one.partition))), kept if found else 0
-
-
-def _around(
-    inputs: Inputs, history: History, timeline: Timeline, examples: Sequence[Example]
-) -> list[Records]:
-    """The records at the offsets of examples; else all that the transaction of the first example sent.
-    Raises: HistoryError."""
-    keys: dict[int, set[int]] = defaultdict(set)
-    for example in examples:
-        tp = history.tp_numbers.get(example.partition)
-        if tp is not None:
-            keys[tp] |= {offset for offset in example.offsets if offset >= 0}
-    if any(keys.values()):
-        return _of_keys(inputs, history, timeline, "offset", keys)
-    op = next((op.op for op in examples[0].ops if op.txn), None)
-    sends = history.sends({EVERYWHERE: {"op": {op}}}) if op is not None else []
-    return _of_sends(inputs, history, timeline, sends)
-
-
-def _keys(inputs: Inputs, name: str, *, allowed: bool) -> tuple[dict[int, set[int]], int]:
-    """Values or offsets in the keys of a class's forbidden (or allowed) findings, by partition; none of
-    classes whose keys do not name records. And the number of findings that were kept."""
-    found: dict[int, set[int]] = defaultdict(set)
-    kept = 0
-    path = inputs.run.anomalies
-    places = (OF_VALUES | OF_OFFSETS).get(name)
-    if places is None or not path.is_file():
-        return found, kept
-    of_tp, of_record = places
-    try:
-        with pq.ParquetFile(pa.BufferReader(regular(path).read_bytes())) as file:
-            rows = file.read(["anomaly", "allowed", "key"]).to_pylist()
-        for row in rows:
-            key = row["key"]
-            mine = (row["anomaly"], row["allowed"]) == (name, allowed) and len(key) > max(places)
-            if mine and key[of_tp] >= 0:
-                found[key[of_tp]].add(key[of_record])
-                kept += 1
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
-    return found, kept
-
-
-def _runs(partition: str, offsets: set[int]) -> Iterator[Records]:
-    """Offsets that follow each other are one range."""
-    ordered = sorted(offsets)
-    for _, run in itertools.groupby(enumerate(ordered), lambda place: place[1] - place[0]):
-        mine = [offset for _, offset in run]
-        yield Records(partition=partition, count=len(mine), offsets=(mine[0], mine[-1]))
-
-
-def _of_keys(
-    inputs: Inputs, history: History, timeline: Timeline, column: str, keys: dict[int, set[int]]
-) -> list[Records]:
-    """The records with these values, or at these offsets; those that no client sent have but a count."""
-    sends = history.sends({tp: {column: some} for tp, some in keys.items() if some})
-    sent_by = {tp: {getattr(sent, column) for sent in sends if sent.tp == tp} for tp in keys}
-    unsent = {tp: len(some - sent_by[tp]) for tp, some in keys.items()}
-    found = _of_sends(inputs, history, timeline, sends)
-    return found + [Records(partition=history.tp(tp), count=many) for tp, many in unsent.items() if many]
-
-
-def _of_sends(
-    inputs: Inputs, history: History, timeline: Timeline, sends: Sequence[SendRow]
-) -> list[Records]:
-    by: dict[int, list[SendRow]] = defaultdict(list)
-    for sent in sends:
-        by[sent.tp].append(sent)
-    found = []
-    for tp, mine in by.items():
-        leaders = _leaders(timeline, history.tp(tp))
-        groups = _one_after_the_other(inputs, mine, leaders)
-        found += [_range(inputs, history.tp(tp), group, leaders) for group in groups]
-    return found
-
-
-Leaders = list[tuple[float, str]]
-"""(since when, node), in order of time."""
-
-
-def _leaders(timeline: Timeline, partition: str) -> Leaders:
-    of = next((one for one in timeline.cluster.partitions if one.name == partition), None)
-    return [(span.begin, span.label) for span in of.leaders] if of else []
-
-
-def _led(leaders: Leaders, at: float) -> str:
-    """The node that brokers named as leader at a time, "" = none is on record."""
-    return next((node for since, node in reversed(leaders) if since <= at), "")
-
-
-def _acked(inputs: Inputs, sent: SendRow) -> float:
-    return inputs.seconds(sent.ack_ns if sent.ack_ns >= 0 else sent.invoke_ns)
-
-
-def _one_after_the_other(
-    inputs: Inputs, sends: Iterable[SendRow], leaders: Leaders
-) -> Iterator[list[SendRow]]:
-    """Records in groups: acknowledged by one leader, with little time between them."""
-    group: list[SendRow] = []
-    for sent in sorted(sends, key=lambda sent: _acked(inputs, sent)):
-        if group:
-            before, at = _acked(inputs, group[-1]), _acked(inputs, sent)
-            if at - before > APART_S or _led(leaders, at) != _led(leaders, before):
-                yield group
-                group = []
-        group.append(sent)
-    if group:
-        yield group
-
-
-def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
-    offsets = [offset for sent in group if (offset := max(sent.offset, sent.place)) >= 0]
-    acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
-    begin, end = (min(acks), max(acks)) if acks else (None, None)
-    later = [] if end is None else [(since, node) for since, node in leaders if since > end]
-    return Records(
-        partition=partition,
-        count=len({sent.value for sent in group}),
-        offsets=(min(offsets), max(offsets)) if offsets else (),
-        values=(group[0].value, group[-1].value),
-        begin=begin,
-        end=end,
-        leader="" if begin is None else _led(leaders, begin),
-        next_leader=later[0][1] if later else "",
-        next_at=later[0][0] if later else None,
-    )
-
-
-def _of_examples(examples: Sequence[Example]) -> list[Records]:
-    """The records that examples name, by partition."""
-    by: dict[str, list[Example]] = defaultdict(list)
-    for example in examples:
-        if example.partition:
-            by[example.partition].append(example)
-    found = []
-    for partition, some in by.items():
-        offsets = [offset for one in some for offset in one.offsets if offset >= 0]
-        values = [value for one in some for value in one.values]
-        found.append(
-            Records(
-                partition=partition,
-                count=len(some),
-                offsets=(min(offsets), max(offsets)) if offsets else (),
-                values=(values[0], values[-1]) if values else (),
-            )
-        )
-    return found
-
-
 def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[NearFault]:
     """The faults in force then, the one that ended last before, the one that began next."""
     if not times:
@@ -420,6 +267,13 @@ def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[
     if after:
         found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after {moments[1]}"))
     return found
+
+
+def shortened(text: str) -> str:
+    """What a fault did, without most of what its nodes were."""
+    if len(text) <= TEXT_MOST:
+        return text
+    return re.sub(r"\(([^()]{,24})[^()]*?\)", lambda roles: f"({roles[1].rstrip(' ,;')}…)", text)
 
 
 def _apart(fault: Fault, at: float) -> float:

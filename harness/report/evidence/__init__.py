@@ -4,6 +4,7 @@ choice        Which findings a log or a timeline is made for: the first examples
               once.
 decisions     The transactions of a finding as brokers' files have them: what was decided, and which marker
               each partition got.
+exchanges     What a client asked brokers about a partition, around a finding of a simulated run.
 group_offsets  The offsets of a group in a partition, as the log of its coordinator has them.
 log_table     The log of a partition around a finding: what stands at each offset, who
               sent it, who read it.

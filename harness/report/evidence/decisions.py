@@ -8,13 +8,14 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from core.errors import HistoryError
 from core.op import TopicPartition
+from harness.report.evidence import replicas
 from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
@@ -27,6 +28,7 @@ CLOCKS_S: Final = 0.02
 SENT: Final = re.compile(r"send (\S+) \S+ -> offset (\d+)")
 """A record of an op that has an offset (`checkers` words it so)."""
 LONG_S: Final = 60.0
+STATES: Final = "__transaction_state"
 PARTITIONS_MAX: Final = 8
 DONE: Final = ("CompleteCommit", "CompleteAbort", "Dead", "Empty")
 Row = dict[str, Any]
@@ -51,13 +53,14 @@ class DrawnMarker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPart:
     """What a transaction wrote to a partition. begin: of its first batch. first, last: offsets. marker: what
-    ended it there; None = the log has none."""
+    ended it there; None = the log has none. after: the marker of its producer before it."""
 
     begin: float
     first: int
     last: int
     producer: str
     marker: DrawnMarker | None
+    after: DrawnMarker | None = None
 
     @property
     def own(self) -> bool:
@@ -69,12 +72,14 @@ class WrittenPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDecisions:
     """Of one transactional id: states of its coordinator's log, as (time, Kafka's name), and what each
-    partition got meanwhile. producers: its producer ids."""
+    partition got meanwhile. producers: its producer ids. coordinators: leaders of that log, as (since when,
+    node)."""
 
     transactional_id: str
     producers: frozenset[int]
     states: list[tuple[float, str]]
     partitions: dict[str, list[WrittenPart]]
+    coordinators: list[tuple[float, int]] = field(default_factory=list)
 
     @property
     def times(self) -> list[float]:
@@ -87,7 +92,7 @@ class CoordinatorDecisions:
 class _Named:
     """The transaction of a finding. epoch: of its producer, None = any; where each transaction takes a new
     one, its end has that already. begin, end: of its op, or of its records where it is placed by these.
-    touched: partitions that are known without the coordinator."""
+    touched: partitions that are known without the coordinator. place: partition and offset of the finding."""
 
     transactional_id: str
     epoch: int | None
@@ -95,6 +100,7 @@ class _Named:
     end: float
     touched: frozenset[TopicPartition]
     placed: bool = False
+    place: tuple[TopicPartition | None, int] = (None, -1)
 
 
 def build(inputs: Inputs, example: Example) -> CoordinatorDecisions | None:
@@ -104,7 +110,8 @@ def build(inputs: Inputs, example: Example) -> CoordinatorDecisions | None:
         return None
     try:
         named = _of_op(evidence, example) or _of_place(inputs, evidence, example)
-        return _decisions(inputs, evidence, named) if named else None
+        place = parsed(example.partition), min((one for one in example.offsets if one >= 0), default=-1)
+        return _decisions(inputs, evidence, replace(named, place=place)) if named else None
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the decisions about the transaction are not shown.")
         return None
@@ -190,11 +197,15 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> Coordinator
     touched = named.touched | {
         TopicPartition(tp["topic"], tp["partition"]) for _, row in shown for tp in row["partitions"] or ()
     }
+    place, offset = named.place
+    touched |= {place} if place is not None else set()
     found = {
         str(tp): [
-            one for one in _written(inputs, evidence, tp, producers, named.epoch) if begin <= one.begin <= end
+            one
+            for one in _written(inputs, evidence, tp, producers, named.epoch)
+            if begin <= one.begin <= end or (tp == place and one.first <= offset <= one.last)
         ]
-        for tp in sorted(touched)[:PARTITIONS_MAX]
+        for tp in sorted(touched, key=lambda tp: (tp != place, tp))[:PARTITIONS_MAX]
     }
     written = {partition: some for partition, some in found.items() if some}
     if not shown and not written:
@@ -202,6 +213,7 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> Coordinator
     return CoordinatorDecisions(
         transactional_id=named.transactional_id,
         producers=frozenset({row["producer_id"] for _, row in shown} or producers),
+        coordinators=replicas.leaders(inputs, f"{STATES}-{rows[0]['partition']}") if rows else [],
         states=[(at, row["state"]) for at, row in shown],
         partitions=written,
     )
@@ -258,17 +270,18 @@ def _written(
 def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[WrittenPart]:
     found: list[WrittenPart] = []
     open_batches: list[Row] = []
+    before: DrawnMarker | None = None
     for offset, row in [*events, (-1, {})]:
         if "base" in row:
             open_batches.append(row)
             continue
+        marker = None
+        if row:
+            at = inputs.seconds_of_clock(row["timestamp"])
+            commit, by = row["name"] == "COMMIT", row["coordinator_epoch"]
+            marker = DrawnMarker(at, offset, commit, by, row["producer_epoch"])
         if open_batches:
             first = open_batches[0]
-            marker = None
-            if row:
-                at = inputs.seconds_of_clock(row["timestamp"])
-                commit, by = row["name"] == "COMMIT", row["coordinator_epoch"]
-                marker = DrawnMarker(at, offset, commit, by, row["producer_epoch"])
             found.append(
                 WrittenPart(
                     begin=inputs.seconds_of_clock(first["base_timestamp"]),
@@ -276,9 +289,10 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
                     last=open_batches[-1]["last"],
                     producer=f"{first['producer_id']}/{first['producer_epoch']}",
                     marker=marker,
+                    after=before,
                 )
             )
-        open_batches = []
+        open_batches, before = [], marker
     return found
 
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from core.errors import HistoryError
 from core.op import TopicPartition
+from harness.report.evidence import replicas
 from harness.report.evidence.decisions import of_last_take
 from harness.report.inputs import Inputs
-from history.events import RolesSeen
-from history.evidence import Evidence
+from history.evidence import END, Evidence
 from history.verdict import Example
 
 OFFSETS = "__consumer_offsets"
@@ -27,19 +27,23 @@ OFFSETS = "__consumer_offsets"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedCommit:
     """A commit in the coordinator's log. place: its offset there. committed: next offset to read. end: COMMIT
-    or ABORT, the marker of its transaction; "" = it was in none; "no marker" = none follows."""
+    or ABORT, the marker of its transaction; "" = it was in none; "no marker" = none follows. only: the nodes
+    whose earlier copies had it, where those of the end lack it; none where these have it."""
 
     at: float
     place: int
     committed: int
     producer: str
     end: str
+    only: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
         """Of it, with its time."""
         ended = "" if not self.end else f", {self.end}"
-        return f"{self.committed} ({self.at:.3f} s{ended})"
+        nodes = ", ".join(map(str, self.only))
+        kept = f", in an earlier copy of node {nodes} alone: the copies of the end lack it" if nodes else ""
+        return f"{self.committed} ({self.at:.3f} s{ended}{kept})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +85,13 @@ def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
         if not rows:
             return None
         log = TopicPartition(OFFSETS, rows[0]["partition"])
-        commits = list(_commits(inputs, evidence, log, of_last_take(rows, ("offset",))))
+        commits = list(_commits(inputs, evidence, log, rows))
+        coordinators = replicas.leaders(inputs, str(log))
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the offsets of {group} are not shown.")
         return None
     return GroupOffsets(
-        group=group,
-        partition=example.partition,
-        log=str(log),
-        coordinators=list(_led(inputs, str(log))),
-        commits=commits,
+        group=group, partition=example.partition, log=str(log), coordinators=coordinators, commits=commits
     )
 
 
@@ -101,7 +102,11 @@ def _commits(
     by: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for row in of_last_take(markers, ("offset",)):
         by[row["producer_id"]].append((row["offset"], row["name"]))
+    last = next((row["take"] for row in evidence.table("takes").to_pylist() if row["why"] == END), -1)
+    had: dict[tuple[int, int], set[int]] = defaultdict(set)
     for row in rows:
+        had[row["offset"], row["committed"]].add(row["node"])
+    for row in of_last_take(rows, ("offset", "committed")):
         mine = by[row["producer_id"]]
         after = bisect_right(mine, (row["offset"], ""))
         yield LoggedCommit(
@@ -110,13 +115,5 @@ def _commits(
             committed=row["committed"],
             producer=f"{row['producer_id']}/{row['producer_epoch']}" if row["producer_id"] >= 0 else "",
             end="" if not row["transactional"] else mine[after][1] if after < len(mine) else "no marker",
+            only=() if last in (-1, row["take"]) else tuple(sorted(had[row["offset"], row["committed"]])),
         )
-
-
-def _led(inputs: Inputs, log: str) -> Iterator[tuple[float, int]]:
-    before = None
-    for event in inputs.events:
-        if isinstance(event, RolesSeen) and (node := event.leaders.get(log)) not in (None, before):
-            before = node
-            assert node is not None
-            yield inputs.seconds(event.ns), node

@@ -17,6 +17,7 @@ from core.op import TopicPartition
 from harness.report.inputs import Inputs
 from history import trace as tr
 from history.broker_logs import replica_lines
+from history.events import RolesSeen
 from history.evidence import CLIENT, FETCH, Evidence
 
 
@@ -35,12 +36,15 @@ class ReplicaMoment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaEnds:
     """The replicas of a partition. offset: of the record. whole: every change is on record. moments: by node,
-    in order of time."""
+    in order of time. leaders: as (since when, node). passed: when the high watermark of a leader passed the
+    record first, the leader, and the replicas in sync then; None = not on record."""
 
     partition: str
     offset: int
     whole: bool
     moments: dict[int, list[ReplicaMoment]] = field(default_factory=dict)
+    leaders: list[tuple[float, int]] = field(default_factory=list)
+    passed: tuple[float, int, tuple[int, ...]] | None = None
 
     @property
     def cuts(self) -> list[float]:
@@ -71,14 +75,67 @@ def build(inputs: Inputs, partition: str, offset: int) -> ReplicaEnds | None:
             moments = _moments(inputs, TopicPartition(topic, int(number)))
         for node, moment in moments:
             found[node].append(moment)
+        led = leaders(inputs, partition)
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the ends of the replicas of {partition} are not shown.")
         return None
     for mine in found.values():
         mine.sort(key=lambda moment: moment.at)
     reached = any(moment.end > offset for mine in found.values() for moment in mine)
-    ends = ReplicaEnds(partition=partition, offset=offset, whole=whole, moments=dict(sorted(found.items())))
+    ends = ReplicaEnds(
+        partition=partition,
+        offset=offset,
+        whole=whole,
+        moments=dict(sorted(found.items())),
+        leaders=led,
+        passed=_passed(inputs, inputs.trace, partition, offset) if inputs.trace is not None else None,
+    )
     return ends if reached and ends.differ else None
+
+
+def in_sync(inputs: Inputs, partition: str, node: int, at: float) -> tuple[int, ...]:
+    """The in-sync replicas as a leader had them at a time, by the trace; () = not on record."""
+    found: tuple[int, ...] = ()
+    for one in inputs.trace.states if inputs.trace else ():
+        if inputs.seconds(one.ns) > at:
+            break
+        if isinstance(one, tr.TracedReplica) and (one.partition, one.node) == (partition, node):
+            found = one.isr
+    return found
+
+
+def _passed(
+    inputs: Inputs, trace: tr.Trace, partition: str, offset: int
+) -> tuple[float, int, tuple[int, ...]] | None:
+    for one in trace.states:
+        if not isinstance(one, tr.TracedReplica) or (one.partition, one.role) != (partition, tr.LEADER):
+            continue
+        if one.high > offset:
+            return inputs.seconds(one.ns), one.node, one.isr
+    return None
+
+
+def leaders(inputs: Inputs, partition: str) -> list[tuple[float, int]]:
+    """Who led a partition, as (since when, node): by the trace, else by brokers' logs, else as brokers
+    answered when they were asked, which may be late. Raises: HistoryError."""
+    found: list[tuple[float, int]] = []
+    if inputs.trace is not None:
+        found = [
+            (inputs.seconds(one.ns), one.node)
+            for one in inputs.trace.states
+            if isinstance(one, tr.TracedReplica) and (one.partition, one.role) == (partition, tr.LEADER)
+        ]
+    found = found or [
+        (inputs.seconds_of_clock(line.wall.timestamp() * 1e3), line.node)
+        for line in replica_lines(inputs.run, partition)
+        if line.leads
+    ]
+    found = found or [
+        (inputs.seconds(event.ns), node)
+        for event in inputs.events
+        if isinstance(event, RolesSeen) and (node := event.leaders.get(partition)) is not None
+    ]
+    return [next(term) for _, term in itertools.groupby(sorted(found), key=lambda one: one[1])]
 
 
 def _traced(inputs: Inputs, trace: tr.Trace, partition: str) -> Iterator[tuple[int, ReplicaMoment]]:

@@ -10,7 +10,7 @@ import pytest
 from checkers.catalogue import ANOMALIES
 from harness.report import build, causes, inputs, next_steps, story
 from harness.report.causes import Traces
-from harness.report.evidence import group_offsets
+from harness.report.evidence import group_offsets, replicas
 from harness.report.evidence.decisions import CoordinatorDecisions, DrawnMarker, WrittenPart
 from harness.report.evidence.group_offsets import GroupOffsets, LoggedCommit
 from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
@@ -21,6 +21,8 @@ from history.trace import TracedReplica
 from history.verdict import Example
 from tests.histories import traced
 from tests.histories.report_findings import anomalous
+
+LATER = "x-0 got no marker of its own (the COMMIT of a later transaction"
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +81,10 @@ def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
 def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     read, found = told(lost)
     assert read.trace is not None
-    leader, *cuts = found.cause.facts
+    facts = found.cause.facts
     offset = min(found.example.offsets)
-    match = re.fullmatch(
-        r"node (\d) became leader at (\S+) s without offset (\d+): its log ended at (\d+)", leader
-    )
-    assert match is not None
+    says = re.compile(r"node (\d) became leader at (\S+) s without offset (\d+): its log ended at (\d+)")
+    match = next(filter(None, map(says.fullmatch, facts)))
     assert int(match[3]) == offset
     states = [
         one for one in read.trace.states if isinstance(one, TracedReplica) and one.node == int(match[1])
@@ -92,7 +92,27 @@ def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     before = [one for one in states if one.partition == "queue-0" and read.seconds(one.ns) <= float(match[2])]
     assert before[-1].end == int(match[4]) <= offset
     assert any(one.role == "leader" for one in states if read.seconds(one.ns) <= float(match[2]))
-    assert any(f"node {found.ranges[0].leader} cut its log from" in cut for cut in cuts)
+    assert any(f"node {found.ranges[0].leader} cut its log from" in fact for fact in facts)
+    assert any(
+        since == pytest.approx(float(match[2]), abs=0.001) for since, _ in replicas.leaders(read, "queue-0")
+    )
+
+
+def test_replicas_in_sync_that_lacked_what_counted_as_committed_are_told(lost: Run) -> None:
+    read, found = told(lost)
+    ends = replicas.build(read, "queue-0", min(found.example.offsets))
+    assert ends is not None
+    assert ends.passed is not None
+    at, leader, isr = ends.passed
+    words = (
+        f"the high watermark of node {leader} passed it at {at:.3f} s with {', '.join(map(str, isr))} in sync"
+    )
+    (fact,) = [one for one in found.cause.facts if one.startswith(words)]
+    lacked = [int(node) for node in re.findall(r"\d", fact.split(": ")[1].split(" of these")[0])]
+    assert lacked
+    for node in isr:
+        reached = [one.end for one in ends.moments[node] if one.at <= at][-1] > ends.offset
+        assert reached is (node not in lacked)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +124,15 @@ def test_only_a_leader_without_the_record_is_one(since: float, end: int, fact: b
     read = inputs.read(anomalous().write(tmp_path / "view"))
     view = read.verdict.anomalies["lost-write"].examples[0].ops[0]
     sent = msgspec.structs.replace(view, begin_s=1.0, end_s=2.0)
-    ends = ReplicaEnds(partition="x-0", offset=7, whole=True, moments={2: [ReplicaMoment(0.1, end)]})
+    ends = ReplicaEnds(
+        partition="x-0",
+        offset=7,
+        whole=True,
+        moments={2: [ReplicaMoment(0.1, end)]},
+        leaders=[(0.0, 1), (since, 2)],
+    )
     example = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7], ops=[sent])
-    traces = nothing(tmp_path, ends=ends, example=example, leaders=[(0.0, "1"), (since, "2")])
+    traces = nothing(tmp_path, ends=ends, example=example)
     assert bool(facts("lost-write", traces)) is fact
 
 
@@ -115,8 +141,8 @@ def test_only_a_leader_without_the_record_is_one(since: float, end: int, fact: b
     [
         (2.1, 4, True, "x-0 got the COMMIT marker"),
         (2.1, 3, False, "x-0 got the ABORT marker"),
-        (2.1, 5, True, "x-0 got no marker of its own (a later transaction’s COMMIT ends its records)"),
-        (9.0, 4, True, "x-0 got no marker of its own (a later transaction’s COMMIT ends its records)"),
+        (2.1, 5, True, f"{LATER}, at offset 9, 2.100 s, ends its records)"),
+        (9.0, 4, True, f"{LATER}, at offset 9, 9.000 s, ends its records)"),
         (0, 0, None, "x-0 got no marker"),
     ],
 )
@@ -144,7 +170,7 @@ def test_the_marker_of_each_partition_is_told(
         ([(1, 5, 0, 8), (2, 5, 0, 8)], "the leader appended one sequence 2 times"),
         ([(1, 5, 0, 8), (2, 5, 0, 9)], "each copy came with a sequence of its own"),
         ([(1, 5, 0, 9), (2, 5, 0, 8)], "out of order"),
-        ([(1, 5, 1, 8), (2, 5, 0, 8)], "an old producer epoch behind a newer one"),
+        ([(1, 5, 1, 8), (2, 5, 0, 8)], "an old producer epoch stands behind a newer one"),
         ([(1, 5, 0, 8), (2, 6, 0, 8)], "several producer ids"),
         ([(1, -1, -1, -1), (2, -1, -1, -1)], "no producer id"),
         ([(1, 5, 0, 8)], ""),
@@ -173,7 +199,29 @@ def test_commits_of_a_group_are_told_from_before_the_finding_on(tmp_path: Path) 
     shown, moved = facts("eos-loss", nothing(tmp_path, offsets=offsets))
     assert shown.endswith("7 (1.000 s, COMMIT), 9 (2.000 s, ABORT), 12 (3.000 s)")
     assert "__consumer_offsets-4 (coordinator node 2)" in shown
-    assert moved == "the group’s coordinator moved to node 3 at 1.500 s"
+    assert moved == "afterwards the group’s coordinator moved to node 3 at 1.500 s"
+    one = dataclasses.replace(commits[1], only=(2, 3), end="")
+    assert one.words == "7 (1.000 s, in an earlier copy of node 2, 3 alone: the copies of the end lack it)"
+    step = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7, 5])
+    told = facts("offset-commit-regression", nothing(tmp_path / "step", offsets=offsets, example=step))
+    assert "no commit of 5 is in that log" in told
+
+
+def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Path) -> None:
+    for at, late in ((2.1, True), (0.5, False)):
+        part = WrittenPart(
+            begin=1.0, first=7, last=7, producer="7/3", marker=None, after=DrawnMarker(at, 5, False, 0, 3)
+        )
+        decided = CoordinatorDecisions(
+            transactional_id="t",
+            producers=frozenset({7}),
+            states=[(1.0, "Ongoing"), (2.0, "PrepareAbort")],
+            partitions={"x-0": [part]},
+            coordinators=[(0.0, 1), (1.5, 2), (9.0, 3)],
+        )
+        told = facts("aborted-read", nothing(tmp_path / str(at), decided=decided))
+        assert ("x-0 has its ABORT at offset 5 before its record at offset 7" in told) is late
+        assert "meanwhile its coordinator moved to node 2 at 1.500 s, to node 3 at 9.000 s" in told
 
 
 def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.engine.findings import CAP
-from harness.report import build, clock, headlines, inputs, story, wording
+from harness.report import build, clock, headlines, inputs, records, story, wording
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
@@ -173,7 +173,8 @@ def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> 
     run.anomalies.write_bytes(b"no table")
     read, again = told(run)
     assert (
-        again.ranges == story._of_examples(folder.verdict.anomalies[found.name].examples)[: story.RANGES_MAX]
+        again.ranges
+        == records._of_examples(folder.verdict.anomalies[found.name].examples)[: story.RANGES_MAX]
     )
     assert any("anomalies.parquet" in gap for gap in read.gaps)
 
@@ -183,13 +184,13 @@ def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_p
     read, found = told(lost)
     column = table.schema.get_field_index("allowed")
     none = table.set_column(column, "allowed", pa.array([True] * table.num_rows))
-    keys, kept = story._keys(read, found.name, allowed=False)
+    keys, kept = records._keys(records._kept(read, found.name, allowed=False), found.name)
     assert kept >= sum(map(len, keys.values())) > 0
     copy = Run(tmp_path / "copy")
     copy.checked.mkdir(parents=True)
     pq.write_table(none, copy.anomalies)
     changed = Inputs(**{**{f: getattr(read, f) for f in read.__slots__}, "run": copy})
-    assert story._keys(changed, found.name, allowed=False) == ({}, 0)
+    assert not records._kept(changed, found.name, allowed=False)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,43 @@ def test_what_no_broker_acknowledged_is_not_called_acknowledged() -> None:
     assert headlines.headline("duplicate", "", 1, acknowledged=False) == headlines.headline(
         "duplicate", "", 1
     )
+
+
+def test_a_loss_that_brokers_logs_alone_show_is_called_that() -> None:
+    told = headlines.headline("lost-write", "", 3, in_logs=True)
+    assert told == "Leaders’ logs lack what was acknowledged or read, at 3 places"
+    assert headlines.headline("duplicate", "", 1, in_logs=True) == headlines.headline("duplicate", "", 1)
+
+
+def test_a_long_text_of_a_fault_keeps_its_verb() -> None:
+    roles = "; ".join(["leader of x-1, x-2, x-3", "transaction coordinator of a, b and 7 more"] * 2)
+    text = f"all replicas of x-0: node 1 ({roles}), node 2 ({roles}) were shut down"
+    assert len(text) > story.TEXT_MOST
+    roles = "(leader of x-1, x-2, x-3…)"
+    assert story.shortened(text) == f"all replicas of x-0: node 1 {roles}, node 2 {roles} were shut down"
+    assert story.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
+
+
+def test_steps_of_consumers_are_rows_with_both_offsets() -> None:
+    def step(*offsets: int) -> Example:
+        return Example(sentence="", allowed=False, why="", partition="x-0", offsets=list(offsets))
+
+    found = list(records._steps([step(7, 0), step(7, 0), step(3, 4, 9), step(3)]))
+    assert [(one.offsets, one.count, one.step) for one in found] == [((7, 0), 2, True), ((3, 9), 1, True)]
+    assert story._within(step(7, 0), found[0])
+
+
+def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None:
+    read, _ = told(lost)
+    assert read.history is not None
+    example = Example(sentence="", allowed=False, why="", partition="queue-0")
+    assert not list(records._hidden(read.history, [example])), "both levels end at the same offset"
+    by_level = read.history.bounds[0]
+    level, *_ = by_level
+    end = by_level[level].end
+    by_level[level] = dataclasses.replace(by_level[level], end=end - 5)
+    (found,) = records._hidden(read.history, [example, example])
+    assert (found.count, found.offsets) == (5, (end - 5, end - 1))
 
 
 def test_findings_that_were_counted_and_not_kept_are_named(lost: Run) -> None:
