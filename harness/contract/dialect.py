@@ -5,20 +5,14 @@ transactions themselves, and EndTxn brings the next epoch (KIP-890). Producer id
 (`IdPairs`): brokers hand out whatever they have.
 """
 
-import datetime
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from kio.static.primitive import i32Timedelta
-from kio.static.protocol import RequestPayload, ResponsePayload
-
+from harness.protocol.encoding import Values
 from model.errors import KafkaError
 from model.protocol.messages import Partition
-from model.protocol.requests import AnyRequest, ErrorResponse, Response
+from model.protocol.requests import ErrorResponse, Response
 
 N = TypeVar("N", int, str)
 
@@ -29,22 +23,13 @@ NOT_ATTEMPTED: Final = 55
 
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "produce": (10, 12),
-    "fetch": (11, 11),
-    "list_offsets": (5, 5),
-    "delete_records": (2, 2),
     "init_producer_id": (4, 5),
-    "add_partitions_to_txn": (3, 3),
     "add_offsets_to_txn": (3, 4),
     "end_txn": (3, 5),
     "txn_offset_commit": (3, 5),
-    "offset_commit": (8, 8),
-    "offset_fetch": (9, 9),
-    "describe_producers": (0, 0),
-    "describe_transactions": (0, 0),
-    "find_coordinator": (3, 3),
 }
 """Versions by which a client speaks transaction version 1 (those of librdkafka, which knows no
-TRANSACTION_ABORTABLE) and 2."""
+TRANSACTION_ABORTABLE) and 2. The versions of all other APIs are the same for both."""
 
 
 @dataclass(slots=True)
@@ -83,26 +68,23 @@ class Dialect:
     transaction_version: int
     marker_version: int
 
-    def schema(self, api: str, part: str) -> Any:
-        """Kafka's schema: part `request` or `response` of an API in this dialect's version."""
+    def version(self, api: str, usual: int) -> int:
+        """The version of an API's requests. usual: where the dialect does not decide it."""
         if api == "write_txn_markers":
-            return schema_of(api, self.marker_version, part)
-        return schema_of(api, VERSIONS[api][self.transaction_version - 1], part)
-
-
-@cache
-def schema_of(api: str, version: int, part: str) -> ModuleType:
-    """Kafka's schema of one version."""
-    return import_module(f"kio.schema.{api}.v{version}.{part}")
+            return self.marker_version
+        return VERSIONS[api][self.transaction_version - 1] if api in VERSIONS else usual
 
 
 class Translation(NamedTuple):
-    """Of one kind of request. response: the class, or its name beside the request's. encode(request, dialect,
-    names); decode(answer, request, names)."""
+    """How requests of one kind are asked of a broker."""
 
-    response: str | type[ResponsePayload]
-    encode: Callable[[Any, Dialect, IdPairs], RequestPayload]
-    decode: Callable[[Any, Any, IdPairs], Response]
+    api: str
+    version: int
+    """Where the dialect does not decide it."""
+    values: Callable[[Any, IdPairs], Values]
+    """The model's request -> the values of Kafka's, of all its versions."""
+    decode: Callable[[Any, IdPairs], Response]
+    """Kafka's response -> the model's."""
 
 
 def error_of(code: int) -> KafkaError:
@@ -111,19 +93,6 @@ def error_of(code: int) -> KafkaError:
         return KafkaError(code)
     except ValueError:
         return cast("KafkaError", code)
-
-
-def milliseconds(number: int) -> i32Timedelta:
-    """A duration as the protocol has it."""
-    return i32Timedelta.parse(datetime.timedelta(milliseconds=number))
-
-
-def by_topic(tps: Iterable[Partition]) -> dict[str, list[int]]:
-    """Numbers by topic, each as often as it is named."""
-    found: dict[str, list[int]] = {}
-    for topic, number in tps:
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def partitions_of(answer: Any, topics: str, partitions: str, number: str) -> dict[Partition, Any]:
@@ -141,6 +110,6 @@ def first_error(codes: Iterable[int]) -> KafkaError:
     return error_of(next((code for code in found if code not in (0, NOT_ATTEMPTED)), 0))
 
 
-def error_alone(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
+def error_alone(answer: Any, names: IdPairs) -> Response:
     """The response that has nothing but its error."""
     return ErrorResponse(error_of(answer.error_code))

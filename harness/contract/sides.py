@@ -113,8 +113,9 @@ class RealSide:
 
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
         """See `Side`. Raises: AdminError."""
-        asked, kind = encode(request, self._dialect, self.names)
-        answer = self._connection.call(asked, kind)
+        kind, values = encode(request, self._dialect, self.names)
+        self._connection.send(kind, values)
+        answer = self._connection.receive(kind)
         if isinstance(expected, ProducerIdResponse) and int(answer.error_code) == 0:
             producer_id = int(getattr(answer, "producer_id", -1))
             if producer_id >= 0 and expected.producer_id >= 0:
@@ -134,8 +135,8 @@ class RealSide:
         """See `Side`. Raises: AdminError."""
         if who not in self._members:
             self._members[who] = self._connect()
-        asked, kind = encode(request, self._dialect, self.names)
-        self._members[who].send(asked)
+        kind, values = encode(request, self._dialect, self.names)
+        self._members[who].send(kind, values)
         self._waiting[who] = request, kind
 
     def taken(self, who: str, expected: Response | None = None) -> Response | None:
@@ -151,11 +152,11 @@ class RealSide:
 
     def _late(self, connection: BrokerConnection) -> bool:
         """Whether an answer comes while the broker answers other requests."""
-        asked, kind = encode(FindCoordinator("", group=True), self._dialect, self.names)
+        kind, values = encode(FindCoordinator("", group=True), self._dialect, self.names)
         for _ in range(LATE_ROUNDS):
             if connection.answered(LATE_S):
                 return True
-            self._connection.call(asked, kind)
+            self._connection.call(kind, **values)
         return connection.answered(0.0)
 
 

@@ -155,20 +155,21 @@ class Place:
     def ask(self, request: AnyRequest, node: int) -> Response:
         """The answer of a broker. Raises: AdminError."""
         names = SameIds()
-        asked, kind = encode(paced(renamed(request, self.inward)), self.dialect, names)
+        kind, values = encode(paced(renamed(request, self.inward)), self.dialect, names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
-            answer = decode(connection.call(asked, kind), request, names)
+            connection.send(kind, values)
+            answer = decode(connection.receive(kind), request, names)
         return cast("Response", renamed(answer, self.outward))
 
     def tell(self, request: Produce, node: int) -> None:
         """Send a request with acks=0, which has no answer; returns when the broker has handled it: it answers
         the next request of the connection after that. Raises: AdminError."""
         names = SameIds()
-        told, _ = encode(renamed(request, self.inward), self.dialect, names)
-        asked, kind = encode(FindCoordinator(GROUP, group=True), self.dialect, names)
+        told = encode(renamed(request, self.inward), self.dialect, names)
+        kind, values = encode(FindCoordinator(GROUP, group=True), self.dialect, names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
-            connection.send(told)
-            connection.call(asked, kind)
+            connection.send(*told)
+            connection.call(kind, **values)
 
 
 class WaitingFetch(NamedTuple):

@@ -1,32 +1,30 @@
 """The model's requests as Kafka's own, and Kafka's responses as the model's."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Final
 
-from kio.schema.metadata.v9 import request as metadata
-from kio.static.primitive import i8
-from kio.static.protocol import RequestPayload
-
+from harness.contract.described_transactions import DescribedTransactions
 from harness.contract.dialect import Dialect, IdPairs, Translation, error_of
 from harness.contract.wire_data import OF_LEADERS
 from harness.contract.wire_groups import OF_GROUPS
-from harness.contract.wire_transactions import OF_TRANSACTIONS
-from model.protocol.coordinator_messages import FindCoordinator, FindCoordinatorResponse
+from harness.contract.wire_transactions import OF_TRANSACTIONS, VERIFY_VERSION
+from harness.protocol.encoding import Values
+from harness.protocol.payloads import API_KEYS, response_type
+from model.protocol.coordinator_messages import (
+    AddPartitionsToTxn,
+    DescribeTransactions,
+    FindCoordinator,
+    FindCoordinatorResponse,
+)
 from model.protocol.messages import Metadata, MetadataResponse, PartitionState
 from model.protocol.requests import AnyRequest, Response
 
 
-def _metadata(request: Metadata, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    return metadata.MetadataRequest(
-        topics=None,
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
+def _metadata(request: Metadata, names: IdPairs) -> Values:
+    return {"topics": None, "allow_auto_topic_creation": False}
 
 
-def _described_cluster(answer: Any, request: Metadata, names: IdPairs) -> Response:
+def _described_cluster(answer: Any, names: IdPairs) -> Response:
     parts = {
         (str(topic.name), int(one.partition_index)): PartitionState(
             tuple(map(int, one.replica_nodes)),
@@ -41,19 +39,17 @@ def _described_cluster(answer: Any, request: Metadata, names: IdPairs) -> Respon
     return MetadataResponse(brokers, parts, int(answer.controller_id))
 
 
-def _find_coordinator(request: FindCoordinator, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("find_coordinator", "request")
-    made: RequestPayload = kafka.FindCoordinatorRequest(key=request.key, key_type=i8(not request.group))
-    return made
+def _find_coordinator(request: FindCoordinator, names: IdPairs) -> Values:
+    return {"key": request.key, "key_type": int(not request.group)}
 
 
-def _coordinator(answer: Any, request: FindCoordinator, names: IdPairs) -> Response:
+def _coordinator(answer: Any, names: IdPairs) -> Response:
     return FindCoordinatorResponse(error_of(answer.error_code), int(answer.node_id))
 
 
 TRANSLATIONS: Final[Mapping[type[AnyRequest], Translation]] = {
-    Metadata: Translation("MetadataResponse", _metadata, _described_cluster),
-    FindCoordinator: Translation("FindCoordinatorResponse", _find_coordinator, _coordinator),
+    Metadata: Translation("metadata", 9, _metadata, _described_cluster),
+    FindCoordinator: Translation("find_coordinator", 3, _find_coordinator, _coordinator),
     **OF_LEADERS,
     **OF_TRANSACTIONS,
     **OF_GROUPS,
@@ -61,16 +57,19 @@ TRANSLATIONS: Final[Mapping[type[AnyRequest], Translation]] = {
 """By kind of request."""
 
 
-def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[RequestPayload, type[Any]]:
-    """Kafka's request, and the class of its response."""
+def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[Any], Values]:
+    """The class of Kafka's response, and the values of its request."""
     one = TRANSLATIONS[type(request)]
-    made = one.encode(request, dialect, names)
-    if isinstance(one.response, type):
-        return made, one.response
-    module = type(made).__module__.rpartition(".")[0]
-    return made, getattr(import_module(f"{module}.response"), one.response)
+    version = dialect.version(one.api, one.version)
+    if isinstance(request, AddPartitionsToTxn) and request.verify:
+        version = VERIFY_VERSION
+    kind: type[Any] | None = response_type(API_KEYS[one.api], version)
+    assert kind is not None, request
+    if isinstance(request, DescribeTransactions):
+        kind = DescribedTransactions
+    return kind, one.values(request, names)
 
 
 def decode(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
     """The model's response."""
-    return TRANSLATIONS[type(request)].decode(answer, request, names)
+    return TRANSLATIONS[type(request)].decode(answer, names)

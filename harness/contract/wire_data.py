@@ -1,28 +1,21 @@
 """Requests to the leaders of partitions, and batches of records, as Kafka has them."""
 
-import datetime
 import io
 import struct
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_new_batch
-from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i64
-from kio.static.protocol import RequestPayload
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from core.errors import ClusterError
-from harness.contract.dialect import (
-    Dialect,
-    IdPairs,
-    Translation,
-    by_topic,
-    error_of,
-    milliseconds,
-    partitions_of,
-)
+from harness.contract.dialect import IdPairs, Translation, error_of, partitions_of
 from harness.contract.payloads import payloads
 from harness.evidence.segments import CONTROL, TRANSACTIONAL, gather, walk_lengths
+from harness.protocol.encoding import Values
+from harness.protocol.topics import in_topics, numbers_in_topics
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
 from model.protocol.messages import (
@@ -39,7 +32,7 @@ from model.protocol.messages import (
 )
 from model.protocol.requests import AnyRequest, Response
 
-WAIT_MS: Final = 20_000
+WAIT: Final = timedelta(seconds=20)
 BYTES: Final = 10_000_000
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -52,29 +45,21 @@ MARKER_EPOCH_AT: Final = 73
 MARKERS: Final = (ABORT, COMMIT)
 
 
-def _produce(request: Produce, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("produce", "request")
-    topics = []
-    for topic, numbers in by_topic(request.batches).items():
-        data = tuple(
-            kafka.PartitionProduceData(
-                index=i32(number), records=Records(encoded(request.batches[topic, number], names))
-            )
-            for number in numbers
-        )
-        topics.append(kafka.TopicProduceData(name=topic, partition_data=data))
-    made: RequestPayload = kafka.ProduceRequest(
-        transactional_id=request.transactional_id,
-        acks=i16(request.acks),
-        timeout=milliseconds(WAIT_MS),
-        topic_data=tuple(topics),
+def _produce(request: Produce, names: IdPairs) -> Values:
+    parts = (
+        (tp, {"index": tp[1], "records": encoded(batch, names)}) for tp, batch in request.batches.items()
     )
-    return made
+    return {
+        "transactional_id": request.transactional_id,
+        "acks": request.acks,
+        "timeout": WAIT,
+        "topic_data": in_topics(parts, "partition_data"),
+    }
 
 
 def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
     """A batch of records as a producer sends it."""
-    stamp = TZAwareMicros.parse(datetime.datetime.now(datetime.UTC))
+    stamp = TZAwareMicros.parse(datetime.now(UTC))
     records = tuple(
         Record(
             attributes=i8(0), timestamp=stamp, offset=i64(n), key=None, value=str(value).encode(), headers=()
@@ -94,42 +79,36 @@ def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
     return buffer.getvalue()
 
 
-def _produced(answer: Any, request: Produce, names: IdPairs) -> Response:
+def _produced(answer: Any, names: IdPairs) -> Response:
     found = partitions_of(answer, "responses", "partition_responses", "index")
     return ProduceResponse(
         {tp: (error_of(one.error_code), int(one.base_offset)) for tp, one in found.items()}
     )
 
 
-def _fetch(request: Fetch, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("fetch", "request")
-    topics = tuple(
-        kafka.FetchTopic(
-            topic=topic,
-            partitions=tuple(
-                kafka.FetchPartition(
-                    partition=i32(number),
-                    current_leader_epoch=i32(request.parts[topic, number].leader_epoch),
-                    fetch_offset=i64(request.parts[topic, number].offset),
-                    partition_max_bytes=i32(BYTES),
-                )
-                for number in numbers
-            ),
+def _fetch(request: Fetch, names: IdPairs) -> Values:
+    parts = (
+        (
+            tp,
+            {
+                "partition": tp[1],
+                "current_leader_epoch": part.leader_epoch,
+                "fetch_offset": part.offset,
+                "partition_max_bytes": BYTES,
+            },
         )
-        for topic, numbers in by_topic(request.parts).items()
+        for tp, part in request.parts.items()
     )
-    made: RequestPayload = kafka.FetchRequest(
-        max_wait=milliseconds(0),
-        min_bytes=i32(0),
-        isolation_level=i8(int(request.committed)),
-        topics=topics,
-        forgotten_topics_data=(),
-        max_bytes=i32(BYTES),
-    )
-    return made
+    return {
+        "max_wait": timedelta(0),
+        "min_bytes": 0,
+        "isolation_level": int(request.committed),
+        "topics": in_topics(parts, name="topic"),
+        "max_bytes": BYTES,
+    }
 
 
-def _fetched(answer: Any, request: Fetch, names: IdPairs) -> Response:
+def _fetched(answer: Any, names: IdPairs) -> Response:
     parts = {}
     for tp, one in partitions_of(answer, "responses", "partitions", "partition_index").items():
         parts[tp] = FetchedPartition(
@@ -173,65 +152,36 @@ def batches(data: bytes, names: IdPairs, topic: str = "") -> list[RecordBatch]:
     return found
 
 
-def _list_offsets(request: ListOffsets, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("list_offsets", "request")
-    stamp = i64(EARLIEST if request.earliest else LATEST)
-    topics = tuple(
-        kafka.ListOffsetsTopic(
-            name=topic,
-            partitions=tuple(
-                kafka.ListOffsetsPartition(partition_index=i32(number), timestamp=stamp) for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(request.parts).items()
-    )
-    made: RequestPayload = kafka.ListOffsetsRequest(
-        replica_id=i32(-1), isolation_level=i8(int(request.committed)), topics=topics
-    )
-    return made
+def _list_offsets(request: ListOffsets, names: IdPairs) -> Values:
+    stamp = EARLIEST if request.earliest else LATEST
+    topics = in_topics((tp, {"partition_index": tp[1], "timestamp": stamp}) for tp in request.parts)
+    return {"replica_id": -1, "isolation_level": int(request.committed), "topics": topics}
 
 
-def _listed_offsets(answer: Any, request: ListOffsets, names: IdPairs) -> Response:
+def _listed_offsets(answer: Any, names: IdPairs) -> Response:
     found = partitions_of(answer, "topics", "partitions", "partition_index")
     return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found.items()})
 
 
-def _delete_records(request: DeleteRecords, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("delete_records", "request")
-    topics = tuple(
-        kafka.DeleteRecordsTopic(
-            name=topic,
-            partitions=tuple(
-                kafka.DeleteRecordsPartition(
-                    partition_index=i32(number), offset=i64(request.offsets[topic, number])
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(request.offsets).items()
+def _delete_records(request: DeleteRecords, names: IdPairs) -> Values:
+    topics = in_topics(
+        (tp, {"partition_index": tp[1], "offset": offset}) for tp, offset in request.offsets.items()
     )
-    made: RequestPayload = kafka.DeleteRecordsRequest(topics=topics, timeout=milliseconds(WAIT_MS))
-    return made
+    return {"topics": topics, "timeout": WAIT}
 
 
-def _deleted_records(answer: Any, request: DeleteRecords, names: IdPairs) -> Response:
+def _deleted_records(answer: Any, names: IdPairs) -> Response:
     found = partitions_of(answer, "topics", "partitions", "partition_index")
     return DeleteRecordsResponse(
         {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found.items()}
     )
 
 
-def _describe_producers(request: DescribeProducers, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("describe_producers", "request")
-    topics = tuple(
-        kafka.TopicRequest(name=topic, partition_indexes=tuple(map(i32, numbers)))
-        for topic, numbers in by_topic(request.partitions).items()
-    )
-    made: RequestPayload = kafka.DescribeProducersRequest(topics=topics)
-    return made
+def _describe_producers(request: DescribeProducers, names: IdPairs) -> Values:
+    return {"topics": numbers_in_topics(request.partitions, "partition_indexes")}
 
 
-def _described_producers(answer: Any, request: DescribeProducers, names: IdPairs) -> Response:
+def _described_producers(answer: Any, names: IdPairs) -> Response:
     parts: dict[Partition, Sequence[ProducerState]] = {}
     for tp, one in partitions_of(answer, "topics", "partitions", "partition_index").items():
         parts[tp] = sorted(
@@ -248,10 +198,10 @@ def _described_producers(answer: Any, request: DescribeProducers, names: IdPairs
 
 
 OF_LEADERS: Final[Mapping[type[AnyRequest], Translation]] = {
-    Produce: Translation("ProduceResponse", _produce, _produced),
-    Fetch: Translation("FetchResponse", _fetch, _fetched),
-    ListOffsets: Translation("ListOffsetsResponse", _list_offsets, _listed_offsets),
-    DeleteRecords: Translation("DeleteRecordsResponse", _delete_records, _deleted_records),
-    DescribeProducers: Translation("DescribeProducersResponse", _describe_producers, _described_producers),
+    Produce: Translation("produce", 10, _produce, _produced),
+    Fetch: Translation("fetch", 11, _fetch, _fetched),
+    ListOffsets: Translation("list_offsets", 5, _list_offsets, _listed_offsets),
+    DeleteRecords: Translation("delete_records", 2, _delete_records, _deleted_records),
+    DescribeProducers: Translation("describe_producers", 0, _describe_producers, _described_producers),
 }
 """By kind of request."""

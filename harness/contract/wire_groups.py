@@ -1,29 +1,13 @@
 """Requests to coordinators of groups, as Kafka has them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
-from kio.schema.describe_groups.v5 import request as describe_groups
-from kio.schema.heartbeat.v2 import request as heartbeat
-from kio.schema.join_group.v3 import request as join_group
-from kio.schema.leave_group.v2 import request as leave_group
-from kio.schema.sync_group.v2 import request as sync_group
-from kio.schema.types import GroupId
-from kio.static.primitive import i16, i32, i64
-from kio.static.protocol import RequestPayload
-
-from harness.contract.dialect import (
-    Dialect,
-    IdPairs,
-    Translation,
-    by_topic,
-    error_alone,
-    error_of,
-    first_error,
-    milliseconds,
-    partitions_of,
-)
+from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error, partitions_of
 from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
+from harness.protocol.encoding import Values
+from harness.protocol.topics import in_topics, numbers_in_topics
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,
@@ -44,19 +28,18 @@ from model.protocol.requests import AnyRequest, ErrorResponse, Response
 ASSIGNOR: Final = "range"
 
 
-def _join(request: JoinGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    protocol = join_group.JoinGroupRequestProtocol(name=ASSIGNOR, metadata=subscription(request.topics))
-    return join_group.JoinGroupRequest(
-        group_id=GroupId(request.group),
-        session_timeout=milliseconds(request.session_ms),
-        rebalance_timeout=milliseconds(request.rebalance_ms),
-        member_id=names.to_real(request.member),
-        protocol_type="consumer",
-        protocols=(protocol,),
-    )
+def _join(request: JoinGroup, names: IdPairs) -> Values:
+    return {
+        "group_id": request.group,
+        "session_timeout": timedelta(milliseconds=request.session_ms),
+        "rebalance_timeout": timedelta(milliseconds=request.rebalance_ms),
+        "member_id": names.to_real(request.member),
+        "protocol_type": "consumer",
+        "protocols": [{"name": ASSIGNOR, "metadata": subscription(request.topics)}],
+    }
 
 
-def _joined(answer: Any, request: JoinGroup, names: IdPairs) -> Response:
+def _joined(answer: Any, names: IdPairs) -> Response:
     return JoinGroupResponse(
         error_of(answer.error_code),
         int(answer.generation_id),
@@ -66,46 +49,35 @@ def _joined(answer: Any, request: JoinGroup, names: IdPairs) -> Response:
     )
 
 
-def _sync(request: SyncGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    given = tuple(
-        sync_group.SyncGroupRequestAssignment(
-            member_id=names.to_real(member), assignment=assignment(partitions)
-        )
+def _sync(request: SyncGroup, names: IdPairs) -> Values:
+    assignments = [
+        {"member_id": names.to_real(member), "assignment": assignment(partitions)}
         for member, partitions in request.assignments.items()
-    )
-    return sync_group.SyncGroupRequest(
-        group_id=GroupId(request.group),
-        generation_id=i32(request.generation),
-        member_id=names.to_real(request.member),
-        assignments=given,
-    )
+    ]
+    return {**_heartbeat(request, names), "assignments": assignments}
 
 
-def _synced(answer: Any, request: SyncGroup, names: IdPairs) -> Response:
+def _synced(answer: Any, names: IdPairs) -> Response:
     return SyncGroupResponse(error_of(answer.error_code), assigned(bytes(answer.assignment)))
 
 
-def _heartbeat(request: Heartbeat, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    return heartbeat.HeartbeatRequest(
-        group_id=GroupId(request.group),
-        generation_id=i32(request.generation),
-        member_id=names.to_real(request.member),
-    )
+def _heartbeat(request: Heartbeat | SyncGroup, names: IdPairs) -> Values:
+    return {
+        "group_id": request.group,
+        "generation_id": request.generation,
+        "member_id": names.to_real(request.member),
+    }
 
 
-def _leave(request: LeaveGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    return leave_group.LeaveGroupRequest(
-        group_id=GroupId(request.group), member_id=names.to_real(request.member)
-    )
+def _leave(request: LeaveGroup, names: IdPairs) -> Values:
+    return {"group_id": request.group, "member_id": names.to_real(request.member)}
 
 
-def _describe_group(request: DescribeGroup, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    return describe_groups.DescribeGroupsRequest(
-        groups=(GroupId(request.group),), include_authorized_operations=False
-    )
+def _describe_group(request: DescribeGroup, names: IdPairs) -> Values:
+    return {"groups": [request.group]}
 
 
-def _described_group(answer: Any, request: DescribeGroup, names: IdPairs) -> Response:
+def _described_group(answer: Any, names: IdPairs) -> Response:
     (group,) = answer.groups
     members = {
         names.member(str(one.member_id)): DescribedMember(
@@ -119,73 +91,47 @@ def _described_group(answer: Any, request: DescribeGroup, names: IdPairs) -> Res
 # ---- offsets
 
 
-def _committed(
-    request: TxnOffsetCommit | OffsetCommit,
-    topic_of: Callable[..., object],
-    partition_of: Callable[..., object],
-) -> tuple[object, ...]:
-    """The offsets to commit, by topic. topic_of, partition_of: classes of the request's schema."""
-    return tuple(
-        topic_of(
-            name=topic,
-            partitions=tuple(
-                partition_of(
-                    partition_index=i32(number),
-                    committed_offset=i64(request.offsets[topic, number]),
-                    committed_leader_epoch=i32(request.epochs.get((topic, number), -1)),
-                    committed_metadata="",
-                )
-                for number in numbers
-            ),
+def _offset_commit(request: OffsetCommit | TxnOffsetCommit, names: IdPairs) -> Values:
+    topics = in_topics(
+        (
+            tp,
+            {
+                "partition_index": tp[1],
+                "committed_offset": offset,
+                "committed_leader_epoch": request.epochs.get(tp, -1),
+                "committed_metadata": "",
+            },
         )
-        for topic, numbers in by_topic(request.offsets).items()
+        for tp, offset in request.offsets.items()
     )
+    return {
+        "group_id": request.group,
+        "generation_id_or_member_epoch": request.generation,
+        "member_id": names.to_real(request.member),
+        "topics": topics,
+    }
 
 
-def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("txn_offset_commit", "request")
-    topics = _committed(request, kafka.TxnOffsetCommitRequestTopic, kafka.TxnOffsetCommitRequestPartition)
-    made: RequestPayload = kafka.TxnOffsetCommitRequest(
-        transactional_id=request.transactional_id,
-        group_id=request.group,
-        producer_id=i64(names.to_real(request.producer_id)),
-        producer_epoch=i16(request.producer_epoch),
-        generation_id=i32(request.generation),
-        member_id=names.to_real(request.member),
-        topics=topics,
-    )
-    return made
+def _txn_offset_commit(request: TxnOffsetCommit, names: IdPairs) -> Values:
+    return {
+        **_offset_commit(request, names),
+        "transactional_id": request.transactional_id,
+        "producer_id": names.to_real(request.producer_id),
+        "producer_epoch": request.producer_epoch,
+        "generation_id": request.generation,
+    }
 
 
-def _offset_commit(request: OffsetCommit, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("offset_commit", "request")
-    topics = _committed(request, kafka.OffsetCommitRequestTopic, kafka.OffsetCommitRequestPartition)
-    made: RequestPayload = kafka.OffsetCommitRequest(
-        group_id=request.group,
-        generation_id_or_member_epoch=i32(request.generation),
-        member_id=names.to_real(request.member),
-        group_instance_id=None,
-        topics=topics,
-    )
-    return made
-
-
-def _offsets_committed(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
+def _offsets_committed(answer: Any, names: IdPairs) -> Response:
     return ErrorResponse(first_error(one.error_code for topic in answer.topics for one in topic.partitions))
 
 
-def _offset_fetch(request: OffsetFetch, dialect: Dialect, names: IdPairs) -> RequestPayload:
-    kafka = dialect.schema("offset_fetch", "request")
-    topics = tuple(
-        kafka.OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(map(i32, numbers)))
-        for topic, numbers in by_topic(request.partitions).items()
-    )
-    group = kafka.OffsetFetchRequestGroup(group_id=request.group, topics=topics)
-    made: RequestPayload = kafka.OffsetFetchRequest(groups=(group,), require_stable=request.stable)
-    return made
+def _offset_fetch(request: OffsetFetch, names: IdPairs) -> Values:
+    topics = numbers_in_topics(request.partitions, "partition_indexes")
+    return {"groups": [{"group_id": request.group, "topics": topics}], "require_stable": request.stable}
 
 
-def _offsets_fetched(answer: Any, request: OffsetFetch, names: IdPairs) -> Response:
+def _offsets_fetched(answer: Any, names: IdPairs) -> Response:
     (group,) = answer.groups
     found = partitions_of(group, "topics", "partitions", "partition_index")
     error = first_error((group.error_code, *(one.error_code for one in found.values())))
@@ -198,13 +144,13 @@ def _offsets_fetched(answer: Any, request: OffsetFetch, names: IdPairs) -> Respo
 
 
 OF_GROUPS: Final[Mapping[type[AnyRequest], Translation]] = {
-    JoinGroup: Translation("JoinGroupResponse", _join, _joined),
-    SyncGroup: Translation("SyncGroupResponse", _sync, _synced),
-    Heartbeat: Translation("HeartbeatResponse", _heartbeat, error_alone),
-    LeaveGroup: Translation("LeaveGroupResponse", _leave, error_alone),
-    DescribeGroup: Translation("DescribeGroupsResponse", _describe_group, _described_group),
-    OffsetCommit: Translation("OffsetCommitResponse", _offset_commit, _offsets_committed),
-    OffsetFetch: Translation("OffsetFetchResponse", _offset_fetch, _offsets_fetched),
-    TxnOffsetCommit: Translation("TxnOffsetCommitResponse", _txn_offset_commit, _offsets_committed),
+    JoinGroup: Translation("join_group", 3, _join, _joined),
+    SyncGroup: Translation("sync_group", 2, _sync, _synced),
+    Heartbeat: Translation("heartbeat", 2, _heartbeat, error_alone),
+    LeaveGroup: Translation("leave_group", 2, _leave, error_alone),
+    DescribeGroup: Translation("describe_groups", 5, _describe_group, _described_group),
+    OffsetCommit: Translation("offset_commit", 8, _offset_commit, _offsets_committed),
+    OffsetFetch: Translation("offset_fetch", 9, _offset_fetch, _offsets_fetched),
+    TxnOffsetCommit: Translation("txn_offset_commit", 3, _txn_offset_commit, _offsets_committed),
 }
 """By kind of request."""

@@ -6,14 +6,10 @@ A run owns what its prefix begins, and nothing else.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kio.schema.delete_groups.v1.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v1.response import DeleteGroupsResponse
-from kio.schema.delete_topics.v3.request import DeleteTopicsRequest
 from kio.schema.delete_topics.v3.response import DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.list_groups.v2.request import ListGroupsRequest
 from kio.schema.list_groups.v2.response import ListGroupsResponse
-from kio.schema.types import GroupId, TopicName
 
 from core.errors import ClusterError
 from core.flushing import INTERNAL
@@ -90,7 +86,7 @@ def listed(brokers: Brokers) -> Belongings:
 
 
 def _groups(connection: BrokerConnection) -> tuple[str, ...]:
-    answer = connection.call(ListGroupsRequest(), ListGroupsResponse)
+    answer = connection.call(ListGroupsResponse)
     check("ListGroups", answer.error_code)
     return tuple(str(group.group_id) for group in answer.groups)
 
@@ -143,13 +139,12 @@ def _delete(brokers: Brokers, mine: Belongings) -> None:
 
     def ask(connection: BrokerConnection) -> None:
         if mine.groups:
-            names = tuple(map(GroupId, mine.groups))
-            connection.call(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse)
+            connection.call(DeleteGroupsResponse, groups_names=mine.groups)
         if mine.topics:
-            request = DeleteTopicsRequest(
-                topic_names=tuple(map(TopicName, mine.topics)), timeout=broker_views.TIMEOUT
+            answer = connection.call(
+                DeleteTopicsResponse, topic_names=mine.topics, timeout=broker_views.TIMEOUT
             )
-            for topic in connection.call(request, DeleteTopicsResponse).responses:
+            for topic in answer.responses:
                 if topic.error_code not in GONE:
                     raise AdminError(f"topic {topic.name}", topic.error_code)
 

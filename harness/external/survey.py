@@ -5,22 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from kio.schema.describe_configs.v2.request import DescribeConfigsRequest, DescribeConfigsResource
-from kio.schema.describe_configs.v2.response import DescribeConfigsResponse
 from kio.schema.metadata.v9.response import MetadataResponse
-from kio.static.primitive import i8
 
 from core.cluster import Address, Security
 from core.errors import ClusterError
-from harness.brokers.admin.connection import CLUSTER, AdminError, BrokerConnection, Brokers, check
+from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
+from harness.brokers.admin.settings import BROKER, described
 from harness.external.file import ClusterFile, addresses
 from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 5.0
 JOIN_S: Final = 20.0
 POLL_S: Final = 0.2
-BROKER: Final = i8(4)
-"""DescribeConfigs' number for a broker's settings."""
 SESSION: Final = "broker.session.timeout.ms"
 SCAN: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 DEFAULTS: Final = {SESSION: "9000", SCAN: "10000", "replica.lag.time.max.ms": "30000"}
@@ -80,7 +76,7 @@ def _first_answer(bootstrap: Brokers) -> MetadataResponse:
     for node in bootstrap.nodes:
         try:
             with bootstrap.connect(node, ASK_S) as connection:
-                return connection.call(CLUSTER, MetadataResponse)
+                return connection.cluster()
         except AdminError as error:
             said[str(error)] = None
     raise ClusterError(f"--cluster: no broker answers: {'; '.join(said)}")
@@ -97,10 +93,5 @@ def _settings(brokers: Brokers) -> dict[str, str]:
 
 
 def _described(connection: BrokerConnection, node: int) -> dict[str, str]:
-    resource = DescribeConfigsResource(
-        resource_type=BROKER, resource_name=str(node), configuration_keys=tuple(ASKED)
-    )
-    answer = connection.call(DescribeConfigsRequest(resources=(resource,)), DescribeConfigsResponse)
-    (its,) = answer.results
-    check("DescribeConfigs", its.error_code, its.error_message)
-    return {one.name: one.value for one in its.configs if one.name in ASKED and one.value}
+    found = described(BROKER, {str(node): ASKED}, connection)[str(node)]
+    return {name: value for name, value in found.items() if name in ASKED and value}

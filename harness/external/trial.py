@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kio.schema.metadata.v9.response import MetadataResponse
-
 from core.cluster import Cut, Direction
 from core.errors import ClusterError, ConfigError
-from harness.brokers.admin.connection import CLUSTER, AdminError, Brokers
+from harness.brokers.admin.connection import AdminError, Brokers
 from harness.external import belongings, named
 from harness.external.disks import DATA
 from harness.external.file import ClusterFile, Secured, secured
@@ -118,7 +116,7 @@ def _must_answer(brokers: Brokers, node: int, *, after: str, whether: bool) -> N
     """Raises: NotYet, where a broker answers that must not, or does not answer that must."""
     try:
         with brokers.connect(node, ASK_S) as connection:
-            connection.call(CLUSTER, MetadataResponse)
+            connection.cluster()
     except AdminError as error:
         if whether:
             raise NotYet(f"after the hook {after} the broker does not answer: {error}") from None

@@ -9,7 +9,9 @@ messages     Messages of Kafka's logs read by their definitions: bytes → the J
 newer        Schemas of requests and responses that are newer than kio, in the form of its classes.
 payloads     What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
 schemas      Kafka's schemas, field by field, as kio's generated classes have them.
+topics       What requests and responses say of partitions: topics first, and in each topic its partitions.
 
-Requests and responses are read by kio's classes, messages of logs by Kafka's own definitions. Damage is one
-clear error: `FrameError` in what is sent, `Malformed` in what is written.
+Requests and responses are read by kio's classes and written from plain values, messages of logs are read by
+Kafka's own definitions. Damage is one clear error: `FrameError` in what is sent, `Malformed` in what is
+written.
 """

@@ -4,6 +4,7 @@
 they are dataclasses, and the metadata of a field names its type in Kafka and its tag.
 """
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -79,3 +80,15 @@ def plain(value: Any) -> Any:
     if value is not MISSING and is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return [plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def unknown_names(kind: type[Entity], values: Mapping[str, Any]) -> set[str]:
+    """Names among plain values, at any depth, that a schema does not have."""
+    known = {field.name: field for field in schema(kind)}
+    found = values.keys() - known
+    for name in values.keys() - found:
+        inner, value = known[name].kind, values[name]
+        if not isinstance(inner, str) and value is not None:
+            for one in value if known[name].array else (value,):
+                found |= unknown_names(inner, one)
+    return found

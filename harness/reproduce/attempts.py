@@ -26,7 +26,7 @@ from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.late_requests import PerformedEndings
-from harness.reproduce.producer import TIMEOUT_S
+from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent, anomalies
 from harness.reproduce.stage import Deaths, FiveBrokers, Say
@@ -34,7 +34,7 @@ from history.broker_logs import broker_logs
 from history.evidence import Evidence
 from history.run_folder import Run
 
-WATCH_S = TIMEOUT_S + 30.0
+WATCH_S = TIMEOUT.total_seconds() + 30.0
 """How long records may take to appear: the coordinator ends by then what it takes for open."""
 COMPLETE_S = 5.0
 """A completed transaction gets no marker any more; one that is on its way arrives much sooner."""

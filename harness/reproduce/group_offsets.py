@@ -1,26 +1,23 @@
 """Committed offsets by hand: one request at a time, to a chosen broker, as a group without members."""
 
-import io
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_commit.v7 import request as offset_commit
 from kio.schema.offset_commit.v7.response import OffsetCommitResponse
-from kio.schema.offset_fetch.v5 import request as offset_fetch
 from kio.schema.offset_fetch.v5.response import OffsetFetchResponse
-from kio.schema.types import GroupId, TopicName
-from kio.serial import entity_writer
-from kio.static.primitive import i32, i64
 
 from core.op import TopicPartition
 from harness.brokers.admin.connection import AdminError, Brokers, check
 from harness.processes.waiting import NotYet, until
+from harness.protocol.encoding import Values, request_frame
+from harness.protocol.payloads import request_type
+from harness.protocol.topics import Place, in_topics, numbers_in_topics
 
 ANSWER_S: Final = 40.0
 READERS: Final = 40
@@ -33,20 +30,18 @@ WATCH_S: Final = 20.0
 
 def commit(brokers: Brokers, node: int, group: str, tp: TopicPartition, offset: int) -> ErrorCode:
     """OffsetCommit. Raises: AdminError."""
-    at = offset_commit.OffsetCommitRequestPartition(
-        partition_index=i32(tp.partition), committed_offset=i64(offset), committed_metadata=""
-    )
-    topic = offset_commit.OffsetCommitRequestTopic(name=TopicName(tp.topic), partitions=(at,))
-    request = offset_commit.OffsetCommitRequest(group_id=GroupId(group), member_id="", topics=(topic,))
+    part = {"partition_index": tp.partition, "committed_offset": offset, "committed_metadata": ""}
     with brokers.connect(node, ANSWER_S) as connection:
-        answer = connection.call(request, OffsetCommitResponse)
+        answer = connection.call(
+            OffsetCommitResponse, group_id=group, member_id="", topics=in_topics([(tp, part)])
+        )
     return answer.topics[0].partitions[0].error_code
 
 
 def committed(brokers: Brokers, node: int, group: str, tp: TopicPartition) -> int:
     """OffsetFetch; -1 = none. Raises: AdminError."""
     with brokers.connect(node, ANSWER_S) as connection:
-        answer = connection.call(_read(group, tp.topic, (tp.partition,)), OffsetFetchResponse)
+        answer = connection.call(OffsetFetchResponse, **_read(group, [tp]))
     check("OffsetFetch", answer.error_code)
     found = answer.topics[0].partitions[0]
     check("OffsetFetch", found.error_code)
@@ -60,17 +55,10 @@ def busy(brokers: Brokers, node: int, group: str) -> Iterator[None]:
 
     Raises: AdminError, where the coordinator cannot be reached; NotYet, where it does not become busy.
     """
-    request = _read(group, "unknown", range(WIDTH))
-    body = io.BytesIO()
-    header = request.__header_schema__(
-        request_api_key=request.__api_key__,
-        request_api_version=request.__version__,
-        correlation_id=i32(1),
-        client_id="inquest",
-    )
-    entity_writer(type(header))(body, header)
-    entity_writer(type(request))(body, request)
-    frame = struct.pack(">i", body.tell()) + body.getvalue()
+    kind = request_type(OffsetFetchResponse.__api_key__, OffsetFetchResponse.__version__)
+    assert kind is not None
+    slow = _read(group, (("unknown", number) for number in range(WIDTH)))
+    frame = request_frame(kind, slow, 1, "inquest")
     address = brokers.addresses[node]
     over = threading.Event()
 
@@ -104,7 +92,6 @@ def busy(brokers: Brokers, node: int, group: str) -> Iterator[None]:
         yield
 
 
-def _read(group: str, topic: str, partitions: "tuple[int, ...] | range") -> offset_fetch.OffsetFetchRequest:
-    numbers = tuple(map(i32, partitions))
-    wanted = offset_fetch.OffsetFetchRequestTopic(name=TopicName(topic), partition_indexes=numbers)
-    return offset_fetch.OffsetFetchRequest(group_id=GroupId(group), topics=(wanted,))
+def _read(group: str, places: Iterable[Place]) -> Values:
+    """The values of OffsetFetch."""
+    return {"group_id": group, "topics": numbers_in_topics(places, "partition_indexes")}

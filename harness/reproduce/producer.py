@@ -13,33 +13,26 @@ from typing import Any
 
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_new_batch
-from kio.schema.add_partitions_to_txn.v3 import request as add_partitions
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
-from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
-from kio.schema.end_txn.v3.request import EndTxnRequest
 from kio.schema.end_txn.v3.response import EndTxnResponse
-from kio.schema.end_txn.v5.request import EndTxnRequest as EndAndBump
 from kio.schema.end_txn.v5.response import EndTxnResponse as EndedAndBumped
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
-from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
-from kio.schema.produce.v9 import request as produce
 from kio.schema.produce.v9.response import ProduceResponse
-from kio.schema.produce.v12 import request as produce_and_add
 from kio.schema.produce.v12.response import ProduceResponse as ProducedAndAdded
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i32Timedelta, i64
-from kio.static.protocol import RequestPayload
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.brokers.admin.connection import AdminError, Brokers, R
+from harness.protocol.topics import in_topics, numbers_in_topics
 
-TIMEOUT_S = 60
+TIMEOUT = datetime.timedelta(seconds=60)
 """Of the transaction: longer than any schedule takes to its end."""
+TRANSACTION_KEY = 1
+"""FindCoordinator's type of key for a transactional id."""
 ANSWER_S = 40.0
 """Longer than a broker waits for its followers (request.timeout.ms of the stage)."""
 RETRY_S = 60.0
@@ -50,11 +43,6 @@ TRANSACTIONAL = 16
 
 class RequestRefused(ClusterError):
     """A broker answered with an error that no repetition cures, or with nothing else until the deadline."""
-
-
-def milliseconds(seconds: float) -> i32Timedelta:
-    """A duration as the protocol has it."""
-    return i32Timedelta.parse(datetime.timedelta(seconds=seconds))
 
 
 class WireProducer:
@@ -78,15 +66,17 @@ class WireProducer:
         self._id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
 
-    def call(self, node: int, request: RequestPayload, response: type[R]) -> R:
-        """Raises: AdminError."""
+    def call(self, node: int, response: type[R], /, **values: Any) -> R:
+        """Ask a broker: see `BrokerConnection.call`. Raises: AdminError."""
         with self._brokers.connect(node, ANSWER_S) as connection:
-            return connection.call(request, response)
+            return connection.call(response, **values)
 
     def coordinator(self) -> int:
         """Raises: AdminError; the number is -1 where the broker knows none."""
-        request = FindCoordinatorRequest(key=self.transactional_id, key_type=i8(1))
-        return int(self.call(self._asked, request, FindCoordinatorResponse).node_id)
+        answer = self.call(
+            self._asked, FindCoordinatorResponse, key=self.transactional_id, key_type=TRANSACTION_KEY
+        )
+        return int(answer.node_id)
 
     def init(self) -> None:
         """InitProducerId, until it succeeds. Raises: RequestRefused."""
@@ -95,11 +85,8 @@ class WireProducer:
     def init_once(self) -> tuple[int, ErrorCode]:
         """Who was asked, and its answer. Raises: AdminError."""
         node = self.coordinator()
-        request = InitProducerIdRequest(
-            transactional_id=TransactionalId(self.transactional_id),
-            transaction_timeout=milliseconds(TIMEOUT_S),
-        )
-        answer = self.call(node, request, InitProducerIdResponse)
+        wanted = {"transactional_id": self.transactional_id, "transaction_timeout": TIMEOUT}
+        answer = self.call(node, InitProducerIdResponse, **wanted)
         self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
         self._sequences.clear()
         return node, answer.error_code
@@ -107,16 +94,14 @@ class WireProducer:
     def add_once(self, tp: TopicPartition) -> tuple[int, ErrorCode]:
         """AddPartitionsToTxn: who was asked, and its answer. Raises: AdminError."""
         node = self.coordinator()
-        topic = add_partitions.AddPartitionsToTxnTopic(
-            name=TopicName(tp.topic), partitions=(i32(tp.partition),)
+        answer = self.call(
+            node,
+            AddPartitionsToTxnResponse,
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self._id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=numbers_in_topics([tp]),
         )
-        request = add_partitions.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=TransactionalId(self.transactional_id),
-            v3_and_below_producer_id=ProducerId(self._id),
-            v3_and_below_producer_epoch=i16(self._epoch),
-            v3_and_below_topics=(topic,),
-        )
-        answer = self.call(node, request, AddPartitionsToTxnResponse)
         (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
         return node, result.partition_error_code
 
@@ -158,16 +143,17 @@ class WireProducer:
         )
 
     def _send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
-        schema: Any = produce if self._version < 2 else produce_and_add
+        part = {"index": tp.partition, "records": batch}
         response: Any = ProduceResponse if self._version < 2 else ProducedAndAdded
-        data = schema.PartitionProduceData(index=i32(tp.partition), records=Records(batch))
-        request = schema.ProduceRequest(
-            transactional_id=TransactionalId(self.transactional_id),
-            acks=i16(-1),
-            timeout=milliseconds(ANSWER_S - 10),
-            topic_data=(schema.TopicProduceData(name=TopicName(tp.topic), partition_data=(data,)),),
+        answer = self.call(
+            leader,
+            response,
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout=datetime.timedelta(seconds=ANSWER_S - 10),
+            topic_data=in_topics([(tp, part)], "partition_data"),
         )
-        (result,) = self.call(leader, request, response).responses[0].partition_responses
+        (result,) = answer.responses[0].partition_responses
         if result.error_code == ErrorCode.none:
             self._sequences[tp] = self._sequences.get(tp, 0) + 1
             self.acknowledged[tp, int(result.base_offset)] = value
@@ -178,16 +164,16 @@ class WireProducer:
 
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
-            wanted: dict[str, Any] = {
-                "transactional_id": TransactionalId(self.transactional_id),
-                "producer_id": ProducerId(self._id),
-                "producer_epoch": i16(self._epoch),
-                "committed": commit,
-            }
-            if self._version < 2:
-                return node, self.call(node, EndTxnRequest(**wanted), EndTxnResponse).error_code
-            answer = self.call(node, EndAndBump(**wanted), EndedAndBumped)
-            if answer.error_code == ErrorCode.none:
+            response: Any = EndTxnResponse if self._version < 2 else EndedAndBumped
+            answer = self.call(
+                node,
+                response,
+                transactional_id=self.transactional_id,
+                producer_id=self._id,
+                producer_epoch=self._epoch,
+                committed=commit,
+            )
+            if self._version >= 2 and answer.error_code == ErrorCode.none:
                 self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
                 self._sequences.clear()
             return node, answer.error_code
@@ -221,11 +207,11 @@ class WireProducer:
 
     def described(self, node: int) -> str:
         """What a broker says of the transaction as its coordinator: `Ongoing 0,1`; an error in capitals."""
-        request = DescribeTransactionsRequest(transactional_ids=(TransactionalId(self.transactional_id),))
         try:
-            (one,) = self.call(node, request, DescribeTransactionsResponse).transaction_states
+            answer = self.call(node, DescribeTransactionsResponse, transactional_ids=[self.transactional_id])
         except AdminError:
             return "NO_ANSWER"
+        (one,) = answer.transaction_states
         if one.error_code != ErrorCode.none:
             return one.error_code.name.upper()
         partitions = sorted(int(number) for topic in one.topics for number in topic.partitions)

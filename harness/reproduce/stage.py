@@ -7,18 +7,15 @@ are the other two. Every replication factor is 3, min.insync.replicas is 2, uncl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
-from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
-from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i16, i32
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Cut, Direction
 from core.config import run_config
@@ -30,7 +27,7 @@ from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, check
 from harness.kafka.system import kafka_cluster
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.producer import WireProducer, milliseconds
+from harness.reproduce.producer import WireProducer
 
 SETTINGS = {
     "replica.lag.time.max.ms": "30000",  # Kafka's default: so long a follower that lags stays in sync
@@ -150,7 +147,7 @@ class FiveBrokers:
 
         def logs() -> dict[TopicPartition, tuple[int, ...]]:
             with self.cluster.admin.connect(self.d, LOOK_S) as connection:
-                connection.call(FindCoordinatorRequest(key=name, key_type=i8(0)), FindCoordinatorResponse)
+                connection.call(FindCoordinatorResponse, key=name, key_type=0)
             known = run_blocking(self.cluster.replicas())
             found = {tp: nodes for tp, nodes in known.items() if tp.topic == GROUP_TOPIC}
             if not found:
@@ -181,24 +178,16 @@ class FiveBrokers:
         Raises: ClusterError, AdminError.
         """
         given = {"min.insync.replicas": "2", **(settings or {})}
-        assigned = tuple(
-            create_topics.CreatableReplicaAssignment(
-                partition_index=i32(number), broker_ids=tuple(map(BrokerId, nodes))
-            )
-            for number, nodes in enumerate(places)
-        )
-        wanted = create_topics.CreatableTopic(
-            name=TopicName(topic),
-            num_partitions=i32(-1),
-            replication_factor=i16(-1),
-            assignments=assigned,
-            configs=tuple(
-                create_topics.CreatableTopicConfig(name=key, value=value) for key, value in given.items()
-            ),
-        )
-        request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=milliseconds(10))
+        wanted = {
+            "name": topic,
+            "assignments": [
+                {"partition_index": number, "broker_ids": nodes} for number, nodes in enumerate(places)
+            ],
+            "configs": [{"name": key, "value": value} for key, value in given.items()],
+        }
         with self.cluster.admin.connect(self.d, 15.0) as connection:
-            check(topic, connection.call(request, CreateTopicsResponse).topics[0].error_code)
+            answer = connection.call(CreateTopicsResponse, topics=[wanted], timeout=timedelta(seconds=10))
+            check(topic, answer.topics[0].error_code)
         tps = [TopicPartition(topic, number) for number in range(len(places))]
         for tp, nodes in zip(tps, places, strict=True):
             self.leads(nodes[0], tp)

@@ -7,12 +7,8 @@ import docker
 import pytest
 from confluent_kafka import Producer
 from docker.models.containers import Container
-from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
-from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
-from kio.schema.types import TopicName
-from kio.static.primitive import i8, i16, i32
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Cut, Direction, Listener, Roles
 from core.errors import ClusterError
@@ -137,11 +133,10 @@ def test_the_replica_put_first_is_the_one_elected(cluster: ContainerCluster) -> 
 @pytest.mark.parametrize(("kind", "topic"), [(0, GROUP_TOPIC), (1, TRANSACTION_TOPIC)])
 def test_coordinators_are_those_that_kafka_names(cluster: ContainerCluster, kind: int, topic: str) -> None:
     names = [f"name-{i}" for i in range(50)] + ["polygenelubricants", "é\U0001f600", "a"]
-    request = FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(names))
 
     def differing() -> list[tuple[str, int, int]]:
         with cluster.admin.connect(1, 10) as connection:
-            answer: FindCoordinatorResponse = connection.call(request, FindCoordinatorResponse)
+            answer = connection.call(FindCoordinatorResponse, key_type=kind, coordinator_keys=names)
         roles = run_blocking(cluster.roles())
         rows = [(one.key, int(one.node_id), roles.coordinator(topic, one.key)) for one in answer.coordinators]
         assert [key for key, _, _ in rows] == names
@@ -356,19 +351,13 @@ def _ask_through(cluster: ContainerCluster, direction: Direction, topic: str) ->
     """Create a topic over a client's open connection to node 1 while that direction is cut."""
     host, _, port = cluster.endpoint().args["bootstrap.servers"].partition(",")[0].partition(":")
     clients = Brokers({1: Address(host, int(port))})
+    wanted = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     with clients.connect(1, 4) as connection:
         protocol.view(connection)  # established before the cut
         run_blocking(cluster.cut([Cut(node=1, direction=direction)]))
         with pytest.raises(AdminError, match=r"timed out|deadline"):
-            connection.call(_creating(topic), CreateTopicsResponse)
+            connection.call(CreateTopicsResponse, topics=[wanted], timeout=broker_views.TIMEOUT)
     assert 1 in run_blocking(cluster.roles()).answering  # the harness's own listener is not concerned
-
-
-def _creating(topic: str) -> create_topics.CreateTopicsRequest:
-    wanted = create_topics.CreatableTopic(
-        name=TopicName(topic), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
-    )
-    return create_topics.CreateTopicsRequest(topics=(wanted,), timeout=broker_views.TIMEOUT)
 
 
 def _exists(cluster: ContainerCluster, topic: str) -> bool:

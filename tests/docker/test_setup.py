@@ -15,9 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
-from kio.static.primitive import i8
 
 from core.cluster import Address, Cut, Direction, Listener
 from core.config import RunConfig, run_config
@@ -45,10 +43,9 @@ def folder(tmp_path: Path) -> Path:
 
 def topic_configs(cluster: ContainerCluster, topic: str) -> dict[str, str]:
     """All settings of a topic that are in force, defaults included."""
-    resource = DescribeConfigsResource(resource_type=i8(2), resource_name=topic, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=(resource,))
+    resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
     with cluster.admin.connect(1, 5) as connection:
-        (result,) = connection.call(request, DescribeConfigsResponse).results
+        (result,) = connection.call(DescribeConfigsResponse, resources=[resource]).results
     return {one.name: one.value or "" for one in result.configs}
 
 

@@ -13,6 +13,7 @@ protocol           Questions to one chosen broker: what it says of the cluster, 
 reassignments      Replicas moved on request: AlterPartitionReassignments (KIP-455).
 sasl               SASL of admin connections: PLAIN (RFC 4616), and SCRAM with SHA-256 or SHA-512
                    (RFC 5802).
+settings           Settings of topics, brokers and groups: DescribeConfigs, IncrementalAlterConfigs (KIP-339).
 share_groups       Share groups: their settings, and where they stand (KIP-932).
 throttles          Replication throttled on request (KIP-73).
 """

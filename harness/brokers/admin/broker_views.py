@@ -14,12 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v9.response import MetadataResponsePartition
-from kio.schema.types import TopicName
-from kio.static.primitive import i16, i32, i32Timedelta
 
 from core.cluster import Roles, unserved
 from core.errors import ClusterError
@@ -38,7 +35,7 @@ ASK_S = 1.7
 """How long one round of questions may take."""
 GRACE_S = 0.4
 CALL_S = 5.0
-TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=CALL_S - 1))
+TIMEOUT = datetime.timedelta(seconds=CALL_S - 1)
 """How long the controller may take for one request."""
 POLL_S = 0.1
 
@@ -223,21 +220,18 @@ def request_topics(
     new. A broker forwards the request to the controller and repeats it when an answer is lost or late;
     then the *first* answer that arrives says that the topic exists. Raises: ClusterError: refused, or late.
     """
-    configs = tuple(create_topics.CreatableTopicConfig(name=n, value=v) for n, v in settings.items())
-    wanted = tuple(
-        create_topics.CreatableTopic(
-            name=TopicName(topic),
-            num_partitions=i32(partitions),
-            replication_factor=i16(replication),
-            assignments=(),
-            configs=configs,
-        )
+    wanted = [
+        {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": replication,
+            "configs": [{"name": name, "value": value} for name, value in settings.items()],
+        }
         for topic in topics
-    )
-    request = create_topics.CreateTopicsRequest(topics=wanted, timeout=TIMEOUT)
+    ]
 
     def create(connection: BrokerConnection) -> None:
-        for answer in connection.call(request, CreateTopicsResponse).topics:
+        for answer in connection.call(CreateTopicsResponse, topics=wanted, timeout=TIMEOUT).topics:
             if answer.error_code != ErrorCode.topic_already_exists:
                 check(f"topic {answer.name}", answer.error_code, answer.error_message)
 

@@ -14,32 +14,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v9.request import MetadataRequest
 from kio.schema.metadata.v9.response import MetadataResponse
-from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
-from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
 from harness.brokers.admin.sasl import Refused, Sasl, sasl
+from harness.protocol.encoding import Values, request_frame
 from harness.protocol.frames import FrameError, Splitter
-from harness.protocol.payloads import decode_response, encode_request
+from harness.protocol.payloads import decode_response, request_type
+from harness.protocol.schemas import unknown_names
 
 R = TypeVar("R", bound=ResponsePayload)
-
-CLUSTER: Final = MetadataRequest(
-    topics=(),
-    allow_auto_topic_creation=False,
-    include_cluster_authorized_operations=False,
-    include_topic_authorized_operations=False,
-)
-"""Asks for the cluster's id, and for no topic."""
 
 RECEIVE: Final = 1 << 16
 """Bytes that one read from a socket takes at most."""
@@ -121,7 +112,7 @@ class Brokers:
 
     def _prove(self, node: int, made: "BrokerConnection") -> None:
         """Raises: AdminError, where the broker is one of another cluster, or does not answer."""
-        found = made.call(CLUSTER, MetadataResponse).cluster_id
+        found = made.cluster().cluster_id
         if found != self.cluster:
             self.strangers[node] = str(found)
             raise AdminError(f"{self.addresses[node]}: a broker of another cluster answered ({found})")
@@ -147,12 +138,12 @@ class BrokerConnection:
     def authenticate(self, credentials: Sasl) -> None:
         """By SASL. Raises: AdminError."""
         what = f"SASL {credentials.mechanism}"
-        shaken = self.call(SaslHandshakeRequest(mechanism=credentials.mechanism), SaslHandshakeResponse)
+        shaken = self.call(SaslHandshakeResponse, mechanism=credentials.mechanism)
         offered = ", ".join(shaken.mechanisms)
         check(what, shaken.error_code, f"(the broker offers {offered})")
 
         def exchange(said: bytes) -> bytes:
-            answer = self.call(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
+            answer = self.call(SaslAuthenticateResponse, auth_bytes=said)
             check(what, answer.error_code, answer.error_message)
             return answer.auth_bytes
 
@@ -161,21 +152,29 @@ class BrokerConnection:
         except Refused as error:
             raise AdminError(f"{what}: {error}") from error
 
-    def call(self, request: RequestPayload, response: type[R]) -> R:
-        """Send a request and read its response.
+    def cluster(self) -> MetadataResponse:
+        """What the broker says of its cluster: the id, the brokers, and no topic. Raises: as `call`."""
+        return self.call(MetadataResponse, topics=(), allow_auto_topic_creation=False)
+
+    def call(self, response: type[R], /, **values: Any) -> R:
+        """Send a request and read its response. response: of the API, in the version of the request. values:
+        of the request's fields (`harness.protocol.encoding`), all of which this version has.
 
         Raises: AdminError; the connection is of no use afterwards.
         """
-        self.send(request)
+        assert not (strange := unknown_names(_request(response), values)), f"{response}: no {strange}"
+        self.send(response, values)
         return self.receive(response)
 
-    def send(self, request: RequestPayload) -> None:
-        """Send a request. Raises: as `call`."""
+    def send(self, response: type[Any], values: Values) -> None:
+        """Send a request. response, raises: as `call`. values: of any version; what this one does not have is
+        left out."""
+        kind = _request(response)
         try:
             self._wait()
-            self._socket.sendall(encode_request(request, next(_ids) & 0x7FFFFFFF, "inquest"))
+            self._socket.sendall(request_frame(kind, values, next(_ids) & 0x7FFFFFFF, "inquest"))
         except OSError as error:
-            raise AdminError(f"{type(request).__name__}: {error}") from error
+            raise AdminError(f"{kind.__name__}: {error}") from error
 
     def answered(self, within_s: float) -> bool:
         """Whether a response, or the end of the connection, comes within this time. Not with TLS, which may
@@ -212,6 +211,13 @@ class BrokerConnection:
         if left <= 0:
             raise TimeoutError("deadline passed")
         self._socket.settimeout(left)
+
+
+def _request(response: type[Any]) -> type[RequestPayload]:
+    """The request of an API in the version of a response."""
+    kind = request_type(response.__api_key__, response.__version__)
+    assert kind is not None, response
+    return kind
 
 
 def tls_context(security: Security) -> ssl.SSLContext | None:

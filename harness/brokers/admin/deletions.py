@@ -7,15 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 
-from kio.schema.delete_records.v1 import request as schema
 from kio.schema.delete_records.v1.response import DeleteRecordsResponse
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i64
 
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers
-from harness.brokers.admin.protocol import by_topic
+from harness.protocol.topics import in_topics
 
 Offsets = dict[TopicPartition, int]
 
@@ -34,20 +32,10 @@ def delete(brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> Offsets:
 
 def _delete(offsets: Offsets, connection: BrokerConnection) -> Offsets:
     """What this leader deleted, on all replicas of live brokers. Raises: AdminError."""
-    topics = tuple(
-        schema.DeleteRecordsTopic(
-            name=topic,
-            partitions=tuple(
-                schema.DeleteRecordsPartition(
-                    partition_index=number, offset=i64(offsets[TopicPartition(topic, number)])
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(offsets).items()
+    topics = in_topics(
+        (tp, {"partition_index": tp.partition, "offset": offset}) for tp, offset in offsets.items()
     )
-    request = schema.DeleteRecordsRequest(topics=topics, timeout=broker_views.TIMEOUT)
-    answer = connection.call(request, DeleteRecordsResponse)
+    answer = connection.call(DeleteRecordsResponse, topics=topics, timeout=broker_views.TIMEOUT)
     return {
         TopicPartition(topic.name, one.partition_index): one.low_watermark
         for topic in answer.topics

@@ -7,17 +7,16 @@ thread.
 import time
 from collections.abc import Sequence
 
-from kio.schema.elect_leaders.v1 import request as elect_leaders
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8
 
 from core import replica_order
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views, reassignments
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
-from harness.brokers.admin.protocol import by_topic, view
+from harness.brokers.admin.protocol import view
 from harness.processes.waiting import NotYet, until
+from harness.protocol.topics import numbers_in_topics
 
 PREFERRED = 0
 SERVED = (ErrorCode.none, ErrorCode.election_not_needed)
@@ -60,15 +59,12 @@ def reorder(brokers: Brokers, wanted: replica_order.Order) -> None:
 
 
 def _elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
-    request = elect_leaders.ElectLeadersRequest(
-        election_type=i8(PREFERRED),
-        topic_partitions=tuple(
-            elect_leaders.TopicPartitions(topic=topic, partitions=numbers)
-            for topic, numbers in by_topic(tps).items()
-        ),
+    answer = connection.call(
+        ElectLeadersResponse,
+        election_type=PREFERRED,
+        topic_partitions=numbers_in_topics(dict.fromkeys(tps), name="topic"),
         timeout=broker_views.TIMEOUT,
     )
-    answer = connection.call(request, ElectLeadersResponse)
     check("ElectLeaders", answer.error_code)
     for topic in answer.replica_election_results:
         for one in topic.partition_result:

@@ -6,19 +6,14 @@ Synchronous; safe from any thread.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
-from kio.schema.describe_quorum.v1 import request as describe_quorum
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
-from kio.schema.types import TopicName
-from kio.schema.update_features.v1 import request as update_features
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
-from kio.static.primitive import i16, i32
 
 from core.errors import ClusterError, ConfigError
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
-from harness.brokers.admin.protocol import METADATA_TOPIC
+from harness.brokers.admin.protocol import quorum
 from harness.processes.waiting import NotYet, until
 
 RAISED: Final = ("metadata.version", "transaction.version")
@@ -46,14 +41,7 @@ def lagging_voters(brokers: Brokers) -> tuple[int, ...]:
 
 def _lagging(connection: BrokerConnection) -> tuple[int, tuple[int, ...]]:
     """The epoch of the leader, and who does not follow it. Raises: AdminError."""
-    topic = describe_quorum.TopicData(
-        topic_name=TopicName(METADATA_TOPIC),
-        partitions=(describe_quorum.PartitionData(partition_index=i32(0)),),
-    )
-    answer = connection.call(describe_quorum.DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse)
-    check("DescribeQuorum", answer.error_code)
-    partition = answer.topics[0].partitions[0]
-    check("DescribeQuorum", partition.error_code)
+    partition = quorum(connection, DescribeQuorumResponse)
     caught_up = {int(one.replica_id): one.last_caught_up_timestamp for one in partition.current_voters}
     now_ms = caught_up.get(int(partition.leader_id), 0)
     lagging = tuple(sorted(node for node, ms in caught_up.items() if ms < now_ms - LAG_MS))
@@ -99,8 +87,8 @@ def _least(known: Mapping[int, Levels], feature: str, *, finalized: bool = False
 
 
 def _levels(connection: BrokerConnection) -> Levels:
-    request = ApiVersionsRequest(client_software_name="inquest", client_software_version="1")
-    answer = connection.call(request, ApiVersionsResponse)
+    named = {"client_software_name": "inquest", "client_software_version": "1"}
+    answer = connection.call(ApiVersionsResponse, **named)
     check("ApiVersions", answer.error_code)
     return Levels(
         supported={one.name: int(one.max_version) for one in answer.supported_features},
@@ -110,11 +98,12 @@ def _levels(connection: BrokerConnection) -> Levels:
 
 def _raise(brokers: Brokers, feature: str, level: int) -> None:
     """Returns when all brokers know it."""
-    key = update_features.FeatureUpdateKey(feature=feature, max_version_level=i16(level))
-    request = update_features.UpdateFeaturesRequest(timeout=broker_views.TIMEOUT, feature_updates=(key,))
+    updates = [{"feature": feature, "max_version_level": level}]
 
     def ask(connection: BrokerConnection) -> None:
-        answer = connection.call(request, UpdateFeaturesResponse)
+        answer = connection.call(
+            UpdateFeaturesResponse, timeout=broker_views.TIMEOUT, feature_updates=updates
+        )
         check("UpdateFeatures", answer.error_code, answer.error_message)
         for one in answer.results:
             check(f"UpdateFeatures of {one.feature}", one.error_code, one.error_message)

@@ -9,20 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kio.schema.describe_producers.v0 import request as describe_producers
 from kio.schema.describe_producers.v0.response import DescribeProducersResponse
-from kio.schema.describe_transactions.v0 import request as describe_transactions
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.list_transactions.v0 import request as list_transactions
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
-from kio.schema.types import ProducerId
 from msgspec.structs import replace
 
 from core.cluster import OpenTransaction
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
+from harness.protocol.topics import numbers_in_topics
 
 ROUND_S = 1.2
 """What each of at most three rounds of questions may take; with all brokers up, 0.1 s."""
@@ -99,13 +96,8 @@ def _claimed(
 def producers(tps: Iterable[TopicPartition], connection: BrokerConnection) -> Producers:
     """Open transactions in the logs among `tps` that this node leads. Raises: AdminError."""
     view = protocol.view(connection)
-    request = describe_producers.DescribeProducersRequest(
-        topics=tuple(
-            describe_producers.TopicRequest(name=topic, partition_indexes=numbers)
-            for topic, numbers in protocol.by_topic(tps).items()
-        )
-    )
-    answer = connection.call(request, DescribeProducersResponse)
+    topics = numbers_in_topics(dict.fromkeys(tps), "partition_indexes")
+    answer = connection.call(DescribeProducersResponse, topics=topics)
     opened: dict[Key, OpenTransaction] = {}
     for topic in answer.topics:
         for part in topic.partitions:
@@ -126,21 +118,13 @@ def producers(tps: Iterable[TopicPartition], connection: BrokerConnection) -> Pr
 
 def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
     """What this node coordinates for these producer ids. Raises: AdminError."""
-    request = list_transactions.ListTransactionsRequest(
-        producer_id_filters=tuple(ProducerId(number) for number in sorted(numbers))
-    )
-    listed = connection.call(request, ListTransactionsResponse)
+    listed = connection.call(ListTransactionsResponse, producer_id_filters=sorted(numbers))
     check("ListTransactions", listed.error_code)
     known = frozenset(one.producer_id for one in listed.transaction_states)
-    unended = tuple(
-        one.transactional_id for one in listed.transaction_states if one.transaction_state in UNENDED
-    )
+    unended = [one.transactional_id for one in listed.transaction_states if one.transaction_state in UNENDED]
     if not unended:
         return Claims(ids={}, known=known)
-    answer = connection.call(
-        describe_transactions.DescribeTransactionsRequest(transactional_ids=unended),
-        DescribeTransactionsResponse,
-    )
+    answer = connection.call(DescribeTransactionsResponse, transactional_ids=unended)
     ids: dict[Key, str] = {
         (TopicPartition(str(topic.topic), int(number)), one.producer_id): str(one.transactional_id)
         for one in answer.transaction_states

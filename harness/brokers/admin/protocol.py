@@ -3,22 +3,18 @@
 Versions of requests are the lowest with the fields needed; every broker from 2.4 to 4.x has them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kio.schema.describe_quorum.v0 import request as describe_quorum
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v5 import request as list_offsets
 from kio.schema.list_offsets.v5.response import ListOffsetsResponse
-from kio.schema.metadata.v9 import request as metadata_request
 from kio.schema.metadata.v9.response import MetadataResponse, MetadataResponsePartition
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i64
 
 from core.op import Isolation, TopicPartition
-from harness.brokers.admin.connection import CLUSTER, BrokerConnection, check
+from harness.brokers.admin.connection import BrokerConnection, check
+from harness.protocol.topics import in_topics
 
 METADATA_TOPIC = "__cluster_metadata"
 EARLIEST = -2
@@ -35,13 +31,7 @@ class View:
 
 def view(connection: BrokerConnection) -> View:
     """All brokers and partitions, by this node's metadata. Raises: AdminError."""
-    request = metadata_request.MetadataRequest(
-        topics=None,
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    answer = connection.call(request, MetadataResponse)
+    answer = connection.call(MetadataResponse, topics=None, allow_auto_topic_creation=False)
     partitions = {
         TopicPartition(str(topic.name), one.partition_index): one
         for topic in answer.topics
@@ -57,17 +47,21 @@ class ControllerView(NamedTuple):
     node: int
 
 
-def quorum_leader(connection: BrokerConnection) -> ControllerView:
-    """The leader of the metadata quorum (KRaft); the node asks that leader for it. Raises: AdminError."""
-    topic = describe_quorum.TopicData(
-        topic_name=TopicName(METADATA_TOPIC),
-        partitions=(describe_quorum.PartitionData(partition_index=i32(0)),),
-    )
-    answer = connection.call(describe_quorum.DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse)
+def quorum(connection: BrokerConnection, response: type[Any] = DescribeQuorumResponse) -> Any:
+    """What a broker says of the metadata quorum (KRaft); the broker asks the quorum's leader for it.
+    response: DescribeQuorumResponse of any version. Raises: AdminError."""
+    topic = {"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
+    answer = connection.call(response, topics=[topic])
     check("DescribeQuorum", answer.error_code)
     partition = answer.topics[0].partitions[0]
     check("DescribeQuorum", partition.error_code)
-    return ControllerView(partition.leader_epoch, partition.leader_id)
+    return partition
+
+
+def quorum_leader(connection: BrokerConnection) -> ControllerView:
+    """The leader of the metadata quorum. Raises: AdminError."""
+    known = quorum(connection)
+    return ControllerView(known.leader_epoch, known.leader_id)
 
 
 def active_controller(connection: BrokerConnection) -> ControllerView:
@@ -75,15 +69,7 @@ def active_controller(connection: BrokerConnection) -> ControllerView:
 
     Raises: AdminError.
     """
-    return ControllerView(0, int(connection.call(CLUSTER, MetadataResponse).controller_id))
-
-
-def by_topic(tps: Iterable[TopicPartition]) -> dict[TopicName, tuple[i32, ...]]:
-    """Partition numbers by topic, each once, as requests want them."""
-    found: dict[TopicName, dict[i32, None]] = {}
-    for tp in tps:
-        found.setdefault(TopicName(tp.topic), {})[i32(tp.partition)] = None
-    return {topic: tuple(numbers) for topic, numbers in found.items()}
+    return ControllerView(0, int(connection.cluster().controller_id))
 
 
 def offsets(
@@ -97,24 +83,13 @@ def offsets(
     partitions: the leader epoch that each is asked for: a broker of another epoch refuses.
     Raises: AdminError.
     """
-    topics = tuple(
-        list_offsets.ListOffsetsTopic(
-            name=topic,
-            partitions=tuple(
-                list_offsets.ListOffsetsPartition(
-                    partition_index=number,
-                    current_leader_epoch=i32(partitions[TopicPartition(topic, number)]),
-                    timestamp=i64(timestamp),
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(partitions).items()
+    topics = in_topics(
+        (tp, {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": timestamp})
+        for tp, epoch in partitions.items()
     )
-    request = list_offsets.ListOffsetsRequest(
-        replica_id=BrokerId(-1), isolation_level=i8(int(isolation)), topics=topics
+    answer = connection.call(
+        ListOffsetsResponse, replica_id=-1, isolation_level=int(isolation), topics=topics
     )
-    answer = connection.call(request, ListOffsetsResponse)
     return {
         TopicPartition(topic.name, one.partition_index): one.offset
         for topic in answer.topics

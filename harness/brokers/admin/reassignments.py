@@ -5,15 +5,13 @@ Requests go to any broker, which forwards them to the controller. Synchronous; s
 
 from collections.abc import Mapping, Sequence
 
-from kio.schema.alter_partition_reassignments.v0 import request as schema
 from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionReassignmentsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId
 
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
-from harness.brokers.admin.protocol import by_topic
+from harness.protocol.topics import in_topics
 
 Wanted = Mapping[TopicPartition, Sequence[int] | None]
 """The replicas of each partition, the preferred leader first; None cancels what has not ended."""
@@ -47,29 +45,13 @@ def _asked(
     connection: BrokerConnection, wanted: Wanted
 ) -> dict[TopicPartition, tuple[ErrorCode, str | None]]:
     """What the controller says of each partition. Raises: AdminError."""
-    request = schema.AlterPartitionReassignmentsRequest(
-        timeout=broker_views.TIMEOUT,
-        topics=tuple(
-            schema.ReassignableTopic(
-                name=topic,
-                partitions=tuple(
-                    schema.ReassignablePartition(
-                        partition_index=number, replicas=_nodes(wanted[TopicPartition(topic, number)])
-                    )
-                    for number in numbers
-                ),
-            )
-            for topic, numbers in by_topic(wanted).items()
-        ),
+    topics = in_topics(
+        (tp, {"partition_index": tp.partition, "replicas": replicas}) for tp, replicas in wanted.items()
     )
-    answer = connection.call(request, AlterPartitionReassignmentsResponse)
+    answer = connection.call(AlterPartitionReassignmentsResponse, timeout=broker_views.TIMEOUT, topics=topics)
     check("AlterPartitionReassignments", answer.error_code, answer.error_message)
     return {
         TopicPartition(topic.name, one.partition_index): (one.error_code, one.error_message)
         for topic in answer.responses
         for one in topic.partitions
     }
-
-
-def _nodes(replicas: Sequence[int] | None) -> tuple[BrokerId, ...] | None:
-    return None if replicas is None else tuple(BrokerId(node) for node in replicas)

@@ -4,28 +4,19 @@ The settings are dynamic. A rate is asked of the broker that it is for, a topic'
 Synchronous; safe from any thread.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
-
-from kio.schema.incremental_alter_configs.v0 import request as schema
-from kio.schema.incremental_alter_configs.v0.response import IncrementalAlterConfigsResponse
-from kio.static.primitive import i8
 
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
-from harness.brokers.admin.connection import BrokerConnection, Brokers, check
-from harness.brokers.admin.protocol import by_topic
+from harness.brokers.admin.connection import BrokerConnection, Brokers
+from harness.brokers.admin.settings import BROKER, TOPIC, Wanted, alter
+from harness.protocol.topics import numbers_by_topic
 
-TOPIC: Final = i8(2)
-BROKER: Final = i8(4)
-SET, DELETE = i8(0), i8(1)
 SIDES: Final = ("leader", "follower")
 DEADLINE_S: Final = 10.0
-
-Wanted = Mapping[str, str | None]
-"""Values of settings; None = as by default."""
 
 
 def throttle(brokers: Brokers, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
@@ -41,15 +32,15 @@ def throttle(brokers: Brokers, node: int, tps: Sequence[TopicPartition], rate: i
             _replicas("follower"): ",".join(f"{number}:{node}" for number in numbers),
             _replicas("leader"): ",".join(f"{number}:{n}" for number in numbers for n in others),
         }
-        for topic, numbers in by_topic(tps).items()
+        for topic, numbers in numbers_by_topic(dict.fromkeys(tps)).items()
     }
-    broker_views.anywhere(brokers, partial(_alter, TOPIC, wanted), DEADLINE_S)
+    broker_views.anywhere(brokers, partial(alter, TOPIC, wanted), DEADLINE_S)
 
 
 def unthrottle(brokers: Brokers, tps: Sequence[TopicPartition]) -> None:
     """Lift throttles; a rate that a silent broker keeps is then one for no replica. Raises: ClusterError."""
-    usual: dict[str, Wanted] = {topic: {_replicas(side): None for side in SIDES} for topic in by_topic(tps)}
-    broker_views.anywhere(brokers, partial(_alter, TOPIC, usual), DEADLINE_S)
+    usual: dict[str, Wanted] = {tp.topic: {_replicas(side): None for side in SIDES} for tp in tps}
+    broker_views.anywhere(brokers, partial(alter, TOPIC, usual), DEADLINE_S)
     _rates(brokers, None)
 
 
@@ -62,27 +53,7 @@ def _rates(brokers: Brokers, rate: str | None) -> set[int]:
     its = {f"{side}.replication.throttled.rate": rate for side in SIDES}
 
     def taken(node: int, connection: BrokerConnection) -> bool:
-        _alter(BROKER, {str(node): its}, connection)
+        alter(BROKER, {str(node): its}, connection)
         return True
 
     return set(broker_views.ask(brokers, {node: (node, partial(taken, node)) for node in brokers.nodes}))
-
-
-def _alter(kind: i8, wanted: Mapping[str, Wanted], connection: BrokerConnection) -> None:
-    """IncrementalAlterConfigs. Raises: AdminError."""
-    resources = tuple(
-        schema.AlterConfigsResource(
-            resource_type=kind,
-            resource_name=name,
-            configs=tuple(
-                schema.AlterableConfig(
-                    name=setting, config_operation=DELETE if value is None else SET, value=value
-                )
-                for setting, value in its.items()
-            ),
-        )
-        for name, its in wanted.items()
-    )
-    request = schema.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-    for one in connection.call(request, IncrementalAlterConfigsResponse).responses:
-        check(f"settings of {one.resource_name}", one.error_code, one.error_message)

@@ -1,31 +1,20 @@
 """What brokers say to a client that names the cluster and the node which it means to reach (KIP-1242)."""
 
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v9.request import MetadataRequest
-from kio.schema.metadata.v9.response import MetadataResponse
-from kio.schema.types import BrokerId
 
 from core.cluster import Address, Endpoint
 from harness.brokers.admin.connection import BrokerConnection
-from harness.protocol.newer import ApiVersionsRequest, ApiVersionsResponse
+from harness.protocol.newer import ApiVersionsResponse
 
 ASK_S = 20.0
-NO_TOPICS = MetadataRequest(
-    topics=(),
-    allow_auto_topic_creation=False,
-    include_cluster_authorized_operations=False,
-    include_topic_authorized_operations=False,
-)
 
 
 def asked(address: Address, cluster: str | None, node: int) -> ApiVersionsResponse:
     """The answer to ApiVersions, version 5."""
     connection = BrokerConnection(address, ASK_S)
-    request = ApiVersionsRequest(
-        client_software_name="test", client_software_version="1", cluster_id=cluster, node_id=BrokerId(node)
-    )
+    named = {"client_software_name": "test", "client_software_version": "1"}
     try:
-        return connection.call(request, ApiVersionsResponse)
+        return connection.call(ApiVersionsResponse, **named, cluster_id=cluster, node_id=node)
     finally:
         connection.close()
 
@@ -35,7 +24,7 @@ def told(endpoint: Endpoint) -> tuple[str, dict[int, Address]]:
     host, _, port = endpoint.args["bootstrap.servers"].split(",")[0].rpartition(":")
     connection = BrokerConnection(Address(host, int(port)), ASK_S)
     try:
-        found = connection.call(NO_TOPICS, MetadataResponse)
+        found = connection.cluster()
     finally:
         connection.close()
     assert found.cluster_id is not None

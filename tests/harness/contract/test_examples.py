@@ -183,7 +183,7 @@ class Late:
     def answered(self, _: float) -> bool:
         return self.calls >= self.after
 
-    def call(self, *_: object) -> None:
+    def call(self, *_: object, **values: object) -> None:
         self.calls += 1
 
     def receive(self, _: object) -> object:

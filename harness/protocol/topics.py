@@ -1,0 +1,35 @@
+"""What requests and responses say of partitions: topics first, and in each topic its partitions."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Place = tuple[str, int]
+"""Topic and number of a partition."""
+
+
+def by_topic(items: Iterable[tuple[Place, T]]) -> dict[str, list[T]]:
+    """Values of partitions by topic."""
+    found: dict[str, list[T]] = {}
+    for (topic, _), value in items:
+        found.setdefault(topic, []).append(value)
+    return found
+
+
+def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Numbers of partitions by topic, each as often as it is named."""
+    return by_topic((place, place[1]) for place in places)
+
+
+def in_topics(
+    items: Iterable[tuple[Place, Any]], partitions: str = "partitions", name: str = "name"
+) -> list[dict[str, Any]]:
+    """Topics with values of their partitions. partitions, name: the fields of a topic."""
+    return [{name: topic, partitions: values} for topic, values in by_topic(items).items()]
+
+
+def numbers_in_topics(
+    places: Iterable[Place], partitions: str = "partitions", name: str = "name"
+) -> list[dict[str, Any]]:
+    """Topics with the numbers of their partitions. partitions, name: the fields of a topic."""
+    return in_topics(((place, place[1]) for place in places), partitions, name)
