@@ -1,22 +1,20 @@
-"""What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
+"""What frames hold, by Kafka's own schemas: requests and responses as objects of kio's classes.
 
 Only what has to be understood is decoded. A frame of an API or a version that neither
 kio nor `newer` knows stays opaque.
 """
 
-import io
 from functools import cache
 from typing import Final, TypeVar
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial.errors import SerialError
-from kio.static.primitive import i32
 from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
 
 from harness.protocol.bounds import check
-from harness.protocol.frames import SIZE, FrameError, frame
+from harness.protocol.frames import SIZE, FrameError
 from harness.protocol.newer import REQUESTS, RESPONSES
 
 P = TypeVar("P", bound=Payload)
@@ -70,26 +68,3 @@ def _decode(data: bytes, kind: type[P]) -> P:
         return entity_reader(kind)(data, begin)[0]
     except _UNREADABLE as error:
         raise FrameError(f"{kind.__name__}: {error}") from error
-
-
-def encode_request(request: RequestPayload, correlation_id: int, client_id: str) -> bytes:
-    """The frame of a request."""
-    header = request.__header_schema__(
-        request_api_key=request.__api_key__,
-        request_api_version=request.__version__,
-        correlation_id=i32(correlation_id),
-        client_id=client_id,
-    )
-    content = io.BytesIO()
-    entity_writer(type(header))(content, header)
-    entity_writer(type(request))(content, request)
-    return frame(content.getvalue())
-
-
-def encode_response(response: ResponsePayload, correlation_id: int) -> bytes:
-    """The frame of a response."""
-    header = response.__header_schema__(correlation_id=i32(correlation_id))
-    content = io.BytesIO()
-    entity_writer(type(header))(content, header)
-    entity_writer(type(response))(content, response)
-    return frame(content.getvalue())

@@ -6,24 +6,16 @@ it has to replace them all, or clients would go round it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
-from datetime import timedelta
-from typing import Any, Final, get_args, get_origin
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32, i32Timedelta
-from kio.static.protocol import ResponsePayload
 
 from core.cluster import Address
+from harness.protocol.encoding import Values, response_frame
 from harness.protocol.frames import FrameError, RequestHeader
-from harness.protocol.payloads import (
-    API_KEYS,
-    decode_request,
-    decode_response,
-    encode_response,
-    request_type,
-    response_type,
-)
+from harness.protocol.payloads import API_KEYS, decode_request, decode_response, request_type, response_type
+from harness.protocol.schemas import plain
 
 TELL_ADDRESSES: Final = {
     API_KEYS["metadata"]: 0,
@@ -59,27 +51,20 @@ class Rewrite:
             response = decode_response(frame, kind)
         except FrameError:
             return frame
-        return encode_response(self._replaced(response), header.correlation_id)
+        return response_frame(kind, self._replaced(plain(response)), header.correlation_id)
 
     def _replaced(self, value: Any) -> Any:
-        """The same with every host and port replaced, at any depth."""
-        if isinstance(value, tuple):
-            return tuple(map(self._replaced, value))
-        if not is_dataclass(value) or isinstance(value, type):
+        """The same plain value with every host and port replaced, at any depth."""
+        if isinstance(value, list):
+            return [self._replaced(one) for one in value]
+        if not isinstance(value, dict):
             return value
-        names = {field.name for field in fields(value)}
-        changed = {
-            name: self._replaced(getattr(value, name)) for name in names if _nested(getattr(value, name))
-        }
-        if {"host", "port"} <= names:
-            here: Any = value
-            if (there := self._addresses.get(Address(here.host, here.port))) is not None:
-                changed |= {"host": there.host, "port": i32(there.port)}
-        return replace(value, **changed)
-
-
-def _nested(value: object) -> bool:
-    return isinstance(value, tuple) or is_dataclass(value)
+        changed = {name: self._replaced(one) for name, one in value.items()}
+        if {"host", "port"} <= changed.keys():
+            there = self._addresses.get(Address(changed["host"], changed["port"]))
+            if there is not None:
+                changed |= {"host": there.host, "port": there.port}
+        return changed
 
 
 def error_of(frame: bytes, header: RequestHeader) -> int | None:
@@ -117,44 +102,24 @@ def refusal(frame: bytes, header: RequestHeader, error: int) -> bytes:
     make = REFUSED.get(header.api_key)
     if asked is None or answered is None or make is None:
         raise FrameError(f"requests of API {header.api_key}, version {header.version}, cannot be refused")
-    response = make(decode_request(frame, asked), answered, ErrorCode(error))
-    return encode_response(response, header.correlation_id)
+    return response_frame(answered, make(decode_request(frame, asked), error), header.correlation_id)
 
 
-def _plain(request: Any, kind: type[ResponsePayload], error: ErrorCode) -> Any:
-    return _blank(kind, error_code=error)
+def _plain(request: Any, error: int) -> Values:
+    return {"error_code": error}
 
 
-def _produce(request: Any, kind: type[ResponsePayload], error: ErrorCode) -> Any:
-    topics = _elements(kind, "responses")
-    partitions = _elements(topics, "partition_responses")
-    answers = tuple(
-        _blank(
-            topics,
+def _produce(request: Any, error: int) -> Values:
+    topics = [
+        {
             **{name: getattr(topic, name) for name in ("name", "topic_id") if hasattr(topic, name)},
-            partition_responses=tuple(
-                _blank(partitions, index=part.index, error_code=error) for part in topic.partition_data
-            ),
-        )
+            "partition_responses": [
+                {"index": part.index, "error_code": error} for part in topic.partition_data
+            ],
+        }
         for topic in request.topic_data
-    )
-    return _blank(kind, responses=answers)
-
-
-def _blank(kind: Any, **given: Any) -> Any:
-    """A value of a schema: fields that are not given and have no default are empty, 0 ms, or -1."""
-    for field in fields(kind):
-        if field.name not in given and field.default is MISSING:
-            if get_origin(field.type) is tuple:
-                given[field.name] = ()
-            else:
-                given[field.name] = timedelta(0) if field.type is i32Timedelta else -1
-    return kind(**given)
-
-
-def _elements(kind: Any, name: str) -> Any:
-    """The schema of the elements of an array."""
-    return next(get_args(field.type)[0] for field in fields(kind) if field.name == name)
+    ]
+    return {"responses": topics}
 
 
 REFUSED: Final = {
@@ -163,4 +128,4 @@ REFUSED: Final = {
     API_KEYS["add_offsets_to_txn"]: _plain,
     API_KEYS["init_producer_id"]: _plain,
 }
-"""APIs whose requests can be refused, and what makes the response."""
+"""APIs whose requests can be refused, and what makes the values of the response."""

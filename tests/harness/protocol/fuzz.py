@@ -17,14 +17,8 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from harness.protocol.frames import FrameError, Splitter, correlation_id, request_header
-from harness.protocol.payloads import (
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-    request_type,
-    response_type,
-)
+from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
+from tests.harness.protocol.kio_frames import encode_request, encode_response
 from tests.harness.protocol.random_payloads import damaged, payload
 
 Kind = type[RequestPayload] | type[ResponsePayload]

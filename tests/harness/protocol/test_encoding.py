@@ -12,15 +12,9 @@ from kio.schema.produce.v10.response import ProduceResponse
 
 from harness.protocol.encoding import request_frame, response_frame
 from harness.protocol.newer import REQUESTS, RESPONSES
-from harness.protocol.payloads import (
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-    request_type,
-    response_type,
-)
+from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
 from harness.protocol.schemas import plain
+from tests.harness.protocol.kio_frames import encode_request, encode_response
 from tests.harness.protocol.random_payloads import payload
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]

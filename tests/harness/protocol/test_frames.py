@@ -8,8 +8,9 @@ from kio.schema.metadata.v12.request import MetadataRequest
 
 from harness.protocol.bounds import check
 from harness.protocol.frames import SIZE, FrameError, Splitter, correlation_id, frame, request_header
-from harness.protocol.payloads import decode_request, encode_request, request_type
+from harness.protocol.payloads import decode_request, request_type
 from tests.harness.protocol.fuzz import made, outcomes
+from tests.harness.protocol.kio_frames import encode_request
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 METADATA = encode_request(

@@ -14,7 +14,7 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i16, i32Timedelta
 
 from harness.protocol.frames import RequestHeader, Splitter, request_header
-from harness.protocol.payloads import encode_response
+from tests.harness.protocol.kio_frames import encode_response
 
 
 class FakeBroker:

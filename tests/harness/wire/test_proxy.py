@@ -14,9 +14,10 @@ from kio.static.primitive import i32Timedelta
 from core.errors import ClusterError
 from core.wire import Action, WireRule
 from harness.protocol.frames import Splitter, correlation_id
-from harness.protocol.payloads import decode_response, encode_request
+from harness.protocol.payloads import decode_response
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import ProxyRoute
+from tests.harness.protocol.kio_frames import encode_request
 from tests.harness.wire.fake_broker import FakeBroker, fake_broker
 
 NODE = 3

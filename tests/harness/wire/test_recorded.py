@@ -23,7 +23,6 @@ from core.programs import program
 from harness.processes.child import start
 from harness.processes.clocks import boot
 from harness.protocol.frames import frame, request_header
-from harness.protocol.payloads import encode_request, encode_response
 from harness.wire.capture import Capture
 from harness.wire.capture_main import PacketClock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
@@ -31,6 +30,7 @@ from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
+from tests.harness.protocol.kio_frames import encode_request, encode_response
 
 BROKERS, CLIENTS = 9092, 9094
 SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])

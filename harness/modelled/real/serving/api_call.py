@@ -4,9 +4,9 @@ A response is built from plain values: `respond(topics=[{"name": …, "partition
 of an API: see `harness.protocol.encoding`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,6 @@ from harness.modelled.real.node import Node
 from model.errors import KafkaError
 from model.protocol.messages import Partition
 from model.protocol.requests import AnyRequest
-
-T = TypeVar("T")
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -65,14 +63,6 @@ class Api(NamedTuple):
 def milliseconds(duration: timedelta) -> int:
     """A duration of a request."""
     return round(duration.total_seconds() * 1000)
-
-
-def by_topic(items: Iterable[tuple[Partition, T]]) -> dict[str, list[T]]:
-    """Values of partitions by topic."""
-    found: dict[str, list[T]] = {}
-    for (topic, _), value in items:
-        found.setdefault(topic, []).append(value)
-    return found
 
 
 def places(topics: Any, numbers: str) -> list[Partition]:

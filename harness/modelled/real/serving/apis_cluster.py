@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.modelled.real.serving.api_call import Api, Call, by_topic, error_of
+from harness.modelled.real.serving.api_call import Api, Call, error_of
 from harness.modelled.real.serving.apis_data import OF_LEADERS
 from harness.modelled.real.serving.apis_groups import OF_GROUPS
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
 from harness.protocol.payloads import API_KEYS
+from harness.protocol.topics import in_topics
 from model.eras import Era
 from model.errors import KafkaError
 from model.kraft.kraft_metadata import KRaftMetadata
@@ -224,7 +225,7 @@ def _elect(call: Call) -> None:
     def elected(answer: Response) -> None:
         parts: Mapping[Partition, KafkaError] = getattr(answer, "parts", {})
         found = ((tp, {"partition_id": tp[1], "error_code": error}) for tp, error in parts.items())
-        results = [{"topic": topic, "partition_result": its} for topic, its in by_topic(found).items()]
+        results = in_topics(found, "partition_result", "topic")
         call.respond(error_code=error_of(answer), replica_election_results=results)
 
     call.ask(ElectLeaders(tps, unclean), elected)
@@ -240,8 +241,7 @@ def _reassign(call: Call) -> None:
     def done(answer: Response) -> None:
         errors: Mapping[Partition, KafkaError] = getattr(answer, "parts", {})
         parts = ((tp, {"partition_index": tp[1], "error_code": error}) for tp, error in errors.items())
-        found = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
-        call.respond(error_code=error_of(answer), responses=found)
+        call.respond(error_code=error_of(answer), responses=in_topics(parts))
 
     call.ask(AlterPartitionReassignments(wanted), done)
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
-from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
+from harness.protocol.topics import in_topics
 from model.eras import Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
@@ -62,11 +63,7 @@ def _produce(call: Call) -> None:
     def produced(answer: ProduceResponse) -> None:
         results: Mapping[Partition, tuple[int, int]] = {**refused, **answer.results}
         parts = ((tp, _produced(tp, *result)) for tp, result in results.items())
-        call.respond(
-            responses=[
-                {"name": topic, "partition_responses": found} for topic, found in by_topic(parts).items()
-            ]
-        )
+        call.respond(responses=in_topics(parts, "partition_responses"))
 
     call.ask(wanted, produced)
 
@@ -96,8 +93,7 @@ def _fetch(call: Call) -> None:
         node = call.node
         era, wall_ms = node.settings.era, node.given.wall_ms
         found = [(tp, _brought(tp, part, limits[tp], era, wall_ms)) for tp, part in answer.parts.items()]
-        topics = by_topic(found).items()
-        call.respond(responses=[{"topic": topic, "partitions": its} for topic, its in topics], session_id=0)
+        call.respond(responses=in_topics(found, name="topic"), session_id=0)
 
     if not parts:  # KafkaApis answers at once; a Java consumer that closes its session asks for no partition
         brought(FetchResponse({}))
@@ -149,7 +145,7 @@ def _list_offsets(call: Call) -> None:
     def listed(answers: list[ListOffsetsResponse]) -> None:
         for answer in answers:
             found.extend((tp, _listed(call, tp, *result)) for tp, result in answer.parts.items())
-        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+        call.respond(topics=in_topics(found))
 
     requests = [ListOffsets(tps, early, committed) for early, tps in wanted.items() if tps]
     call.ask_all(requests, listed)
@@ -190,7 +186,7 @@ def _delete_records(call: Call) -> None:
             (tp, {"partition_index": tp[1], "low_watermark": low, "error_code": error})
             for tp, (error, low) in answer.parts.items()
         )
-        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+        call.respond(topics=in_topics(found))
 
     call.ask(DeleteRecords(offsets, milliseconds(call.request.timeout)), deleted)
 
@@ -207,15 +203,13 @@ def _epoch_ends(call: Call) -> None:
             (tp, {"partition": tp[1], "error_code": error, "leader_epoch": epoch, "end_offset": end})
             for tp, (error, epoch, end) in answer.parts.items()
         )
-        call.respond(topics=[{"topic": topic, "partitions": its} for topic, its in by_topic(found).items()])
+        call.respond(topics=in_topics(found, name="topic"))
 
     call.ask(OffsetForLeaderEpoch(-1, parts), told)
 
 
 def _producers(call: Call) -> None:
-    wanted = [
-        (str(topic.name), int(number)) for topic in call.request.topics for number in topic.partition_indexes
-    ]
+    wanted = places(call.request.topics, "partition_indexes")
 
     def told(answer: DescribeProducersResponse) -> None:
         found = []
@@ -234,7 +228,7 @@ def _producers(call: Call) -> None:
                 for one in known or ()
             ]
             found.append((tp, {"partition_index": tp[1], "error_code": error, "active_producers": its}))
-        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+        call.respond(topics=in_topics(found))
 
     call.ask(DescribeProducers(wanted), told)
 

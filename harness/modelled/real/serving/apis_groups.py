@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
-from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
 from harness.protocol.cursor import Malformed
+from harness.protocol.topics import in_topics
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -167,11 +168,7 @@ def _fetch_offsets(call: Call) -> None:
     wanted = []
     for one in request.groups if several else (request,):
         group = str(one.group_id)
-        tps = (
-            _all_of(call, group)
-            if one.topics is None
-            else [(str(topic.name), int(n)) for topic in one.topics for n in topic.partition_indexes]
-        )
+        tps = _all_of(call, group) if one.topics is None else places(one.topics, "partition_indexes")
         wanted.append(OffsetFetch(group, tps, stable))
 
     def told(answers: list[OffsetFetchResponse]) -> None:
@@ -206,8 +203,8 @@ def _offsets(asked: OffsetFetch, answer: OffsetFetchResponse) -> dict[str, Any]:
         )
         for tp in asked.partitions
     )
-    topics = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
-    return {"group_id": asked.group, "topics": topics, "error_code": 0 if unstable else answer.error}
+    error = 0 if unstable else answer.error
+    return {"group_id": asked.group, "topics": in_topics(parts), "error_code": error}
 
 
 OF_GROUPS: Final[Mapping[str, Api]] = {

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from harness.modelled.real.serving.api_call import Api, Call, by_topic, milliseconds, places
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
 from harness.modelled.real.serving.peer_frames import answer_values, requested
+from harness.protocol.topics import in_topics, numbers_in_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -102,7 +103,7 @@ def _added(tps: Sequence[Partition], answer: Any) -> list[dict[str, Any]]:
         )
         for tp in tps
     )
-    return [{"name": topic, "results_by_partition": its} for topic, its in by_topic(parts).items()]
+    return in_topics(parts, "results_by_partition")
 
 
 def _add_offsets(call: Call) -> None:
@@ -163,40 +164,29 @@ def committed(request: Any) -> tuple[dict[Partition, int], dict[Partition, int]]
 
 def respond_committed(call: Call, answer: ErrorResponse) -> None:
     """To a commit of offsets: all of its partitions have the same error."""
-    parts = [
-        {
-            "name": str(topic.name),
-            "partitions": [
-                {"partition_index": int(one.partition_index), "error_code": answer.error}
-                for one in topic.partitions
-            ],
-        }
-        for topic in call.request.topics
-    ]
-    call.respond(topics=parts)
+    parts = (
+        (tp, {"partition_index": tp[1], "error_code": answer.error}) for tp in committed(call.request)[0]
+    )
+    call.respond(topics=in_topics(parts))
 
 
 def _describe(call: Call) -> None:
     """Of kio's schema: a time of start has to be a time, so one that is not known is 1970."""
 
     def told(answer: DescribeTransactionsResponse) -> None:
-        found = []
-        for tid, one in answer.transactions.items():
-            topics: dict[str, list[int]] = {}
-            for topic, number in one.partitions:
-                topics.setdefault(topic, []).append(number)
-            found.append(
-                {
-                    "error_code": one.error,
-                    "transactional_id": tid,
-                    "transaction_state": one.state,
-                    "transaction_timeout": timedelta(milliseconds=one.timeout_ms),
-                    "transaction_start_time": UNKNOWN_TIME,
-                    "producer_id": one.producer_id,
-                    "producer_epoch": one.producer_epoch,
-                    "topics": [{"topic": topic, "partitions": its} for topic, its in topics.items()],
-                }
-            )
+        found = [
+            {
+                "error_code": one.error,
+                "transactional_id": tid,
+                "transaction_state": one.state,
+                "transaction_timeout": timedelta(milliseconds=one.timeout_ms),
+                "transaction_start_time": UNKNOWN_TIME,
+                "producer_id": one.producer_id,
+                "producer_epoch": one.producer_epoch,
+                "topics": numbers_in_topics(one.partitions, name="topic"),
+            }
+            for tid, one in answer.transactions.items()
+        ]
         call.respond(transaction_states=found)
 
     call.ask(DescribeTransactions([str(tid) for tid in call.request.transactional_ids]), told)

@@ -14,12 +14,13 @@ from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as Ma
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
 from harness.modelled.real.encoded.model_values import pack, unpack
-from harness.modelled.real.serving.api_call import by_topic, places
+from harness.modelled.real.serving.api_call import places
 from harness.protocol.encoding import Values
 from harness.protocol.encoding import request_frame as kafka_request
 from harness.protocol.encoding import response_frame as kafka_response
 from harness.protocol.frames import SIZE, FrameError, frame, request_header
 from harness.protocol.payloads import decode_request, decode_response
+from harness.protocol.topics import in_topics, numbers_in_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
@@ -96,25 +97,22 @@ def answer_values(request: WriteTxnMarkers, answer: WriteTxnMarkersResponse) -> 
             (tp, {"partition_index": tp[1], "error_code": answer.results[one.producer_id, tp]})
             for tp in one.partitions
         )
-        topics = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
-        found.append({"producer_id": one.producer_id, "topics": topics})
+        found.append({"producer_id": one.producer_id, "topics": in_topics(parts)})
     return found
 
 
 def _request_values(request: WriteTxnMarkers) -> Values:
-    markers = []
-    for one in request.markers:
-        indexes = by_topic((tp, tp[1]) for tp in one.partitions)
-        markers.append(
-            {
-                "producer_id": one.producer_id,
-                "producer_epoch": one.producer_epoch,
-                "coordinator_epoch": one.coordinator_epoch,
-                "transaction_result": one.commit,
-                "transaction_version": one.transaction_version,
-                "topics": [{"name": topic, "partition_indexes": its} for topic, its in indexes.items()],
-            }
-        )
+    markers = [
+        {
+            "producer_id": one.producer_id,
+            "producer_epoch": one.producer_epoch,
+            "coordinator_epoch": one.coordinator_epoch,
+            "transaction_result": one.commit,
+            "transaction_version": one.transaction_version,
+            "topics": numbers_in_topics(one.partitions, "partition_indexes"),
+        }
+        for one in request.markers
+    ]
     return {"markers": markers}
 
 
