@@ -13,6 +13,7 @@ import numpy as np
 from crc32c import crc32c
 
 from harness.evidence import segments
+from harness.protocol.batches import HEADER, MAGIC, PREFIX
 
 FILE_BYTES = 200_000_000
 SIZES = (75, 140, 300, 1000, 16_000)
@@ -21,8 +22,8 @@ ROUNDS = 3
 
 def batches(size: int, count: int) -> bytes:
     """A segment of `count` batches of `size` bytes, with rising offsets and right checksums."""
-    body = struct.pack(">hiqqqhii", 0, 0, 0, 0, 7, 0, 0, 1) + bytes(size - segments.HEADER.itemsize)
-    head = struct.pack(">qiibI", 0, size - segments.PREFIX, 0, segments.MAGIC, crc32c(body))
+    body = struct.pack(">hiqqqhii", 0, 0, 0, 0, 7, 0, 0, 1) + bytes(size - HEADER.size)
+    head = struct.pack(">qiibI", 0, size - PREFIX, 0, MAGIC, crc32c(body))
     one = np.frombuffer(head + body, np.uint8)
     all_of_them = np.tile(one, (count, 1))
     all_of_them[:, :8] = np.arange(count, dtype=">i8")[:, None].view(np.uint8)

@@ -8,7 +8,7 @@ from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.errors import ClusterError
 from harness.evidence.coordinator_records import group_types, transaction_value, transactional_id
 from harness.evidence.records import LogRecord, records_of
-from harness.evidence.segments import HEADER, PREFIX
+from harness.protocol.batches import FIELDS, HEADER, PREFIX
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.messages import UnknownMessage, decode
 from model.coordinator.classic_group import GroupRecord
@@ -22,12 +22,12 @@ GROUP: Final = "GroupMetadata"
 
 def payloads(topic: str, data: bytes, at: int, header: np.void) -> tuple[object, ...]:
     """What a batch holds that begins at `at`: of coordinators' topics the model's records, else values
-    as text. header: of type HEADER.
+    as text. header: of type `segments.COLUMNS`.
 
     Raises: ClusterError, where a record cannot be read.
     """
-    fields = dict(zip(HEADER.names or (), header.tolist(), strict=True))
-    cursor = Cursor(data, at + HEADER.itemsize, at + PREFIX + fields["length"])
+    fields = dict(zip(FIELDS, header.tolist(), strict=True))
+    cursor = Cursor(data, at + HEADER.size, at + PREFIX + fields["length"])
     try:
         return tuple(_payload(topic, record) for record in records_of(cursor, at, fields))
     except (Malformed, UnknownMessage) as error:

@@ -1,19 +1,16 @@
 """Requests to the leaders of partitions, and batches of records, as Kafka has them."""
 
-import io
 import struct
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
-
-from kio.records.schema import NewRecordBatch, Record
-from kio.records.writers import write_new_batch
-from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from core.errors import ClusterError
 from harness.contract.dialect import IdPairs, Translation, error_of, partitions_of
 from harness.contract.payloads import payloads
-from harness.evidence.segments import CONTROL, TRANSACTIONAL, gather, walk_lengths
+from harness.evidence.segments import gather, walk_lengths
+from harness.protocol.batches import CONTROL, TRANSACTIONAL, sent_batch
 from harness.protocol.encoding import Values
 from harness.protocol.topics import in_topics, numbers_in_topics
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
@@ -59,24 +56,9 @@ def _produce(request: Produce, names: IdPairs) -> Values:
 
 def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
     """A batch of records as a producer sends it."""
-    stamp = TZAwareMicros.parse(datetime.now(UTC))
-    records = tuple(
-        Record(
-            attributes=i8(0), timestamp=stamp, offset=i64(n), key=None, value=str(value).encode(), headers=()
-        )
-        for n, value in enumerate(batch.records)
-    )
-    buffer = io.BytesIO()
-    header = NewRecordBatch(
-        partition_leader_epoch=i32(-1),
-        attributes=i16(TRANSACTIONAL if batch.transactional else 0),
-        producer_id=i64(names.to_real(batch.producer_id)),
-        producer_epoch=i16(batch.producer_epoch),
-        base_sequence=i32(batch.sequence),
-        records=records,
-    )
-    write_new_batch(buffer, header)
-    return buffer.getvalue()
+    values = [str(value).encode() for value in batch.records]
+    producer = (names.to_real(batch.producer_id), batch.producer_epoch, batch.sequence)
+    return sent_batch(values, time.time_ns() // 1_000_000, producer, transactional=batch.transactional)
 
 
 def _produced(answer: Any, names: IdPairs) -> Response:

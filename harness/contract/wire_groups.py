@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error, partitions_of
-from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
+from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from harness.protocol.encoding import Values
 from harness.protocol.topics import in_topics, numbers_in_topics
 from model.protocol.coordinator_messages import (

@@ -1,7 +1,6 @@
 """The records inside of uncompressed batches: keys and values of the logs that Kafka keeps for itself.
 
-A record (KIP-98): length varint · attributes i8 · timestamp delta varlong · offset delta varint · key and
-value, each after its length as a varint (-1 = null) · headers. Kafka writes `__transaction_state`,
+Kafka writes `__transaction_state`,
 `__cluster_metadata` and control batches without compression, and `__consumer_offsets` too unless
 `offsets.topic.compression.codec` says otherwise. A compressed batch is passed
 over, and that is noted.
@@ -12,14 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.evidence.damage import Damages
-from harness.evidence.segments import (
+from harness.evidence.segments import Segment
+from harness.protocol.batches import (
     COMPRESSION,
     CONTROL,
+    FIELDS,
     HEADER,
     LOG_APPEND_TIME,
     PREFIX,
     TRANSACTIONAL,
-    Segment,
 )
 from harness.protocol.cursor import VARLONG_BITS, Cursor, Malformed
 
@@ -56,16 +56,15 @@ def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> I
     if control_only:
         wanted = wanted & (segment.headers["attributes"] & CONTROL != 0)
     rows = wanted.nonzero()[0]
-    names = HEADER.names or ()
     with memoryview(segment.data) as data:
         for position, values in zip(
             segment.positions[rows].tolist(), segment.headers[rows].tolist(), strict=True
         ):
-            header = dict(zip(names, values, strict=True))
+            header = dict(zip(FIELDS, values, strict=True))
             if header["attributes"] & COMPRESSION:
                 damages.note(segment.path, position, "the batch is compressed: its records are not read")
                 continue
-            cursor = Cursor(data, position + HEADER.itemsize, position + PREFIX + header["length"])
+            cursor = Cursor(data, position + HEADER.size, position + PREFIX + header["length"])
             try:
                 yield from records_of(cursor, position, header)
             except Malformed as error:
@@ -73,7 +72,7 @@ def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> I
 
 
 def records_of(cursor: Cursor, position: int, header: dict[str, int]) -> Iterator[LogRecord]:
-    """The records of one batch. cursor: over its bytes behind the header. header: by the names of HEADER.
+    """The records of one batch. cursor: over its bytes behind the header. header: by the names of `FIELDS`.
 
     Raises: Malformed.
     """

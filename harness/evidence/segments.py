@@ -1,11 +1,5 @@
 """Segment files (`.log`, `.checkpoint` of KRaft): the headers of their batches, by one walk over the file.
 
-A batch of Kafka's message format 2 (KIP-98) begins with 61 bytes:
-
-    base offset i64 · length i32 (of all that follows) · leader epoch i32 · magic i8 = 2 · CRC-32C u32 (of
-    all that follows) · attributes i16 · last offset delta i32 · base timestamp i64 · max timestamp i64 ·
-    producer id i64 · producer epoch i16 · base sequence i32 · records i32
-
 The walk needs the lengths alone, so it costs the same for compressed batches, whose records are not read.
 numpy gathers the headers at the positions found. A CRC is computed for each batch; base offset, length and
 leader epoch are outside of it. Where the walk meets something that cannot be a batch it ends: Kafka's
@@ -26,36 +20,22 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from harness.evidence.damage import Damage
+from harness.protocol.batches import (
+    CHECKED_FROM,
+    COMPRESSION,
+    CONTROL,
+    DELETE_HORIZON,
+    FIELDS,
+    HEADER,
+    LOG_APPEND_TIME,
+    MAGIC,
+    PREFIX,
+    TRANSACTIONAL,
+)
 from history.evidence import BATCHES
 
-HEADER: Final = np.dtype(
-    [
-        ("base", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("records", ">i4"),
-    ]
-)
-"""The header of a batch in memory: packed, big-endian."""
-PREFIX: Final = 12
-"""Bytes before those that `length` counts."""
-CHECKED_FROM: Final = 21
-"""Index of the first byte that the CRC covers."""
-MAGIC: Final = 2
-COMPRESSION: Final = 0x07
-LOG_APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
+COLUMNS: Final = np.dtype([(name, f">{code}") for name, code in FIELDS.items()])
+"""The header of a batch (`harness.protocol.batches`) in memory: packed, big-endian."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +43,7 @@ class Segment:
     """The batches of one file.
 
     path: of the file. data: all its bytes; a map of the file, unless it is empty. positions: where each
-    batch begins. headers: of type HEADER. intact: whether a batch's CRC is the one of its bytes. damage:
+    batch begins. headers: of type COLUMNS. intact: whether a batch's CRC is the one of its bytes. damage:
     None = all bytes of the file belong to intact batches with rising offsets.
     """
 
@@ -139,7 +119,7 @@ def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
     found = array("q")
     append = found.append
     position, size = 0, len(data)
-    shortest = HEADER.itemsize - PREFIX
+    shortest = HEADER.size - PREFIX
     with suppress(struct.error):  # the end, or not even a length is left
         while True:
             (length,) = length_of(data, position)
@@ -154,12 +134,12 @@ def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
 def gather(data: mmap.mmap | bytes, positions: npt.NDArray[np.int64]) -> np.ndarray:
     """A copy of the headers at these positions."""
     if not positions.size:
-        return np.empty(0, HEADER)
-    places = len(data) - HEADER.itemsize + 1
+        return np.empty(0, COLUMNS)
+    places = len(data) - HEADER.size + 1
     # One header at every byte, as a view: nothing is read but what the index picks. Plain bytes are copied
     # much faster than fields.
-    picked: np.ndarray = np.ndarray((places,), f"V{HEADER.itemsize}", data, strides=(1,))[positions]
-    return picked.view(HEADER)
+    picked: np.ndarray = np.ndarray((places,), f"V{HEADER.size}", data, strides=(1,))[positions]
+    return picked.view(COLUMNS)
 
 
 def _intact(
@@ -200,16 +180,16 @@ def _damage(
 
 def _why_no_batch(data: mmap.mmap | bytes, at: int) -> str:
     left = len(data) - at
-    if left < HEADER.itemsize:
+    if left < HEADER.size:
         return f"{left} bytes are left, fewer than the header of a batch has"
     (length,) = struct.unpack_from(">i", data, at + 8)
     magic = data[at + 16]
-    if not any(data[at : at + HEADER.itemsize]):
+    if not any(data[at : at + HEADER.size]):
         return "zeros in place of a batch"
     if magic in (0, 1) and 14 <= length <= left - PREFIX:
         return f"a message of format {magic}; only batches (format {MAGIC}) are read"
     if magic != MAGIC:
         return f"no batch: its magic is {magic}"
-    if length < HEADER.itemsize - PREFIX:
+    if length < HEADER.size - PREFIX:
         return f"no batch: its length is {length}"
     return f"the batch is cut off: {PREFIX + length} bytes are announced and {left} are left"

@@ -6,13 +6,10 @@ repeats a request after a retriable error, as clients do, and says each answer.
 """
 
 import datetime
-import io
 import time
 from collections.abc import Callable
 from typing import Any
 
-from kio.records.schema import NewRecordBatch, Record
-from kio.records.writers import write_new_batch
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.end_txn.v3.response import EndTxnResponse
@@ -22,11 +19,11 @@ from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.produce.v9.response import ProduceResponse
 from kio.schema.produce.v12.response import ProduceResponse as ProducedAndAdded
-from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.brokers.admin.connection import AdminError, Brokers, R
+from harness.protocol.batches import sent_batch
 from harness.protocol.topics import in_topics, numbers_in_topics
 
 TIMEOUT = datetime.timedelta(seconds=60)
@@ -37,8 +34,6 @@ ANSWER_S = 40.0
 """Longer than a broker waits for its followers (request.timeout.ms of the stage)."""
 RETRY_S = 60.0
 PAUSE_S = 0.1
-TRANSACTIONAL = 16
-"""Attribute bit of a batch."""
 
 
 class RequestRefused(ClusterError):
@@ -116,25 +111,8 @@ class WireProducer:
 
     def batch(self, tp: TopicPartition, value: str) -> bytes:
         """A batch with the next record of a partition, as the producer makes it now."""
-        batch = io.BytesIO()
-        record = Record(
-            attributes=i8(0),
-            timestamp=TZAwareMicros.parse(datetime.datetime.now(datetime.UTC)),
-            offset=i64(0),
-            key=None,
-            value=value.encode(),
-            headers=(),
-        )
-        header = NewRecordBatch(
-            partition_leader_epoch=i32(-1),
-            attributes=i16(TRANSACTIONAL),
-            producer_id=i64(self._id),
-            producer_epoch=i16(self._epoch),
-            base_sequence=i32(self._sequences.get(tp, 0)),
-            records=(record,),
-        )
-        write_new_batch(batch, header)
-        return batch.getvalue()
+        producer = (self._id, self._epoch, self._sequences.get(tp, 0))
+        return sent_batch([value.encode()], time.time_ns() // 1_000_000, producer, transactional=True)
 
     def send(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> None:
         """Write the batch of a record, until that succeeds. Raises: RequestRefused."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from harness.protocol.batches import HEADER, MAGIC, PREFIX
 from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
 from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
 from harness.wire import packets
@@ -24,10 +25,6 @@ HEAD: Final = SIZE + 8
 UNANSWERED: Final = 4096
 """Requests of one connection that wait for an answer; a client has five in flight, or a few more."""
 _HEAD: Final = struct.Struct(">ihhi")
-_BATCH: Final = struct.Struct(">qiibIhiqqqhii")
-"""The header of a batch, version 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
-delta, first and last time, producer id, producer epoch, base sequence, number of records."""
-_BEFORE_LENGTH: Final = 12
 
 
 class When(NamedTuple):
@@ -340,13 +337,13 @@ def _batches(records: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Producer id, producer epoch, base sequence, number of records of each batch. Raises: FrameError."""
     at = 0
     while at < len(records):
-        if len(records) - at < _BATCH.size:
+        if len(records) - at < HEADER.size:
             raise FrameError("a batch is shorter than its header")
-        header = _BATCH.unpack_from(records, at)
-        if header[3] != 2 or header[1] < _BATCH.size - _BEFORE_LENGTH:
+        header = HEADER.unpack_from(records, at)
+        if header[3] != MAGIC or header[1] < HEADER.size - PREFIX:
             raise FrameError(f"a batch of version {header[3]} and {header[1]} bytes")
         yield header[9], header[10], header[11], header[12]
-        at += _BEFORE_LENGTH + header[1]
+        at += PREFIX + header[1]
 
 
 def _marked(number: int, request: Any) -> Iterator[Row]:

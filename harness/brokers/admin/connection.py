@@ -158,7 +158,7 @@ class BrokerConnection:
 
     def call(self, response: type[R], /, **values: Any) -> R:
         """Send a request and read its response. response: of the API, in the version of the request. values:
-        of the request's fields (`harness.protocol.encoding`), all of which this version has.
+        of the request's fields (`harness.protocol.encoding`): this version must have each of them.
 
         Raises: AdminError; the connection is of no use afterwards.
         """

@@ -8,7 +8,6 @@ model does not have, such as the metadata of a ZooKeeper era, or the files of th
 
 import base64
 import json
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -21,6 +20,7 @@ from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
+from harness.protocol.assignments import assignment
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
@@ -280,24 +280,11 @@ def _group(record: GroupRecord, time: int) -> Mapping[str, object]:
                 "rebalanceTimeout": member.rebalance_ms,
                 "sessionTimeout": member.session_ms,
                 "subscription": "",
-                "assignment": base64.b64encode(_assignment(member.assigned)).decode(),
+                "assignment": base64.b64encode(assignment(sorted(member.assigned))).decode(),
             }
             for member in record.members
         ],
     }
-
-
-def _assignment(partitions: Iterable[Partition]) -> bytes:
-    """Kafka's ConsumerProtocolAssignment, version 0: partitions by topic, no user data."""
-    topics: dict[str, list[int]] = defaultdict(list)
-    for topic, number in sorted(partitions):
-        topics[topic].append(number)
-    content = struct.pack(">hi", 0, len(topics))
-    for topic, numbers in topics.items():
-        name = topic.encode()
-        content += struct.pack(">h", len(name)) + name
-        content += struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-    return content + struct.pack(">i", -1)
 
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:

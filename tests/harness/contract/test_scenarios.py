@@ -20,7 +20,7 @@ from harness.contract.scenarios import (
 )
 from harness.contract.stage import NotOnKafka, renamed
 from harness.contract.versions import version_of
-from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
+from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (

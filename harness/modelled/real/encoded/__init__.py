@@ -1,7 +1,5 @@
 """What nodes of the model send and store, as bytes: Kafka's own where Kafka defines them.
 
-assignments          Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
-                     pass on.
 coordinator_records  Records of the coordinators as Kafka's logs have them.
 disk                 The disk of a node: everything that is durable, in one file that only grows.
 model_values         Values of the model as bytes, and back: for messages between nodes, and for a node's

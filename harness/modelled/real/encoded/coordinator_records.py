@@ -6,23 +6,22 @@ brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0,
 """
 
 import struct
-from collections.abc import Iterable
 from typing import Final
 
 from harness.evidence.coordinator_records import TRANSACTION_STATES
-from harness.modelled.real.encoded.assignments import assignment, subscription
+from harness.protocol.assignments import assignment, subscription, text
+from harness.protocol.batches import varint
+from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import Era
-from model.protocol.messages import Partition
 
 CONSUMER: Final = "consumer"
 """The one type of groups that is served."""
 OFFSET_KEY, GROUP_KEY, TRANSACTION_KEY = 1, 2, 0
 OFFSET_VERSION: Final = 3
 GROUP_VERSION: Final = 3
-NO_TEXT: Final = struct.pack(">h", -1)
 
 KeyAndValue = tuple[bytes, bytes | None]
 
@@ -42,13 +41,6 @@ def key_and_value(record: object, era: Era, ms: int, wall_ms: int) -> KeyAndValu
     raise AssertionError(f"no coordinator writes {record!r}")
 
 
-def _text(value: str | None) -> bytes:
-    if value is None:
-        return NO_TEXT
-    raw = value.encode()
-    return struct.pack(">h", len(raw)) + raw
-
-
 def _bytes(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
 
@@ -58,36 +50,36 @@ def _bytes(value: bytes) -> bytes:
 
 def _offset(record: OffsetRecord, ms: int) -> KeyAndValue:
     topic, number = record.partition
-    key = struct.pack(">h", OFFSET_KEY) + _text(record.group) + _text(topic) + struct.pack(">i", number)
+    key = struct.pack(">h", OFFSET_KEY) + text(record.group) + text(topic) + struct.pack(">i", number)
     value = struct.pack(">hqi", OFFSET_VERSION, record.offset, record.leader_epoch)
-    return key, value + _text("") + struct.pack(">q", ms)
+    return key, value + text("") + struct.pack(">q", ms)
 
 
 def _group(record: GroupRecord, ms: int) -> KeyAndValue:
     group = ClassicGroup.restored(record, 0)
     metadata = group.metadata()
     members = b"".join(
-        _text(one.member)
-        + NO_TEXT  # no static member
-        + _text("")
-        + _text("")
+        text(one.member)
+        + text(None)  # no static member
+        + text("")
+        + text("")
         + struct.pack(">ii", one.rebalance_ms, one.session_ms)
         + _bytes(metadata[one.member] or subscription(one.topics))
         + _bytes(assignment(one.assigned))
         for one in record.members
     )
     protocol = group.protocol if record.members else None
-    value = struct.pack(">h", GROUP_VERSION) + _text(CONSUMER) + struct.pack(">i", record.generation)
-    value += _text(protocol) + _text(record.leader or None)
+    value = struct.pack(">h", GROUP_VERSION) + text(CONSUMER) + struct.pack(">i", record.generation)
+    value += text(protocol) + text(record.leader or None)
     value += struct.pack(">qi", ms, len(record.members)) + members
-    return struct.pack(">h", GROUP_KEY) + _text(record.group), value
+    return struct.pack(">h", GROUP_KEY) + text(record.group), value
 
 
 # ---- __transaction_state
 
 
 def _transaction_key(transactional_id: str) -> bytes:
-    return struct.pack(">h", TRANSACTION_KEY) + _text(transactional_id)
+    return struct.pack(">h", TRANSACTION_KEY) + text(transactional_id)
 
 
 def _transaction(record: TransactionRecord, era: Era, wall_ms: int) -> bytes:
@@ -98,17 +90,10 @@ def _transaction(record: TransactionRecord, era: Era, wall_ms: int) -> bytes:
     updated, started = (time if time < 0 else time + wall_ms for time in (record.updated, record.started))
     times = struct.pack(">qq", updated, started)
     begin += struct.pack(">ib", record.timeout_ms, state)
-    topics = None if record.state is TransactionState.EMPTY else _by_topic(record.partitions)
+    topics = None if record.state is TransactionState.EMPTY else numbers_by_topic(record.partitions)
     if flexible:
         return begin + _compact_topics(topics) + times + _tagged(record, era)
     return begin + _topics(topics) + times
-
-
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _numbers(values: list[int]) -> bytes:
@@ -118,7 +103,7 @@ def _numbers(values: list[int]) -> bytes:
 def _topics(topics: dict[str, list[int]] | None) -> bytes:
     if topics is None:
         return struct.pack(">i", -1)
-    parts = [_text(topic) + struct.pack(">i", len(its)) + _numbers(its) for topic, its in topics.items()]
+    parts = [text(topic) + struct.pack(">i", len(its)) + _numbers(its) for topic, its in topics.items()]
     return struct.pack(">i", len(parts)) + b"".join(parts)
 
 
@@ -142,13 +127,3 @@ def _tagged(record: TransactionRecord, era: Era) -> bytes:
     ]
     given = [varint(tag) + varint(len(value)) + value for tag, value, there in fields if there]
     return varint(len(given)) + b"".join(given)
-
-
-def varint(value: int) -> bytes:
-    """An unsigned number of variable length."""
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

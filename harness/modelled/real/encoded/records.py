@@ -13,14 +13,23 @@ from typing import Final, overload
 from crc32c import crc32c
 
 from harness.evidence.records import records_of
-from harness.evidence.segments import CHECKED_FROM, COMPRESSION, CONTROL, HEADER, MAGIC, PREFIX, TRANSACTIONAL
-from harness.modelled.real.encoded.coordinator_records import KeyAndValue, key_and_value, varint
+from harness.modelled.real.encoded.coordinator_records import key_and_value
+from harness.protocol.batches import (
+    CHECKED_FROM,
+    COMPRESSION,
+    CONTROL,
+    FIELDS,
+    HEADER,
+    MAGIC,
+    PREFIX,
+    TRANSACTIONAL,
+)
+from harness.protocol.batches import batch as written
+from harness.protocol.batches import record as written_record
 from harness.protocol.cursor import Cursor
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_NAMES: Final = tuple(HEADER.names or ())
 _PLACE: Final = struct.Struct(">qii")
 """Base offset, length, leader epoch."""
 _COUNT: Final = struct.Struct(">i")
@@ -66,19 +75,19 @@ class WireRecords(Sequence[object]):
 
     def _values(self) -> list[object]:
         """Raises: Malformed, for bytes that do not form records; CorruptBatch, where they are compressed."""
-        header = dict(zip(_NAMES, _HEADER.unpack_from(self.raw), strict=True))
+        header = dict(zip(FIELDS, HEADER.unpack_from(self.raw), strict=True))
         if header["attributes"] & COMPRESSION:
             raise CorruptBatch("the records of a compressed batch are not read")
-        cursor = Cursor(self.raw, HEADER.itemsize, len(self.raw))
+        cursor = Cursor(self.raw, HEADER.size, len(self.raw))
         return [record.value for record in records_of(cursor, 0, header)]
 
 
 def batch_of(raw: bytes) -> RecordBatch:
     """The batch that a client sent. Raises: CorruptBatch."""
-    if len(raw) < _HEADER.size:
+    if len(raw) < HEADER.size:
         raise CorruptBatch(f"{len(raw)} bytes are fewer than the header of a batch has")
-    (_, length, _, magic, crc, attributes, last, _, _, producer, epoch, sequence, count) = (
-        _HEADER.unpack_from(raw)
+    (_, length, _, magic, crc, attributes, last, _, _, producer, epoch, sequence, count) = HEADER.unpack_from(
+        raw
     )
     if magic != MAGIC:
         raise CorruptBatch(f"message format {magic}; only batches (format {MAGIC}) are taken")
@@ -113,40 +122,18 @@ def _marker(kind: str, producer_id: int, producer_epoch: int, coordinator_epoch:
     key = _MARKER_KEY.pack(0, 0 if kind == ABORT else 1)
     value = _MARKER_VALUE.pack(0, coordinator_epoch)
     fields = (TRANSACTIONAL | CONTROL, 0, ms, ms, producer_id, producer_epoch, -1, 1)
-    return _batch(fields, _record(0, (key, value)))
+    return written(fields, written_record(0, key, value))
 
 
 def _of_coordinator(batch: RecordBatch, era: Era, wall_ms: int) -> bytes:
     """A batch of a coordinator's log. Records that compaction removed leave their offsets behind; a batch
     without any record stays, so that a reader gets beyond it."""
     records = [
-        _record(n, key_and_value(record, era, batch.appended_ms, wall_ms))
+        written_record(n, *key_and_value(record, era, batch.appended_ms, wall_ms))
         for n, record in enumerate(batch.records)
         if record is not REMOVED
     ]
     ms = batch.appended_ms + wall_ms
     attributes = TRANSACTIONAL if batch.transactional else 0
     producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
-    return _batch((attributes, batch.size - 1, ms, ms, *producer, len(records)), b"".join(records))
-
-
-def _record(delta: int, pair: KeyAndValue) -> bytes:
-    """A record without headers, of its batch's time. delta: its offset in the batch."""
-    body = b"\0\0" + _signed(delta) + b"".join(map(_nullable, pair)) + b"\0"
-    return _signed(len(body)) + body
-
-
-def _nullable(value: bytes | None) -> bytes:
-    return _signed(-1) if value is None else _signed(len(value)) + value
-
-
-def _signed(value: int) -> bytes:
-    """A signed (zigzag) number of variable length."""
-    return varint(value << 1 if value >= 0 else ~(value << 1))
-
-
-def _batch(fields: tuple[int, ...], records: bytes) -> bytes:
-    """A batch at offset 0. fields: of its header, from the attributes on."""
-    length = _HEADER.size + len(records) - PREFIX
-    checked = _HEADER.pack(0, length, -1, MAGIC, 0, *fields)[CHECKED_FROM:] + records
-    return _HEADER.pack(0, length, -1, MAGIC, crc32c(checked), *fields) + records
+    return written((attributes, batch.size - 1, ms, ms, *producer, len(records)), b"".join(records))

@@ -6,10 +6,10 @@ it sent. An assignment is kept as partitions, and its user data are not."""
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.modelled.real.encoded.assignments import assigned, assignment, subscribed, subscription
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
 from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
+from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from harness.protocol.cursor import Malformed
 from harness.protocol.topics import in_topics
 from model.coordinator.classic_group import EMPTY

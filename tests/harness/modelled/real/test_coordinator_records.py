@@ -13,10 +13,10 @@ from harness.contract.wire_data import batches
 from harness.evidence import coordinator_records as logs
 from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
-from harness.modelled.real.encoded.assignments import assignment
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.evidence import offsets, transactions
+from harness.protocol.assignments import assignment
 from history.evidence import OFFSET_LOG, TRANSACTION_LOG, table
 from model.coordinator.classic_group import GroupRecord, MemberRecord
 from model.coordinator.group_metadata_manager import OffsetRecord

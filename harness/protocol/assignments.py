@@ -8,12 +8,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from harness.protocol.cursor import Cursor
-from model.protocol.messages import Partition
+from harness.protocol.topics import Place, numbers_by_topic
 
 NO_USER_DATA: Final = struct.pack(">i", -1)
+NO_TEXT: Final = struct.pack(">h", -1)
 
 
-def _text(value: str) -> bytes:
+def text(value: str | None) -> bytes:
+    """A text after its length of two bytes; null."""
+    if value is None:
+        return NO_TEXT
     raw = value.encode()
     return struct.pack(">h", len(raw)) + raw
 
@@ -24,7 +28,7 @@ def _read_text(cursor: Cursor) -> str:
 
 def subscription(topics: Sequence[str]) -> bytes:
     """ConsumerProtocolSubscription."""
-    return struct.pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + NO_USER_DATA
+    return struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + NO_USER_DATA
 
 
 def subscribed(data: bytes) -> tuple[str, ...]:
@@ -36,19 +40,17 @@ def subscribed(data: bytes) -> tuple[str, ...]:
     return tuple(_read_text(cursor) for _ in range(cursor.integer(4)))
 
 
-def assignment(partitions: Iterable[Partition]) -> bytes:
+def assignment(partitions: Iterable[Place]) -> bytes:
     """ConsumerProtocolAssignment."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
+    topics = numbers_by_topic(partitions)
     parts = [
-        _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+        text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
         for topic, numbers in topics.items()
     ]
     return struct.pack(">hi", 0, len(topics)) + b"".join(parts) + NO_USER_DATA
 
 
-def assigned(data: bytes) -> tuple[Partition, ...]:
+def assigned(data: bytes) -> tuple[Place, ...]:
     """Partitions of an assignment, none of an empty one. Raises: Malformed."""
     if not data:
         return ()
