@@ -28,7 +28,7 @@ from core.systems import KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
-from history.tables import FOREIGN_REASONS, NAMES, OPEN, TABLES
+from history.tables import FOREIGN_REASONS, NAMES, NO_PRODUCER, OPEN, TABLES
 from history.verdict import Verdict
 
 ENUMS: Final[Mapping[str, type[IntEnum]]] = {
@@ -45,7 +45,7 @@ OF_TABLE: Final[Mapping[tuple[str, str], type[IntEnum]]] = {
     ("assignments", "kind"): AssignmentKind,
 }
 """The same, of columns of one table."""
-ACKS: Final = {-2: None, -1: "all", 0: "0", 1: "1"}
+ACKS: Final = {NO_PRODUCER: None, -1: "all", 0: "0", 1: "1"}
 PLAIN_NUMBERS: Final = frozenset({"value", "op", "tp", "process"})
 """Columns in which a number is that number."""
 TRUTHS: Final = frozenset({"txn", "deliberate", "idempotent", "auto_commit"})

@@ -20,7 +20,7 @@ from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, P
 from history import journal as j
 from history.columns import arrow_array, dtype_of
 from history.run_folder import FORMAT
-from history.tables import CLUSTERED, OPEN, TABLES
+from history.tables import CLUSTERED, NO_PRODUCER, OPEN, TABLES
 
 Values = npt.NDArray[np.signedinteger]
 Cell = int | str | bytes
@@ -430,7 +430,7 @@ class _Process:
             group=self.rows.group(spec.group),
             isolation=self.isolation,
             txn_id=self.rows.txn_id(spec.transactional_id),
-            acks=-2 if spec.acks is None else spec.acks,
+            acks=NO_PRODUCER if spec.acks is None else spec.acks,
             idempotent=int(spec.idempotent),
             auto_commit=int(spec.auto_commit),
             retries=-1 if producer is None else producer.retries,

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 OPEN: Final = 2**63 - 1
 """`complete_ns` of an op that never completed."""
+NO_PRODUCER: Final = -2
+"""`acks` of a process that does not produce."""
 
 
 def _table(spec: str) -> pa.Schema:
@@ -32,7 +34,7 @@ def _table(spec: str) -> pa.Schema:
 TABLES: Final[dict[str, pa.Schema]] = {
     # every topic-partition of the run
     "tps": _table("tp i32, topic str, partition i32"),
-    # one row a process; `acks` -2 = no producer; `isolation` -1 = no consumer; `auto_commit` 1 = its
+    # one row a process; `acks` NO_PRODUCER or 1, 0, -1; `isolation` -1 = no consumer; `auto_commit` 1 = its
     # client commits offsets automatically; `retries`, `in_flight`, `socket_timeout_ms` = the effective
     # settings of its producer (`core.client_settings`)
     "processes": _table(

@@ -18,9 +18,8 @@ import pyarrow as pa
 from core.errors import HistoryError
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.columns import Array, Columns, numbers, positions
-from history.tables import CLUSTERED, FOREIGN_REASONS, OPEN, ORDER
+from history.tables import CLUSTERED, FOREIGN_REASONS, NO_PRODUCER, OPEN, ORDER
 
-NO_PRODUCER: Final = -2
 ANY: Final = 2**63 - 1
 FLAG: Final = (0, 1)
 LEVELS: Final = (int(Isolation.READ_UNCOMMITTED), int(Isolation.READ_COMMITTED))

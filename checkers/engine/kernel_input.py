@@ -29,7 +29,7 @@ from core.op import AssignmentKind, CommitKind, End
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
 from history.events import Event
 from history.reader import Bound, bounds
-from history.tables import OPEN
+from history.tables import NO_PRODUCER, OPEN
 from history.values import OpsOnRecord
 
 SENDS: Final = (
@@ -44,8 +44,6 @@ READS: Final = (
 
 ENDS: Final = 16
 """Ops whose end is known together: they are numbered as they completed, so their ends are near."""
-NO_PRODUCER: Final = -2
-"""`acks` of a process that does not produce."""
 OPS: Final = (
     "op", "process", "outcome", "txn", "n_sends", "n_reads", "invoke_ns", "complete_ns",
 )  # fmt: skip

@@ -7,10 +7,9 @@ import numpy as np
 from core.op import Isolation, Phase
 from history.columns import numbers
 from history.reader import History
+from history.tables import NO_PRODUCER
 from history.verdict import ClientKind
 
-NO_PRODUCER = -2
-"""`acks` of a process without a producer."""
 NONE = -1
 
 

@@ -12,6 +12,7 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import FINAL
 from history.columns import Array, numbers
 from history.reader import History
+from history.tables import NO_PRODUCER
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,6 @@ class Held:
         ids = self._column("processes", "txn_id")
         return bool((np.unique(ids[ids >= 0], return_counts=True)[1] > 1).any())
 
-
-NO_PRODUCER: Final = -2
-"""`acks` of a process that does not produce."""
 
 SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "sends": ("nothing was sent", lambda held: held.sent),

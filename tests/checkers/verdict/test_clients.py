@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from checkers.verdict.clients import NO_PRODUCER, clients
+from checkers.verdict.clients import clients
 from core.op import Isolation, Phase
 from history.reader import load
+from history.tables import NO_PRODUCER
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
 
