@@ -89,10 +89,10 @@ def batches(slot: "Slot", tps: tuple[TopicPartition, ...], pace: Pace, most: int
         yield Planned(pace.wait_s(), Op(f="send", mops=mops))
 
 
-def polls(max_records: int = 500, wait_ms: int = 100) -> Iterator[Planned]:
+def polls() -> Iterator[Planned]:
     """Poll for ever."""
     while True:
-        yield Planned(0.0, Op(f="poll", mops=(Poll(max_records, wait_ms),)))
+        yield Planned(0.0, Op(f="poll", mops=(Poll(),)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,9 +84,9 @@ def _int64(values: Array) -> pa.Array:
     return arrow_array(values, pa.int64())
 
 
-def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
+def by_tp(table: pa.Table) -> Iterator[tuple[int, Columns]]:
     """Rows of each partition, their order kept."""
-    return grouped(numbers(table, "tp"), columns(table, names))
+    return grouped(numbers(table, "tp"), columns(table))
 
 
 def grouped(tp: Array, rows: Columns) -> Iterator[tuple[int, Columns]]:

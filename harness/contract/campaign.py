@@ -141,9 +141,7 @@ class Campaign:
         self._said = 0.0
         self._ended = False
 
-    def run(
-        self, requests: int, outcome: CampaignResult, versions: Sequence[int], *, workers: int = WORKERS
-    ) -> None:
+    def run(self, requests: int, outcome: CampaignResult, versions: Sequence[int]) -> None:
         """Play examples until this many more requests were compared, as many of each of these transaction
         versions. outcome: gets what they bring. The coordinators are there (`wait_for_coordinators`).
 
@@ -152,10 +150,10 @@ class Campaign:
         began = self._said = time.monotonic()
         before = outcome.requests
         for turn, spoken in enumerate(versions, 1):
-            self._play_all(spoken, before + requests * turn // len(versions), outcome, workers)
+            self._play_all(spoken, before + requests * turn // len(versions), outcome)
         outcome.seconds += time.monotonic() - began
 
-    def _play_all(self, spoken: int, requests: int, outcome: CampaignResult, workers: int) -> None:
+    def _play_all(self, spoken: int, requests: int, outcome: CampaignResult) -> None:
         """Examples of one transaction version. Those of two must not run at once: a leader that asks a
         coordinator about several transactions treats all answers as the version of the first one has it, so
         which error a client gets depends on its neighbours (docs/findings/mixed-client-versions.md)."""
@@ -164,8 +162,8 @@ class Campaign:
             while (number := self._next(outcome, requests)) is not None:
                 self._one(number, spoken, outcome)
 
-        with ThreadPoolExecutor(workers) as pool:
-            working = [pool.submit(work) for _ in range(workers)]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            working = [pool.submit(work) for _ in range(WORKERS)]
             try:
                 for done in as_completed(working):
                     done.result()

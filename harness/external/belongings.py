@@ -110,7 +110,7 @@ def all_listed(brokers: Brokers) -> Belongings:
     return found
 
 
-def remove(brokers: Brokers, prefix: str, within_s: float = REMOVE_S) -> list[str]:
+def remove(brokers: Brokers, prefix: str) -> list[str]:
     """Take away what the prefix begins, until nothing of it is seen twice in a row (a client that dies may
     create a topic once more); what stayed, in sentences. Never raises."""
     left, quiet = "", 0
@@ -126,7 +126,7 @@ def remove(brokers: Brokers, prefix: str, within_s: float = REMOVE_S) -> list[st
             raise NotYet(f"{left or 'something'} may be left")
 
     try:
-        until(within_s, PAUSE_S, look)
+        until(REMOVE_S, PAUSE_S, look)
     except ClusterError as error:
         return [
             f"left on the cluster: {left}" if left else f"what is left on the cluster is unknown: {error}"
