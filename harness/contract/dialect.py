@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from harness.protocol.encoding import Values
 from model.errors import KafkaError
-from model.protocol.messages import Partition
 from model.protocol.requests import ErrorResponse, Response
 
 N = TypeVar("N", int, str)
@@ -93,15 +92,6 @@ def error_of(code: int) -> KafkaError:
         return KafkaError(code)
     except ValueError:
         return cast("KafkaError", code)
-
-
-def partitions_of(answer: Any, topics: str, partitions: str, number: str) -> dict[Partition, Any]:
-    """What an answer says of each partition."""
-    return {
-        (str(topic[0]), int(getattr(one, number))): one
-        for topic in ((getattr(t, "name", None) or t.topic, t) for t in getattr(answer, topics))
-        for one in getattr(topic[1], partitions)
-    }
 
 
 def first_error(codes: Iterable[int]) -> KafkaError:

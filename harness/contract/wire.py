@@ -10,6 +10,7 @@ from harness.contract.wire_groups import OF_GROUPS
 from harness.contract.wire_transactions import OF_TRANSACTIONS, VERIFY_VERSION
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import API_KEYS, response_type
+from harness.protocol.topics import of_topics
 from model.protocol.coordinator_messages import (
     AddPartitionsToTxn,
     DescribeTransactions,
@@ -26,14 +27,13 @@ def _metadata(request: Metadata, names: IdPairs) -> Values:
 
 def _described_cluster(answer: Any, names: IdPairs) -> Response:
     parts = {
-        (str(topic.name), int(one.partition_index)): PartitionState(
+        tp: PartitionState(
             tuple(map(int, one.replica_nodes)),
             tuple(map(int, one.isr_nodes)),
             int(one.leader_id),
             int(one.leader_epoch),
         )
-        for topic in answer.topics
-        for one in topic.partitions
+        for tp, one in of_topics(answer.topics)
     }
     brokers = tuple(sorted(int(broker.node_id) for broker in answer.brokers))
     return MetadataResponse(brokers, parts, int(answer.controller_id))

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from core.errors import ClusterError
-from harness.contract.dialect import IdPairs, Translation, error_of, partitions_of
+from harness.contract.dialect import IdPairs, Translation, error_of
 from harness.contract.payloads import payloads
 from harness.evidence.segments import gather, walk_lengths
 from harness.protocol.batches import CONTROL, TRANSACTIONAL, sent_batch
 from harness.protocol.encoding import Values
-from harness.protocol.topics import in_topics, numbers_in_topics
+from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
 from model.protocol.messages import (
@@ -62,10 +62,8 @@ def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
 
 
 def _produced(answer: Any, names: IdPairs) -> Response:
-    found = partitions_of(answer, "responses", "partition_responses", "index")
-    return ProduceResponse(
-        {tp: (error_of(one.error_code), int(one.base_offset)) for tp, one in found.items()}
-    )
+    found = of_topics(answer.responses, "partition_responses", "index")
+    return ProduceResponse({tp: (error_of(one.error_code), int(one.base_offset)) for tp, one in found})
 
 
 def _fetch(request: Fetch, names: IdPairs) -> Values:
@@ -92,7 +90,7 @@ def _fetch(request: Fetch, names: IdPairs) -> Values:
 
 def _fetched(answer: Any, names: IdPairs) -> Response:
     parts = {}
-    for tp, one in partitions_of(answer, "responses", "partitions", "partition_index").items():
+    for tp, one in of_topics(answer.responses):
         parts[tp] = FetchedPartition(
             error_of(one.error_code),
             tuple(batches(bytes(one.records or b""), names, tp[0])),
@@ -141,8 +139,8 @@ def _list_offsets(request: ListOffsets, names: IdPairs) -> Values:
 
 
 def _listed_offsets(answer: Any, names: IdPairs) -> Response:
-    found = partitions_of(answer, "topics", "partitions", "partition_index")
-    return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found.items()})
+    found = of_topics(answer.topics)
+    return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found})
 
 
 def _delete_records(request: DeleteRecords, names: IdPairs) -> Values:
@@ -153,9 +151,9 @@ def _delete_records(request: DeleteRecords, names: IdPairs) -> Values:
 
 
 def _deleted_records(answer: Any, names: IdPairs) -> Response:
-    found = partitions_of(answer, "topics", "partitions", "partition_index")
+    found = of_topics(answer.topics)
     return DeleteRecordsResponse(
-        {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found.items()}
+        {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found}
     )
 
 
@@ -165,7 +163,7 @@ def _describe_producers(request: DescribeProducers, names: IdPairs) -> Values:
 
 def _described_producers(answer: Any, names: IdPairs) -> Response:
     parts: dict[Partition, Sequence[ProducerState]] = {}
-    for tp, one in partitions_of(answer, "topics", "partitions", "partition_index").items():
+    for tp, one in of_topics(answer.topics):
         parts[tp] = sorted(
             ProducerState(
                 names.to_model(int(its.producer_id)),

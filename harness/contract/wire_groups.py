@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error, partitions_of
+from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
 from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from harness.protocol.encoding import Values
-from harness.protocol.topics import in_topics, numbers_in_topics
+from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,
@@ -133,7 +133,7 @@ def _offset_fetch(request: OffsetFetch, names: IdPairs) -> Values:
 
 def _offsets_fetched(answer: Any, names: IdPairs) -> Response:
     (group,) = answer.groups
-    found = partitions_of(group, "topics", "partitions", "partition_index")
+    found = dict(of_topics(group.topics))
     error = first_error((group.error_code, *(one.error_code for one in found.values())))
     epochs = {tp: int(one.committed_leader_epoch) for tp, one in found.items()}
     return OffsetFetchResponse(

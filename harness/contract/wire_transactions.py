@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error, partitions_of
+from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
 from harness.protocol.encoding import Values
-from harness.protocol.topics import numbers_in_topics
+from harness.protocol.topics import numbers_in_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -71,8 +71,8 @@ def _added_partitions(answer: Any, names: IdPairs) -> Response:
     if answer.error_code:
         return AddPartitionsToTxnResponse(error_of(answer.error_code))
     (result,) = answer.results_by_transaction
-    found = partitions_of(result, "topic_results", "results_by_partition", "partition_index")
-    parts = {tp: error_of(one.partition_error_code) for tp, one in found.items()}
+    found = of_topics(result.topic_results, "results_by_partition")
+    parts = {tp: error_of(one.partition_error_code) for tp, one in found}
     refused = set(parts.values()) - {KafkaError.NONE, KafkaError.TRANSACTION_ABORTABLE}
     if refused:  # of the transactional id, so each partition has it
         return AddPartitionsToTxnResponse(refused.pop())
@@ -115,7 +115,7 @@ def _markers(request: WriteTxnMarkers, names: IdPairs) -> Values:
 def _marked(answer: Any, names: IdPairs) -> Response:
     results = {}
     for marker in answer.markers:
-        for tp, one in partitions_of(marker, "topics", "partitions", "partition_index").items():
+        for tp, one in of_topics(marker.topics):
             results[names.to_model(int(marker.producer_id)), tp] = error_of(one.error_code)
     return WriteTxnMarkersResponse(results)
 

@@ -1,6 +1,6 @@
 """What requests and responses say of partitions: topics first, and in each topic its partitions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,3 +33,18 @@ def numbers_in_topics(
 ) -> list[dict[str, Any]]:
     """Topics with the numbers of their partitions. partitions, name: the fields of a topic."""
     return in_topics(((place, place[1]) for place in places), partitions, name)
+
+
+def of_topics(
+    topics: Iterable[Any], partitions: str = "partitions", number: str = "partition_index"
+) -> Iterator[tuple[Place, Any]]:
+    """Each partition of topics that were read, and what is said of it. partitions: the field of a topic.
+    number: the field of a partition."""
+    for topic in topics:
+        name = str(topic.name if hasattr(topic, "name") else topic.topic)
+        yield from (((name, int(getattr(one, number))), one) for one in getattr(topic, partitions))
+
+
+def numbers_of_topics(topics: Iterable[Any], partitions: str) -> list[Place]:
+    """The partitions that topics name which were read. partitions: the field of a topic with the numbers."""
+    return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, partitions)]

@@ -13,7 +13,6 @@ import msgspec
 from core.cluster import Address
 from harness.modelled.real.node import Node
 from model.errors import KafkaError
-from model.protocol.messages import Partition
 from model.protocol.requests import AnyRequest
 
 
@@ -63,11 +62,6 @@ class Api(NamedTuple):
 def milliseconds(duration: timedelta) -> int:
     """A duration of a request."""
     return round(duration.total_seconds() * 1000)
-
-
-def places(topics: Any, numbers: str) -> list[Partition]:
-    """The partitions that topics of a request name. numbers: the field that has them."""
-    return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, numbers)]
 
 
 def error_of(answer: Any) -> KafkaError:

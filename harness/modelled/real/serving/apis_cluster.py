@@ -8,7 +8,7 @@ from harness.modelled.real.serving.apis_data import OF_LEADERS
 from harness.modelled.real.serving.apis_groups import OF_GROUPS
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
 from harness.protocol.payloads import API_KEYS
-from harness.protocol.topics import in_topics
+from harness.protocol.topics import in_topics, of_topics
 from model.eras import Era
 from model.errors import KafkaError
 from model.kraft.kraft_metadata import KRaftMetadata
@@ -233,9 +233,8 @@ def _elect(call: Call) -> None:
 
 def _reassign(call: Call) -> None:
     wanted = {
-        (str(topic.name), int(one.partition_index)): one.replicas and [int(node) for node in one.replicas]
-        for topic in call.request.topics
-        for one in topic.partitions
+        tp: one.replicas and [int(node) for node in one.replicas]
+        for tp, one in of_topics(call.request.topics)
     }
 
     def done(answer: Response) -> None:

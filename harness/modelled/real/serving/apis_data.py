@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
-from harness.protocol.topics import in_topics
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds
+from harness.protocol.topics import in_topics, numbers_of_topics, of_topics
 from model.eras import Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
@@ -43,16 +43,14 @@ def _produce(call: Call) -> None:
     request = call.request
     batches: dict[Partition, RecordBatch] = {}
     refused: dict[Partition, tuple[int, int]] = {}
-    for topic in request.topic_data:
-        for one in topic.partition_data:
-            tp = (str(topic.name), int(one.index))
-            if tp[0] in INTERNAL:
-                refused[tp] = (KafkaError.INVALID_TOPIC_EXCEPTION, -1)
-                continue
-            try:
-                batches[tp] = batch_of(one.records or b"")
-            except CorruptBatch:
-                refused[tp] = (CORRUPT_MESSAGE, -1)
+    for tp, one in of_topics(request.topic_data, "partition_data", "index"):
+        if tp[0] in INTERNAL:
+            refused[tp] = (KafkaError.INVALID_TOPIC_EXCEPTION, -1)
+            continue
+        try:
+            batches[tp] = batch_of(one.records or b"")
+        except CorruptBatch:
+            refused[tp] = (CORRUPT_MESSAGE, -1)
     acks, tid = int(request.acks), request.transactional_id
     wanted = Produce(acks, batches, None if tid is None else str(tid), milliseconds(request.timeout))
     if acks == 0:
@@ -75,12 +73,9 @@ def _produced(tp: Partition, error: int, base: int) -> dict[str, Any]:
 def _fetch(call: Call) -> None:
     request = call.request
     parts, limits = {}, {}
-    for topic in request.topics:
-        for one in topic.partitions:
-            tp = (str(topic.topic), int(one.partition))
-            epoch = int(getattr(one, "current_leader_epoch", -1))
-            parts[tp] = FetchPartition(int(one.fetch_offset), epoch)
-            limits[tp] = int(one.partition_max_bytes)
+    for tp, one in of_topics(request.topics, number="partition"):
+        parts[tp] = FetchPartition(int(one.fetch_offset), int(getattr(one, "current_leader_epoch", -1)))
+        limits[tp] = int(one.partition_max_bytes)
     wanted = Fetch(
         -1,
         parts,
@@ -131,16 +126,14 @@ def _list_offsets(call: Call) -> None:
     committed = bool(getattr(request, "isolation_level", 0))
     wanted: dict[bool, list[Partition]] = {True: [], False: []}
     found: list[tuple[Partition, dict[str, Any]]] = []
-    for topic in request.topics:
-        for one in topic.partitions:
-            tp = (str(topic.name), int(one.partition_index))
-            error = _stale(call, tp, int(getattr(one, "current_leader_epoch", -1)))
-            if not error and one.timestamp not in (EARLIEST, LATEST):
-                error = UNSUPPORTED_FOR_FORMAT
-            if error:
-                found.append((tp, _listed(call, tp, error, -1)))
-            else:
-                wanted[one.timestamp == EARLIEST].append(tp)
+    for tp, one in of_topics(request.topics):
+        error = _stale(call, tp, int(getattr(one, "current_leader_epoch", -1)))
+        if not error and one.timestamp not in (EARLIEST, LATEST):
+            error = UNSUPPORTED_FOR_FORMAT
+        if error:
+            found.append((tp, _listed(call, tp, error, -1)))
+        else:
+            wanted[one.timestamp == EARLIEST].append(tp)
 
     def listed(answers: list[ListOffsetsResponse]) -> None:
         for answer in answers:
@@ -175,11 +168,7 @@ def _listed(call: Call, tp: Partition, error: int, offset: int) -> dict[str, Any
 
 
 def _delete_records(call: Call) -> None:
-    offsets = {
-        (str(topic.name), int(one.partition_index)): int(one.offset)
-        for topic in call.request.topics
-        for one in topic.partitions
-    }
+    offsets = {tp: int(one.offset) for tp, one in of_topics(call.request.topics)}
 
     def deleted(answer: DeleteRecordsResponse) -> None:
         found = (
@@ -193,9 +182,8 @@ def _delete_records(call: Call) -> None:
 
 def _epoch_ends(call: Call) -> None:
     parts = {
-        (str(topic.topic), int(one.partition)): (int(one.current_leader_epoch), int(one.leader_epoch))
-        for topic in call.request.topics
-        for one in topic.partitions
+        tp: (int(one.current_leader_epoch), int(one.leader_epoch))
+        for tp, one in of_topics(call.request.topics, number="partition")
     }
 
     def told(answer: OffsetForLeaderEpochResponse) -> None:
@@ -209,7 +197,7 @@ def _epoch_ends(call: Call) -> None:
 
 
 def _producers(call: Call) -> None:
-    wanted = places(call.request.topics, "partition_indexes")
+    wanted = numbers_of_topics(call.request.topics, "partition_indexes")
 
     def told(answer: DescribeProducersResponse) -> None:
         found = []

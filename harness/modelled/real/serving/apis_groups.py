@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
 from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from harness.protocol.cursor import Malformed
-from harness.protocol.topics import in_topics
+from harness.protocol.topics import in_topics, numbers_of_topics
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -168,7 +168,9 @@ def _fetch_offsets(call: Call) -> None:
     wanted = []
     for one in request.groups if several else (request,):
         group = str(one.group_id)
-        tps = _all_of(call, group) if one.topics is None else places(one.topics, "partition_indexes")
+        tps = (
+            _all_of(call, group) if one.topics is None else numbers_of_topics(one.topics, "partition_indexes")
+        )
         wanted.append(OffsetFetch(group, tps, stable))
 
     def told(answers: list[OffsetFetchResponse]) -> None:

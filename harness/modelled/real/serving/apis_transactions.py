@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds, places
+from harness.modelled.real.serving.api_call import Api, Call, milliseconds
 from harness.modelled.real.serving.peer_frames import answer_values, requested
-from harness.protocol.topics import in_topics, numbers_in_topics
+from harness.protocol.topics import in_topics, numbers_in_topics, numbers_of_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -58,7 +58,7 @@ def _add_partitions(call: Call) -> None:
     if hasattr(request, "transactions"):
         _add_batches(call)
         return
-    tps = places(request.v3_and_below_topics, "partitions")
+    tps = numbers_of_topics(request.v3_and_below_topics, "partitions")
     wanted = AddPartitionsToTxn(
         str(request.v3_and_below_transactional_id),
         int(request.v3_and_below_producer_id),
@@ -74,7 +74,7 @@ def _add_batches(call: Call) -> None:
             str(one.transactional_id),
             int(one.producer_id),
             int(one.producer_epoch),
-            places(one.topics, "partitions"),
+            numbers_of_topics(one.topics, "partitions"),
             verify=bool(one.verify_only),
         )
         for one in call.request.transactions
@@ -153,12 +153,10 @@ def _txn_offset_commit(call: Call) -> None:
 def committed(request: Any) -> tuple[dict[Partition, int], dict[Partition, int]]:
     """The offsets of a commit, and their leader epochs where it has some."""
     offsets, epochs = {}, {}
-    for topic in request.topics:
-        for one in topic.partitions:
-            tp = (str(topic.name), int(one.partition_index))
-            offsets[tp] = int(one.committed_offset)
-            if (epoch := int(getattr(one, "committed_leader_epoch", -1))) >= 0:
-                epochs[tp] = epoch
+    for tp, one in of_topics(request.topics):
+        offsets[tp] = int(one.committed_offset)
+        if (epoch := int(getattr(one, "committed_leader_epoch", -1))) >= 0:
+            epochs[tp] = epoch
     return offsets, epochs
 
 

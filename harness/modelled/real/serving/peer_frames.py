@@ -14,13 +14,12 @@ from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as Ma
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
 from harness.modelled.real.encoded.model_values import pack, unpack
-from harness.modelled.real.serving.api_call import places
 from harness.protocol.encoding import Values
 from harness.protocol.encoding import request_frame as kafka_request
 from harness.protocol.encoding import response_frame as kafka_response
 from harness.protocol.frames import SIZE, FrameError, frame, request_header
 from harness.protocol.payloads import decode_request, decode_response
-from harness.protocol.topics import in_topics, numbers_in_topics
+from harness.protocol.topics import in_topics, numbers_in_topics, numbers_of_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
@@ -81,7 +80,7 @@ def requested(request: Any) -> WriteTxnMarkers:
                 int(one.producer_epoch),
                 int(one.coordinator_epoch),
                 bool(one.transaction_result),
-                tuple(places(one.topics, "partition_indexes")),
+                tuple(numbers_of_topics(one.topics, "partition_indexes")),
                 int(getattr(one, "transaction_version", 0)),
             )
             for one in request.markers
@@ -119,8 +118,6 @@ def _request_values(request: WriteTxnMarkers) -> Values:
 def _answered(response: MarkersResponse) -> WriteTxnMarkersResponse:
     results: dict[tuple[int, Partition], KafkaError] = {}
     for one in response.markers:
-        for topic in one.topics:
-            for each in topic.partitions:
-                tp = (str(topic.name), int(each.partition_index))
-                results[int(one.producer_id), tp] = KafkaError(int(each.error_code))
+        for tp, each in of_topics(one.topics):
+            results[int(one.producer_id), tp] = KafkaError(int(each.error_code))
     return WriteTxnMarkersResponse(results)
