@@ -17,6 +17,7 @@ not on
 """
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -218,7 +219,7 @@ class VerifiableImport:
         return self._recording
 
 
-class _File:
+class _File(ABC):
     """The output of one process."""
 
     def __init__(self, owner: VerifiableImport, process: int) -> None:
@@ -252,10 +253,11 @@ class _File:
         elif why := self.take(line):
             self.owner.refuse(path, number, why)
 
+    @abstractmethod
     def take(self, line: _Line) -> str:
         """One line; why it cannot stand there, "" = it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> None:
         """The file has ended."""
 

@@ -6,6 +6,7 @@ controller, which answers when they are done. On ZooKeeper a broker writes a zno
 the controller has done it is seen in the brokers' metadata.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ RETRIABLE: Final = (
 """What passes, as far as these requests meet it; everything else is refused for good."""
 
 
-class Administered:
+class Administered(ABC):
     """See the module: this part of `SimulatedCluster`."""
 
     config: RunConfig
@@ -50,13 +51,13 @@ class Administered:
     scheduler: Scheduler
     brokers: tuple[int, ...]
 
+    @abstractmethod
     def sender(self) -> Sender:
         """How a new client's requests get to nodes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def views(self) -> Mapping[int, MetadataImage]:
         """Metadata of each broker that answers."""
-        raise NotImplementedError
 
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]

@@ -19,6 +19,7 @@ toxicity (a toxic hits every connection), a message cut in two by `cure`.
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
@@ -59,7 +60,7 @@ def _size(value: object) -> int:
     return NUMBER
 
 
-class _Stage:
+class _Stage(ABC):
     """One toxic on one direction of one connection, from `now` on. Messages come in the order of their times.
     closes: when the connection is closed because of it, None = it stays open as far as is known."""
 
@@ -69,9 +70,9 @@ class _Stage:
         self._last = now
         self.closes: int | None = None
 
+    @abstractmethod
     def take(self, at: int, size: int) -> int | None:
         """A message comes: when it has passed, None = never."""
-        raise NotImplementedError
 
 
 class _Latency(_Stage):
