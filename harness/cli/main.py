@@ -394,6 +394,14 @@ def soak(
     matrix: Annotated[
         Path | None, Option(help="TOML file with the combinations to run (default: the built-in matrix).")
     ] = None,
+    versions: Annotated[
+        str, Option(help="Versions of Kafka that perform the same runs: 3.9.2,4.4.0 (docs/soak.md).")
+    ] = "",
+    clients: Annotated[
+        str, Option(help="Clients that do: librdkafka,NAME=COMMAND (docs/client-protocol.md).")
+    ] = "",
+    clusters: Annotated[str, Option(help="Clusters of yours that do: east.toml,west.toml.")] = "",
+    owned: Owned = False,
     results: Annotated[Path, Option(help="Folder for sessions and run folders.")] = RESULTS,
     seed: Annotated[int | None, Option(help="Seed of the session (default: drawn).")] = None,
     new: Annotated[bool, Option("--new", help="Start a new session, even if one was interrupted.")] = False,
@@ -408,6 +416,7 @@ def soak(
     from harness.soak.matrix import check, load
     from harness.soak.session import SoakRequest, budget_seconds
     from harness.soak.session import soak as perform
+    from harness.soak.systems import compared
 
     Engine.of(engine_name, master).reach()
     options = ["--master", master] if master else []
@@ -416,7 +425,13 @@ def soak(
     wanted = load(matrix)
     if require is not None:
         wanted = wanted.requiring(require)
-    check(wanted)
+    if owned and not clusters:
+        raise UsageError("--owned says something of clusters: give --clusters FILE")
+    sut = wanted.settings.get("sut", "kafka")
+    systems, named = compared(versions, clients, clusters, owned=owned, sut=sut)
+    if versions or clients or clusters:
+        wanted = wanted.comparing(systems)
+    check(wanted, named)
     request = SoakRequest(
         results=results,
         budget_s=None if budget is None else budget_seconds(budget),
@@ -425,6 +440,7 @@ def soak(
         new=new,
         fail_fast=fail_fast,
         options=options,
+        named=named,
         spark=engine.spark,
         master=master,
     )

@@ -19,14 +19,15 @@ from harness.nights import cards, runs, trend
 from harness.nights.headline import UNDER_WAY
 from harness.nights.runs import COMBINATION
 from harness.nights.shares import records
-from harness.nights.totals import totals
+from harness.nights.side_by_side import ALL
+from harness.nights.totals import Totals, totals
 from harness.report import wording
 from harness.report.page import clip, environment_of, policy, scripts, source
 from harness.report.wording import VerdictState
 from history.run_folder import write_atomically
 from history.tasks import Here, Workers
 
-NAME = "index.html"
+NAME, COMPARED = "index.html", "compared.html"
 NONE = VerdictState("neutral", "–", "No session yet", "This folder holds only runs made by hand.")
 RUN_STATES: dict[str, VerdictState] = {
     **{str(result): state for result, state in wording.STATES.items()},
@@ -41,18 +42,39 @@ SYSTEM_WORDS = {"kafka": "Kafka"}
 
 
 def build(results: Path, workers: Workers | None = None) -> Path:
-    """Write `index.html` of a results folder; its path. Raises: see `render`."""
-    page = render(results, workers)
-    write_atomically(results / NAME, page)
-    return results / NAME
-
-
-def render(results: Path, workers: Workers | None = None) -> str:
-    """The whole page. workers: read the nights; None = this process.
+    """Write `index.html` of a results folder, and `compared.html` where sessions compare systems; the path of
+    the former. workers: read the nights; None = this process.
 
     Raises: OSError, HistoryError; SparkError, where jobs of the workers cannot be done.
     """
     every = totals(results, workers or Here())
+    write_atomically(results / NAME, _index(results, every))
+    if every.side.compares:
+        write_atomically(results / COMPARED, compared(every))
+    return results / NAME
+
+
+def compared(every: Totals) -> str:
+    """The page of systems side by side."""
+    return (
+        _environment()
+        .get_template("compared.html.j2")
+        .render(
+            side=every.side,
+            runs=sum(cell.judged for cell in every.side.rows[ALL] if cell is not None),
+            views=every.views,
+            style=Markup(source("report.css") + source("index.css", __package__)),
+            policy=policy(""),
+        )
+    )
+
+
+def render(results: Path, workers: Workers | None = None) -> str:
+    """The whole index. workers, errors: see `build`."""
+    return _index(results, totals(results, workers or Here()))
+
+
+def _index(results: Path, every: Totals) -> str:
     style = source("report.css") + source("index.css", __package__)
     script = scripts(source("page.js"), source("index.js", __package__))
     page = (
@@ -68,6 +90,8 @@ def render(results: Path, workers: Workers | None = None) -> str:
             groups=every.groups,
             allowed=every.allowed,
             lived=every.lived,
+            side=every.side,
+            compared=COMPARED,
             runs=records(every.shown),
             runs_left_out=every.many - len(every.shown),
             choices=_choices(every.shown),

@@ -49,7 +49,8 @@ FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent", "
 
 
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to perform. settings: all others, by name. of: `session/number` of the run that it repeats."""
+    """A run to perform. settings: all others, by name. of: `session/number` of the run that it repeats.
+    client, cluster: names of a program and of a file that the command line gave (`harness.soak.systems`)."""
 
     why: Why
     workload: str
@@ -58,12 +59,15 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     settings: dict[str, Any] = {}
     of: str = ""
+    client: str = ""
+    cluster: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, int, bytes]:
+    def key(self) -> tuple[str | int | bytes, ...]:
         """Equal for two plans of the same run."""
         settings = msgspec.json.encode(self.settings, order="deterministic")
-        return self.workload, self.nemesis, self.preset, self.seed, settings
+        named = self.client, self.cluster
+        return self.workload, self.nemesis, self.preset, self.seed, settings, *named
 
 
 class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +83,9 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was made on.
 
-    system: its name. version: of Kafka (`4.1.2 → 4.4.0` where nodes changed), or the era of the model.
-    client: the library. planted: the bug in the system, "" = none. Of the others "" = not on record.
+    system: its name. version: of Kafka (`4.1.2 → 4.4.0` where nodes changed), the era of the model, or the
+    name of the user's cluster. client: the library, or the name of the user's program. planted: the bug in
+    the system, "" = none. Of the others "" = not on record.
     """
 
     system: str = ""
@@ -153,6 +158,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             result=verdict.result,
             tested=Tested.of(verdict.config),
         )
+
+    def on(self, task: PlannedRun) -> "RunResult":
+        """The same, made on a cluster and by clients that the command line named."""
+        if self.tested is None or not (task.client or task.cluster):
+            return self
+        client, version = task.client or self.tested.client, task.cluster or self.tested.version
+        tested = msgspec.structs.replace(self.tested, client=client, version=version)
+        return msgspec.structs.replace(self, tested=tested)
 
     @property
     def word(self) -> str:

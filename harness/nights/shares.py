@@ -32,6 +32,9 @@ SYSTEM_OF: Final = [name for name in SYSTEM if name not in BUG]
 BUGS: Final = ["session", *BUG, *SYSTEM_OF, "runs", "names", *NEWEST]
 TESTED: Final = [*SYSTEM, "judged"]
 KIND: Final = ["system", "version", "fault"]
+SIDE: Final = ["system", "version", "client", "nemesis"]
+"""A cell of the comparison."""
+SUMS: Final = ["judged", "forbidden", "open", "available", "known", "recovery_s", "recovered"]
 LIVED: Final = [*KIND, "runs", "failing", "times", "served", "known", "recovered_s", "recovered", "stalled_s"]
 
 
@@ -48,6 +51,9 @@ class Share:
     and group, with the newest one. samples: how many there are, by night and combination. bugs: runs with a
     known bug, or a class of anomalies that none explains, by night and system, with the newest one and the
     `names` of the classes. tested: how many runs of each system there are. allowed: by class.
+    side: drawn runs of sessions that compare systems, by system, client and nemesis, `forbidden` and `open`
+    ones (with such a finding) among them; sums of `available` and `recovery_s`, and of how many values
+    (`known`, `recovered`).
     lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
     values `served` and `recovered_s` are sums of; `stalled_s`: the longest).
     """
@@ -61,6 +67,7 @@ class Share:
     bugs: pd.DataFrame = field(default_factory=lambda: _no(BUGS))
     tested: pd.DataFrame = field(default_factory=lambda: _no(TESTED))
     allowed: pd.DataFrame = field(default_factory=lambda: _no(["name", "runs", "findings"]))
+    side: pd.DataFrame = field(default_factory=lambda: _no([*SIDE, *SUMS]))
     lived: pd.DataFrame = field(default_factory=lambda: _no(LIVED))
 
 
@@ -84,6 +91,7 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
         bugs=_bugs(of_judged),
         tested=judged.groupby(SYSTEM, as_index=False).agg(judged=("judged", "size")),
         allowed=_allowed(findings),
+        side=_side(judged[judged["session"].isin([one.name for one in found if _compares(one)])], forbidden),
         lived=_lived(results, judged, set(forbidden["row"])),
     )
 
@@ -152,6 +160,24 @@ def _allowed(findings: pd.DataFrame) -> pd.DataFrame:
     return permitted.groupby("name", as_index=False).agg(
         runs=("row", "nunique"), findings=("permitted", "sum")
     )
+
+
+def _compares(session: SoakSession) -> bool:
+    """Several systems performed the same drawn runs."""
+    systems = session.started.matrix.get("systems")
+    return isinstance(systems, list) and len(systems) > 1
+
+
+def _side(judged: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:
+    drawn = judged[(judged["why"] == "matrix") & (judged["planted"] == "")]
+    bad = set(forbidden["row"])
+    new = set(forbidden.loc[(forbidden["known_bug"] == "") & (forbidden["name"] != NOT_RECOVERED), "row"])
+    rows = drawn.assign(forbidden=drawn.index.isin(list(bad)), open=drawn.index.isin(list(new)))
+    return rows.groupby(SIDE, as_index=False).agg(
+        judged=("seed", "size"), forbidden=("forbidden", "sum"), open=("open", "sum"),
+        available=("available", "sum"), known=("available", "count"),
+        recovery_s=("recovery_s", "sum"), recovered=("recovery_s", "count"),
+    )  # fmt: skip
 
 
 def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from harness.nights.findings import Findings
 from harness.nights.headline import SessionView
 from harness.nights.runs import COMBINATION, Row
 from harness.nights.shares import GROUP, KIND, RUNS_MAX, Share, records
+from harness.nights.side_by_side import SideBySide, rate
 from history.tasks import Workers
 from history.verdict import NOT_RECOVERED
 
@@ -26,7 +27,6 @@ LOG_BYTES: Final = 400_000
 """Logs of a share: about three hundred runs."""
 BY_HAND: Final = 200
 """Runs of a share."""
-CONFIDENCE: Final = 0.95
 STANDING: Final = ["open", "last", "newest", "all", *GROUP]
 """What groups are ordered by."""
 
@@ -42,6 +42,7 @@ class Totals:
     groups: list[Row]
     findings: Findings
     allowed: list[Row]
+    side: SideBySide
     lived: list[Row]
 
 
@@ -74,6 +75,7 @@ def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
             compared=len(views) > 1,
         ),
         allowed=_allowed(_joined(share.allowed for share in found)),
+        side=SideBySide.of(_joined(share.side for share in found)),
         lived=_lived(_joined(share.lived for share in found)),
     )
 
@@ -136,17 +138,7 @@ def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[Row
     table = table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, int))
     table["open"] = (table["known_bug"] == "") & (table["name"] != NOT_RECOVERED)
     ordered = table.sort_values(STANDING, ascending=[False] * 4 + [True] * len(GROUP))
-    return [row | _rate(row["fresh"], row["fresh_of"]) for row in records(ordered)]
-
-
-def _rate(many: int, of: int) -> dict[str, float]:
-    """Share with its Wilson interval (E. B. Wilson, JASA 22, 1927)."""
-    from scipy.stats import binomtest
-
-    if not of:
-        return dict.fromkeys(("rate", "low", "high"), float("nan"))
-    interval = binomtest(many, of).proportion_ci(CONFIDENCE, method="wilson")
-    return {"rate": many / of, "low": float(interval.low), "high": float(interval.high)}
+    return [row | rate(row["fresh"], row["fresh_of"]) for row in records(ordered)]
 
 
 def _allowed(allowed: pd.DataFrame) -> list[Row]:

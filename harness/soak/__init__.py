@@ -9,4 +9,6 @@ scheduler  What to run next: a pure function of the session so far, of earlier
 serve      The results folder in a browser: `inquest serve`, read-only, on the
              loopback only.
 session    A soak session from its first line to its last: `inquest soak`.
+systems    What a session compares: versions, clients and clusters that perform the same
+             runs.
 """

@@ -21,6 +21,7 @@ from core.errors import ConfigError
 from core.generator import source
 from harness.compose import plan
 from harness.nights.session_log import PlannedRun, Why
+from harness.soak.systems import Named, Systems, SystemUnderSoak, in_force
 from nemesis.registry import NEMESES, SCHEDULE
 from workloads.registry import WORKLOADS
 
@@ -90,7 +91,8 @@ class Matrix(_Strict):
     """What a soak may run.
 
     workloads, nemeses: all that are registered, unless given. settings: common to all runs; the settings of
-    a preset win over them. topologies: sets of settings; each drawn run gets one, in turn. canary: presets
+    a preset win over them. systems: each drawn run is performed on all of them, one after the other; the
+    canary on the first. topologies: sets of settings; each drawn run gets one, in turn. canary: presets
     with `expect`, one per session in turn. canary_settings: added for the canary. weights: of workloads,
     nemeses and presets; 1 unless given. accept: known bugs, each with the reason: a session that finds
     nothing else ends with 0.
@@ -101,6 +103,7 @@ class Matrix(_Strict):
     presets: Names
     canary: str | Names
     settings: dict[str, Any] = Field(default_factory=dict)
+    systems: Annotated[tuple[SystemUnderSoak, ...], Field(min_length=1)] = (SystemUnderSoak(),)
     topologies: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = ({},)
     canary_settings: dict[str, Any] = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
@@ -157,6 +160,10 @@ class Matrix(_Strict):
             }
         )
 
+    def comparing(self, systems: Systems) -> Self:
+        """The same drawn runs on each of these systems; explicit runs are left out."""
+        return self.model_copy(update={"systems": systems, "runs": ()})
+
     def settings_for(self, preset: str, *more: dict[str, Any]) -> dict[str, Any]:
         """Settings of a run: the common ones that the preset does not set, then `more`."""
         own = PRESETS.get(preset, {})
@@ -169,10 +176,25 @@ class Matrix(_Strict):
         """The settings of a topology that the preset does not set."""
         return {name: value for name, value in topology.items() if name not in PRESETS.get(preset, {})}
 
-    def planned(self, why: Why, combination: Combination, seed: int, *more: dict[str, Any]) -> PlannedRun:
-        """A run of a combination. more: settings beside the common ones."""
-        settings = self.settings_for(combination.preset, *more)
-        return PlannedRun(why=why, seed=seed, settings=settings, **combination._asdict())
+    def planned(
+        self,
+        why: Why,
+        combination: Combination,
+        seed: int,
+        *more: dict[str, Any],
+        system: SystemUnderSoak | None = None,
+    ) -> PlannedRun:
+        """A run of a combination. more: settings beside the common ones. system: None = the usual one."""
+        on = system or SystemUnderSoak()
+        settings = self.settings_for(combination.preset, *more, on.settings)
+        return PlannedRun(
+            why=why,
+            seed=seed,
+            settings=settings,
+            client=on.client,
+            cluster=on.cluster,
+            **combination._asdict(),
+        )
 
 
 def topologies(matrix: Matrix, seed: int) -> Iterator[dict[str, Any]]:
@@ -226,12 +248,13 @@ def canary_run(matrix: Matrix, preset: str, seed: int) -> PlannedRun:
 
     Raises: ConfigError, where the preset is unknown or not a control.
     """
-    settings = matrix.settings_for(preset, matrix.canary_settings)
+    system = matrix.systems[0]
+    settings = matrix.settings_for(preset, matrix.canary_settings, system.settings)
     config = run_config({"preset": preset, "seed": seed, **settings})
     if not config.expect:
         raise ConfigError(f"preset {preset!r} cannot be a canary: it expects no anomaly")
     combination = Combination(config.workload, config.nemesis, preset)
-    return matrix.planned("canary", combination, seed, matrix.canary_settings)
+    return matrix.planned("canary", combination, seed, matrix.canary_settings, system=system)
 
 
 def load(path: Path | None) -> Matrix:
@@ -260,25 +283,32 @@ def parse(text: str, where: str) -> Matrix:
         raise ConfigError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
-def check_run(task: PlannedRun) -> None:
+def check_run(task: PlannedRun, named: Named) -> None:
     """Refuse a run that this version cannot perform: unknown names, or settings that exclude each other.
 
     Raises: ConfigError.
     """
-    plan(config_of(task))
+    with in_force(named.variables(task.client, task.cluster)):
+        plan(config_of(task))
 
 
-def check(matrix: Matrix) -> None:
+def check(matrix: Matrix, named: Named) -> None:
     """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
     for preset in matrix.canaries():
         try:
-            check_run(canary_run(matrix, preset, 0))
+            check_run(canary_run(matrix, preset, 0), named)
         except ConfigError as error:
             raise ConfigError(f"the matrix, canary {preset}: {error}") from None
-    explicit = [(run.combination, run.settings) for run in matrix.runs]
-    drawn = [(c, matrix.placed(c.preset, t)) for c in matrix.combinations() for t in matrix.topologies]
-    for combination, more in [*drawn, *explicit]:
+    usual = SystemUnderSoak()
+    explicit = [(run.combination, run.settings, usual) for run in matrix.runs]
+    drawn = [
+        (combination, matrix.placed(combination.preset, topology), system)
+        for combination in matrix.combinations()
+        for topology in matrix.topologies
+        for system in matrix.systems
+    ]
+    for combination, more, system in [*drawn, *explicit]:
         try:
-            check_run(matrix.planned("matrix", combination, 0, more))
+            check_run(matrix.planned("matrix", combination, 0, more, system=system), named)
         except ConfigError as error:
             raise ConfigError(f"the matrix, at {' x '.join(combination)}: {error}") from None

@@ -46,6 +46,7 @@ from harness.processes import guard
 from harness.processes.child import start, tail
 from harness.processes.interrupts import Interrupts
 from harness.soak.matrix import config_of
+from harness.soak.systems import Named
 from harness.systems import backend_of
 from history.jsonl import being_written
 from history.run_folder import Run
@@ -70,11 +71,13 @@ _HIDDEN = ("GITHUB_STEP_SUMMARY",)
 class Performer:
     """What a session does to the world, and tests do not: its runs, the time, the index.
 
-    options: words for every `inquest run`. judge: of all runs; None = each judges itself.
+    options: words for every `inquest run`. named: what names of clients and clusters mean. judge: of all
+    runs; None = each judges itself.
     """
 
     results: Path
     options: Sequence[str] = ()
+    named: Named = field(default_factory=Named)
     interrupts: Interrupts
     judge: JudgeProcess | None = None
     _building: threading.Thread | None = field(default=None, init=False)
@@ -100,7 +103,7 @@ class Performer:
         mark = owner(session.name, begun)
         since = time.monotonic()
         words = [*begun.command, "--owner", mark]
-        given = {}
+        given = {**self.named.variables(begun.task.client, begun.task.cluster)}
         if self.judge is not None:
             self.judge.alive()
             given[SOCKET] = self.judge.socket

@@ -161,9 +161,12 @@ def _next(
             "explicit", run.combination, seed if run.seed is None else run.seed, run.settings
         )
     drawn, of = sum(task.why == "matrix" for task in made), session.started.seed
+    drawn, system = divmod(drawn, len(matrix.systems))
     combination = next(islice(draws(matrix, of), drawn, None))
     topology = next(islice(topologies(matrix, of), drawn, None))
-    return matrix.planned("matrix", combination, seed, matrix.placed(combination.preset, topology))
+    on, more = matrix.systems[system], matrix.placed(combination.preset, topology)
+    seed = seed if len(matrix.systems) == 1 else seed_of(of, -1 - drawn)  # all systems have the same one
+    return matrix.planned("matrix", combination, seed, more, system=on)
 
 
 def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:

@@ -12,7 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -46,6 +46,7 @@ from harness.nights.session_log import (
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs, scheduler
 from harness.soak.matrix import Matrix, canary_run, check_run, config_of
+from harness.soak.systems import Named
 from history.jsonl import Appender
 from history.run_folder import Run
 
@@ -78,7 +79,8 @@ _DURATION = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?"
 class SoakRequest:
     """What the command line asks for. None: as in the session that is resumed; in a new one BUDGET_S, and
     a drawn seed. fail_fast: end after the first run with an open finding. options: words for every
-    `inquest run`. spark: one process with a Spark session, on `master`, judges all runs."""
+    `inquest run`. named: what names of clients and clusters mean. spark: one process with a Spark session, on
+    `master`, judges all runs."""
 
     results: Path
     matrix: Matrix
@@ -87,6 +89,7 @@ class SoakRequest:
     new: bool = False
     fail_fast: bool = False
     options: Sequence[str] = ()
+    named: Named = field(default_factory=Named)
     spark: bool = False
     master: str | None = None
 
@@ -112,7 +115,11 @@ def soak(request: SoakRequest) -> int:
         interrupts = stack.enter_context(Interrupts(immediate=False))
         judge = stack.enter_context(JudgeProcess(request.master)) if request.spark else None
         performer = runs.Performer(
-            results=request.results, options=request.options, interrupts=interrupts, judge=judge
+            results=request.results,
+            options=request.options,
+            named=request.named,
+            interrupts=interrupts,
+            judge=judge,
         )
         under_way = open_session(request, performer)
         session = under_way.session
@@ -200,6 +207,7 @@ class SessionUnderWay:
 
     def _end(self, begun: RunBegun, result: RunResult) -> None:
         """Record the result of a run, then remove the files of its folder that are not kept."""
+        result = result.on(begun.task)
         at = self.performer.moment()
         self._write(RunEnded(at=at, spent_s=self.spent_s, number=begun.number, outcome=result))
         found = ", ".join(f"{f.name} ({f.disallowed})" for f in result.forbidden)
@@ -224,7 +232,7 @@ class SessionUnderWay:
         usable = []
         for task in tasks:
             try:
-                check_run(task)
+                check_run(task, self.request.named)
             except ConfigError as error:
                 say(f"run {task.of} cannot be repeated: {error}")
             else:

@@ -19,6 +19,7 @@ from harness.soak.matrix import (
     parse,
     topologies,
 )
+from harness.soak.systems import Named
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
 
@@ -41,7 +42,7 @@ def small(more: str = "") -> Matrix:
 
 def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() -> None:
     matrix = load(None)
-    check(matrix)
+    check(matrix, Named())
     combinations = matrix.combinations()
     assert {c.workload for c in combinations} == set(WORKLOADS) - {"share"}
     assert {c.nemesis for c in combinations} >= set(NEMESES) - {"unclean", "power", "upgrade", "schedule"}
@@ -97,7 +98,7 @@ def test_a_matrix_that_makes_no_sense(text: str, said: list[str]) -> None:
 def test_names_and_settings_are_checked_before_the_session(old: str, new: str, said: list[str]) -> None:
     matrix = parse(SMALL.replace(old, new), "m.toml")
     with pytest.raises(ConfigError) as caught:
-        check(matrix)
+        check(matrix, Named())
     assert all(word in str(caught.value) for word in said), caught.value
 
 
@@ -174,7 +175,7 @@ min_insync_replicas = 1
 
 def test_topologies_take_turns_in_a_drawn_order() -> None:
     matrix = small(TOPOLOGIES)
-    check(matrix)
+    check(matrix, Named())
     orders = set()
     for seed in range(30):
         drawn = list(islice(topologies(matrix, seed), 6))
@@ -193,4 +194,4 @@ def test_a_preset_wins_over_a_topology() -> None:
 
 def test_a_topology_that_a_combination_cannot_have_is_refused() -> None:
     with pytest.raises(ConfigError, match="queue x none x safe"):
-        check(small("[[topologies]]\nbrokers = 2\n"))
+        check(small("[[topologies]]\nbrokers = 2\n"), Named())

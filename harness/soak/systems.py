@@ -1,0 +1,134 @@
+"""What a session compares: systems and clients that perform the same drawn runs, one after the other.
+
+    --versions 3.9.2,4.4.0  --clients "librdkafka,java=java -jar client.jar"  --clusters east.toml,west.toml
+
+A session's log has their names and settings. Which program and which file a name means, only the command
+line says, as everywhere (`core.extensions`).
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from core.config import SHORT
+from core.errors import ConfigError
+from core.extensions import CLIENT, CLUSTER, OWNED
+from core.secrets import shown
+from harness.clients.command import named as program
+from harness.clients.registry import CLIENTS
+
+Variables = Mapping[str, str]
+"""Variables of the environment of a run."""
+
+
+class SystemUnderSoak(BaseModel):
+    """A system with its clients. settings: beside those of the run, and over them. client, cluster: names of
+    a program and of a file that the command line gave, "" = none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    settings: dict[str, Any] = {}
+    client: str = ""
+    cluster: str = ""
+
+
+Systems = tuple[SystemUnderSoak, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Which program a name of clients means, and which file a name of a cluster: as variables of a run."""
+
+    clients: Mapping[str, Variables] = field(default_factory=dict)
+    clusters: Mapping[str, Variables] = field(default_factory=dict)
+
+    def variables(self, client: str, cluster: str) -> Variables:
+        """What a run on them finds in its environment. Raises: ConfigError, where the command line does not
+        name them."""
+        for name, known, option in ((client, self.clients, "clients"), (cluster, self.clusters, "clusters")):
+            if name and name not in known:
+                raise ConfigError(f"{shown(name)}: name it with --{option}; no recording brings it")
+        return {**self.clients.get(client, {}), **self.clusters.get(cluster, {})}
+
+
+@contextmanager
+def in_force(variables: Variables) -> Iterator[None]:
+    """This process has these variables for the length of the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def compared(
+    versions: str, clients: str, clusters: str, *, owned: bool, sut: str = "kafka"
+) -> tuple[Systems, Named]:
+    """What the options name; "" = nothing. sut: the system of the versions. Raises: ConfigError,
+    ClusterError."""
+    programs = dict(map(_program, _words("--clients", clients)))
+    files = {Path(word).stem: word for word in _words("--clusters", clusters)}
+    own = {name: {CLUSTER: str(Path(file).resolve()), OWNED: "1" * owned} for name, file in files.items()}
+    places = [
+        SystemUnderSoak(settings={_version_of(sut): version}) for version in _words("--versions", versions)
+    ]
+    places += [_cluster(name, variables) for name, variables in own.items()]
+    systems = [
+        _loaded_by(place, name) for place in places or [SystemUnderSoak()] for name in programs or [""]
+    ]
+    return tuple(systems), Named(clients=programs, clusters=own)
+
+
+def _loaded_by(place: SystemUnderSoak, name: str) -> SystemUnderSoak:
+    """The same with these clients, "" = the usual ones."""
+    if not name:
+        return place
+    kind, program_ = (name, "") if name in CLIENTS else ("command", name)
+    return SystemUnderSoak(
+        settings=place.settings | {"clients": kind}, client=program_, cluster=place.cluster
+    )
+
+
+def _version_of(sut: str) -> str:
+    """The setting that says the version of a system. Raises: ConfigError."""
+    for name in ("kafka", "era"):
+        if sut in SHORT[name][0]:
+            return name
+    raise ConfigError(f"--versions: sut={sut} has none")
+
+
+def _words(option: str, text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")] if text else []
+    if "" in words or len(set(words)) < len(words):
+        raise ConfigError(f"{option} {shown(text)}: an entry is empty, or is there twice")
+    return words
+
+
+def _program(word: str) -> tuple[str, Variables]:
+    """A name of clients, and their variables. Raises: ConfigError."""
+    name, _, command = (part.strip() for part in word.partition("="))
+    if not command and name not in CLIENTS:
+        raise ConfigError(f"--clients {shown(word)}: NAME=COMMAND, or one of {', '.join(CLIENTS)}")
+    if not command:
+        return name, {}
+    with in_force({CLIENT: command}):
+        program.PROGRAM.words()  # it can be started
+    return name, {CLIENT: command}
+
+
+def _cluster(name: str, variables: Variables) -> SystemUnderSoak:
+    """A cluster of the user's. Raises: ConfigError, ClusterError."""
+    from harness.external import named
+
+    with in_force(variables):
+        return SystemUnderSoak(settings=named.settings(), cluster=name)

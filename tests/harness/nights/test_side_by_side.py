@@ -1,0 +1,72 @@
+"""Systems side by side: which runs count, rates with their intervals, a page of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.nights import page, totals
+from harness.nights.session_log import PlannedRun, RunResult, Tested
+from harness.nights.side_by_side import ALL, SideBySide
+from history.tasks import Here
+from tests.harness.nights.made_sessions import LOST, MATRIX, TORN, canary, outcome, task, write
+from tests.harness.nights.test_index import FIRST, HANGS, PLANTED, SECOND
+
+COMPARING: dict[str, Any] = MATRIX | {"systems": [{}, {}]}
+OLD, NEW = (Tested(system="kafka", version=one, client="librdkafka") for one in ("3.9.2", "4.4.0"))
+
+
+def run(
+    seed: int, tested: Tested, *found: Any, nemesis: str = "kill", **more: Any
+) -> tuple[PlannedRun, RunResult]:
+    return task(nemesis=nemesis, seed=seed), outcome(
+        "anomaly" if found else "valid", *found, tested=tested, **more
+    )
+
+
+def side(results: Path) -> SideBySide:
+    return totals.totals(results, Here()).side
+
+
+def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (canary(), outcome("anomaly", LOST, tested=OLD)),
+        run(1, OLD, available=0.5), run(2, NEW, LOST, available=1.0, recovery_s=2.0),
+        run(3, OLD, nemesis="pause"), run(4, NEW, HANGS, recovery_s=4.0),
+        (task(seed=5, why="repeat"), outcome("anomaly", LOST, tested=NEW)),
+        (task(seed=6), outcome("error")), run(7, PLANTED, LOST),
+    ], matrix=COMPARING)  # fmt: skip
+    write(tmp_path, SECOND, [(canary(), outcome()), run(8, OLD, TORN)])  # it compares nothing
+    found = side(tmp_path)
+    assert found.columns == [("kafka", "3.9.2", "librdkafka"), ("kafka", "4.4.0", "librdkafka")]
+    assert [*found.rows] == [ALL, "kill", "pause"]
+    old, new = found.rows["kill"]
+    assert old is not None
+    assert new is not None
+    assert (old.judged, old.forbidden, old.available, old.recovery_s) == (1, 0, 0.5, None)
+    assert (new.judged, new.forbidden, new.open, new.available, new.recovery_s) == (2, 2, 1, 1.0, 3.0)
+    assert found.rows["pause"][1] is None
+    every = found.rows[ALL][0]
+    assert every is not None
+    assert every.judged == 2
+    # Wilson, 0 of 2 and 2 of 2: z²/(n+z²) with z = 1.96
+    assert [every.low, every.high] == pytest.approx([0.0, 0.6576], abs=1e-4)
+    assert [new.low, new.high] == pytest.approx([0.3424, 1.0], abs=1e-4)
+
+
+def test_the_page_stands_alone_and_there_is_none_where_nothing_is_compared(tmp_path: Path) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    write(one, FIRST, [(canary(), outcome()), run(1, OLD)], matrix=COMPARING)
+    evil = Tested(system="external", version="<script>alert(1)</script>", client="java")
+    write(many, FIRST, [(canary(), outcome()), run(1, OLD), run(2, evil, LOST)], matrix=COMPARING)
+    assert "Side by side" not in page.build(one).read_text()
+    assert not (one / page.COMPARED).exists()
+    index = page.build(many).read_text()
+    assert 'href="./compared.html"' in index
+    shown = (many / page.COMPARED).read_text()
+    assert "1/1" in shown
+    assert "✕ 1 open" in shown
+    assert "2 runs in 1 session" in shown
+    assert "<script" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "href=" not in shown.replace('href="data:,"', "")
