@@ -154,10 +154,17 @@ test-findings: ## the JUnit tests of docs/findings against Kafka's published jar
 	$(BIN)/python -m tests.junit docs/findings/uncommitted-transaction-state
 
 .PHONY: test-clients
-test-clients: $(INSTALLED) ## the Java client of examples/ is built (Maven), keeps its protocol, and makes a run on brokers of the model
+test-clients: $(INSTALLED) ## the Java and Go clients of examples/ are built, keep their protocol, and make a run on brokers of the model
 	mvn -q -B -f examples/clients/java/pom.xml package
-	$(BIN)/inquest client-test '$(JAVA_CLIENT)'
-	$(BIN)/inquest run --sut model --workload copier --nemesis kill,client --duration 20 --client '$(JAVA_CLIENT)'
+	go build -C examples/clients/go -o client .
+	@$(MAKE) test-client COMMAND='$(JAVA_CLIENT)'
+	@$(MAKE) test-client COMMAND=examples/clients/go/client
+
+.PHONY: test-client
+test-client:
+	$(BIN)/inquest client-test '$(COMMAND)'
+	$(BIN)/inquest run --sut model --workload copier --nemesis kill,client --duration 20 --client '$(COMMAND)'
+	$(BIN)/inquest run --sut model --workload transactions --nemesis kill,client --duration 20 --client '$(COMMAND)'
 
 .PHONY: bench
 bench: setup ## repeatable measurements
