@@ -152,7 +152,7 @@ def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
         yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
     if NAME.fullmatch(name):  # it goes into a command line
-        query = f"SELECT * FROM findings WHERE anomaly = '{name}'"
+        query = f"SELECT partition, process, ops, key FROM findings WHERE anomaly = '{name}'"
         yield "List all its findings", f'inquest sql "{query}" --results {folder}'
 
 

@@ -51,6 +51,8 @@ CLASSES_OPEN = 3
 """Forbidden classes that are shown without unfolding."""
 PLACES_OPEN = 3
 """Violations in brokers' logs that are listed without unfolding."""
+DOUBTS_OPEN = 1
+"""What leaves a rule about logs open, as far as it is shown without unfolding."""
 LOG_ROWS = 24
 """A log around a finding with more rows is folded."""
 NOTES_MAX = 200
@@ -185,6 +187,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "few": FEW,
         "classes_open": CLASSES_OPEN,
         "places_open": PLACES_OPEN,
+        "doubts_open": DOUBTS_OPEN,
         "logs_line": wording.sentence(wording.logs_line(verdict)),
         "refused": replica_logs.build(inputs),
         "takes_most": TAKES_MAX,

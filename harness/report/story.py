@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.report import causes, headlines, next_steps, wording
-from harness.report.causes import OF_POLLS, Cause, Traces
+from harness.report.causes import OF_POLLS, OF_SEQUENCES, Cause, Traces
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
 from harness.report.evidence import group_offsets
@@ -107,8 +107,9 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     partial = not kept
     of_users = [one for one in shown if not one.partition.startswith("__")] or shown
     by_clients = [one for one in of_users if one.log is None] or of_users
-    example = next((one for one in by_clients if ranges and _within(one, ranges[0])), by_clients[0])
-    ranges.sort(key=lambda one: not _within(example, one))  # its row comes first
+    rows = ((one, row) for row in ranges for one in by_clients if _within(one, row))
+    example, first = next(rows, (by_clients[0], None))
+    ranges.sort(key=lambda one: one is not first)
     many = headlines.many(inputs.verdict, name, anomaly)
     leaders = leaders_of(timeline, example.partition)
     traces = causes.traces(inputs, name, example, leaders)
@@ -117,6 +118,8 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     acknowledged = (f"the first {row} was acknowledged", f"the last {row} was acknowledged")
     times, moments = (acked, acknowledged) if acked else _moments(traces)
     near_faults = near(inputs.verdict.faults, times, moments)
+    if name in OF_SEQUENCES | OF_POLLS:  # what began afterwards explains neither
+        near_faults = [one for one in near_faults if one.fault.begin_s <= max(times)]
     near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
     listed = ranges[:RANGES_MAX]
     near_faults = [replace(one, text=shortened(one.fault.text)) for one in near_faults]
@@ -273,7 +276,7 @@ def shortened(text: str) -> str:
     """What a fault did, without most of what its nodes were."""
     if len(text) <= TEXT_MOST:
         return text
-    return re.sub(r"\(([^()]{,24})[^()]*?\)", lambda roles: f"({roles[1].rstrip(' ,;')}…)", text)
+    return re.sub(r"(node \d+ \([^()]{24})[^()]+\)", lambda found: f"{found[1].rstrip(' ,;')}…)", text)
 
 
 def _apart(fault: Fault, at: float) -> float:

@@ -1,6 +1,6 @@
 """The section about brokers' logs: rules, refused places, the copies around them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -115,6 +115,18 @@ def test_a_batch_that_one_copy_has_otherwise_is_a_row_of_its_own(tmp_path: Path)
     assert (both[0].producer, both[0].leader_epoch) == ("7/1", 0)
     (marker,) = [row for row in found.rows if row.base == 11]
     assert marker.what == ["COMMIT marker, coordinator epoch 4"]
+
+
+def test_the_first_doubt_of_a_rule_is_open_and_the_others_are_folded(tmp_path: Path) -> None:
+    found = logs(rule="open")
+    assert found.check is not None
+    doubts = [f"doubt number {n}" for n in range(4)]
+    for many, fold in ((1, ""), (4, "<details><summary>3 more</summary>")):
+        check = msgspec.structs.replace(found.check, status="unknown", doubts=doubts[:many])
+        html = build(folder(tmp_path / str(many), replace(found, check=check))).read_text()
+        first, _, rest = html.partition(fold) if fold else (html, "", "")
+        assert "doubt number 0" in first
+        assert [one in rest for one in doubts[1:]] == [bool(fold)] * 3
 
 
 def test_a_copy_that_ends_before_is_named(tmp_path: Path) -> None:
