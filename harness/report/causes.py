@@ -52,8 +52,6 @@ OF_SEQUENCES: Final = frozenset(
 OF_POLLS: Final = frozenset({"nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"})
 """Classes about one consumer."""
 COMMITS_SHOWN: Final = 3
-STEP: Final = 2
-"""Offsets of a finding that leads from one to another."""
 CUTS_SHOWN: Final = 3
 OFFSETS_SHOWN: Final = 4
 NO_FILES: Final = "this run has no copies of brokers’ files"
@@ -169,6 +167,7 @@ def _lacking(name: str, inputs: Inputs) -> str:
 def _replicas(traces: Traces) -> Iterator[str]:
     """Who led without the record, and who cut it off."""
     ends = traces.ends
+    yield from exchanges.unanswered(traces.inputs, traces.example)
     if ends is None:
         return
     offset = ends.offset
@@ -215,6 +214,13 @@ def _lacked(ends: ReplicaEnds, isr: Sequence[int], at: float) -> list[int]:
 
 def _passed(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
     """Which replicas the record was on when it counted as committed."""
+    text = f"offset {ends.offset} "
+    reads = [op for op in traces.example.ops if op.isolation and any(text in one for one in op.records)]
+    for op in [op for op in reads if op.end_s is not None][:1]:
+        if ends.whole and op.end_s is not None and (ends.passed is None or ends.passed[0] > op.end_s):
+            early = "before a leader’s high watermark had passed it"
+            yield f"op {op.op} was given it at {op.end_s:.3f} s, {early}"
+            return
     if ends.passed is None:
         return
     at, leader, isr = ends.passed
@@ -248,6 +254,8 @@ def _markers(traces: Traces) -> Iterator[str]:
     decided = [(at, state) for at, state in found.states if state not in ("Empty", "Ongoing")]
     states = ", ".join(f"{state} at {at:.3f} s" for at, state in decided)
     yield f"the coordinator’s log says of {found.transactional_id}: {states or 'no decision'}"
+    if decided and "Ongoing" not in {state for _, state in found.states}:
+        yield "that log has no Ongoing of it"
     begin = min((at for at, _ in found.states), default=None)
     done = next((at for at, state in decided if state in DONE), None)
     while_open = [(at, node) for at, node in found.coordinators if begin and begin < at <= (done or at)]
@@ -264,7 +272,12 @@ def _markers(traces: Traces) -> Iterator[str]:
                 else "no client had asked for that"
             )
     yield from _unanswered(traces)
-    parts = found.partitions.get(traces.example.partition, [])
+    offsets = traces.example.offsets
+    parts = [
+        one
+        for one in found.partitions.get(traces.example.partition, [])
+        if any(one.first <= offset <= one.last for offset in offsets)
+    ]
     for late in [one for one in parts if one.after and begin and one.after.at >= begin][:1]:
         if late.after is not None:
             told = f"its {late.after.words} before its record at offset {late.first}"
@@ -357,7 +370,7 @@ def _commits(traces: Traces) -> Iterator[str]:
     told = ", ".join([one.words for one in shown])
     yield f"{found.log}{by} has these commits of {found.group} for {found.partition}: {told}"
     offsets = traces.example.offsets
-    if len(offsets) == STEP and offsets[-1] not in {one.committed for one in found.commits}:
+    if len(offsets) == group_offsets.STEP and offsets[-1] not in {one.committed for one in found.commits}:
         yield f"no commit of {offsets[-1]} is in that log"
     moved = [f"node {node} at {since:.3f} s" for since, node in found.coordinators if since > at]
     if moved:

@@ -85,10 +85,7 @@ HEADLINES = {
 """Class -> headline of one, headline of more."""
 
 
-UNACKNOWLEDGED = (
-    "{} record of a transaction that took effect is gone",
-    "{} records of transactions that took effect are gone",
-)
+UNACKNOWLEDGED = ("{} record that took effect is gone", "{} records that took effect are gone")
 """Of lost-write, where no record was acknowledged."""
 IN_LOGS = (
     "A leader’s log lacks what was acknowledged or read, at {} place",

@@ -126,6 +126,12 @@ def _of_groups(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
 def _of_offsets(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     example, (_, _, here) = traces.example, _here(traces)
     offsets = [offset for offset in example.offsets if offset >= 0]
+    if not offsets and example.ops and name in OF_REPLICAS | OF_SEQUENCES:
+        yield (
+            "See what the client has on record of each record of that op",
+            "SELECT topic, partition, value, offset, outcome, invoke_s, ack_s FROM sends"
+            f" WHERE op = {example.ops[0].op} ORDER BY pos",
+        )
     if not here or not offsets:
         return
     low, high = max(min(offsets) - AROUND, 0), max(offsets) + AROUND

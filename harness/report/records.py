@@ -32,7 +32,7 @@ OF_OFFSETS = {
 }
 """Classes whose findings name a record by its value or by its offset: where its partition and that stand in
 their keys (docs/checks.md, section 2)."""
-OF_STEPS = OF_POLLS | {"offset-commit-regression"}
+OF_STEPS = OF_POLLS | {"offset-commit-regression", "group-duplicate"}
 """Classes whose findings lead from one offset to another."""
 STUCK = "stuck-lso"
 APART_S = 3.0

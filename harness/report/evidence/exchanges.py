@@ -59,6 +59,21 @@ def acknowledged(inputs: Inputs, example: Example) -> tuple[float, int, str] | N
     return None
 
 
+def unanswered(inputs: Inputs, example: Example) -> Iterator[str]:
+    """That no answer for the partition reached the client of the example's first op, which ended ok."""
+    op = next((op for op in example.ops[:1] if op.outcome == "ok"), None)
+    if inputs.trace is None or op is None or op.end_s is None:
+        return
+    mine = [
+        one
+        for one, _ in _of_client(inputs, example, (op.begin_s, op.end_s))
+        if one.name == "Produce" and (one.answers < 0 or one.arrived != tr.LOST)
+    ]
+    if not any(one.answers >= 0 for one in mine):
+        sent = f"{count(len(mine), 'Produce request')} to the partition"
+        yield f"its client sent {sent}, and no answer reached it before its op ended ok"
+
+
 def weaker(inputs: Inputs, acks: str) -> bool:
     """Whether a request asked for fewer acknowledgements than the configuration says."""
     return ACKS.get(inputs.verdict.config.get("acks", 0)) == "all" and acks not in ("", "acks all")

@@ -22,6 +22,8 @@ from history.evidence import END, Evidence
 from history.verdict import Example
 
 OFFSETS = "__consumer_offsets"
+STEP = 2
+"""Offsets of a finding that leads from one to another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,11 @@ class GroupOffsets:
     commits: list[LoggedCommit]
 
     def past(self, offsets: Sequence[int]) -> int:
-        """Number of the first commit past the lowest of these offsets; of all commits where none is."""
+        """Number of the first commit past the lowest of these offsets, else of all commits; where they lead
+        back, of the first commit of the higher one."""
         lowest = min((offset for offset in offsets if offset >= 0), default=-1)
+        if len(offsets) == STEP and offsets[0] > offsets[1] >= 0:
+            lowest = offsets[0] - 1
         passed = (n for n, one in enumerate(self.commits) if one.committed > lowest >= 0)
         return next(passed, len(self.commits))
 

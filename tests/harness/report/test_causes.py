@@ -137,6 +137,35 @@ def test_only_a_leader_without_the_record_is_one(since: float, end: int, fact: b
 
 
 @pytest.mark.parametrize(
+    ("whole", "passed", "early"),
+    [(True, None, True), (True, 3.0, True), (True, 1.0, False), (False, None, False)],
+)
+def test_a_read_before_the_high_watermark_is_told(
+    whole: bool, passed: float | None, early: bool, tmp_path: Path
+) -> None:
+    read = inputs.read(anomalous().write(tmp_path / "view"))
+    view = read.verdict.anomalies["lost-write"].examples[0].ops[0]
+    poll = msgspec.structs.replace(
+        view,
+        op=9,
+        end_s=2.0,
+        isolation="read_committed",
+        records=["read x-0 offset 7 -> 1/2 (leader epoch 0)"],
+    )
+    ends = ReplicaEnds(
+        partition="x-0",
+        offset=7,
+        whole=whole,
+        moments={1: [ReplicaMoment(0.1, 8)]},
+        passed=None if passed is None else (passed, 1, (1,)),
+    )
+    example = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7], ops=[poll])
+    told = facts("lost-write", nothing(tmp_path, ends=ends, example=example))
+    fact = "op 9 was given it at 2.000 s, before a leader’s high watermark had passed it"
+    assert (fact in told) is early
+
+
+@pytest.mark.parametrize(
     ("at", "epoch", "commit", "words"),
     [
         (2.1, 4, True, "x-0 got the COMMIT marker"),
@@ -205,6 +234,7 @@ def test_commits_of_a_group_are_told_from_before_the_finding_on(tmp_path: Path) 
     step = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7, 5])
     told = facts("offset-commit-regression", nothing(tmp_path / "step", offsets=offsets, example=step))
     assert "no commit of 5 is in that log" in told
+    assert [offsets.past(some) for some in ([7, 5], [9, 3], [7], [99], [-1, 8])] == [1, 2, 2, 5, 2]
 
 
 def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Path) -> None:
@@ -222,6 +252,13 @@ def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Pat
         told = facts("aborted-read", nothing(tmp_path / str(at), decided=decided))
         assert ("x-0 has its ABORT at offset 5 before its record at offset 7" in told) is late
         assert "meanwhile its coordinator moved to node 2 at 1.500 s, to node 3 at 9.000 s" in told
+        assert "that log has no Ongoing of it" not in told
+        other = {"x-0": [dataclasses.replace(part, first=8, last=9)]}
+        traces = nothing(tmp_path / f"{at}-other", decided=dataclasses.replace(decided, partitions=other))
+        assert not any("before its record" in one for one in facts("aborted-read", traces))
+        unlogged = dataclasses.replace(decided, states=decided.states[1:])
+        told = facts("aborted-read", nothing(tmp_path / f"{at}-unlogged", decided=unlogged))
+        assert "that log has no Ongoing of it" in told
 
 
 def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:

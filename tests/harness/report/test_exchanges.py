@@ -104,6 +104,19 @@ def test_who_acknowledged_a_record_and_for_which_acks(read: Inputs) -> None:
         assert not exchanges.weaker(dataclasses.replace(read, verdict=verdict), "acks all")
 
 
+def test_an_op_that_ended_ok_without_an_answer_is_told(read: Inputs) -> None:
+    asked = (1.1, "c4", "n1", "Produce", -1, "2 records")
+    answer = (1.2, "n1", "c4", "Produce", 0, "done at offsets 7–8")
+    for rows, lost, silent in (([asked], -1, True), ([asked, answer], 1, True), ([asked, answer], -1, False)):
+        told = list(exchanges.unanswered(traced(read, *rows, lost=lost), example(7)))
+        sent = "its client sent 1 Produce request to the partition"
+        fact = f"{sent}, and no answer reached it before its op ended ok"
+        assert told == ([fact] if silent else [])
+    failed = example(7)
+    failed.ops[0] = msgspec.structs.replace(failed.ops[0], outcome="info")
+    assert not list(exchanges.unanswered(traced(read, asked), failed))
+
+
 def test_requests_to_end_a_transaction_are_those_of_its_time(read: Inputs) -> None:
     made = traced(read, (1.0, "c4", "n1", "EndTxn", -1, "abort, producer 7/3"))
     assert exchanges.ends(made, "t", 0.5, 1.5) == ["abort (1.000 s)"]

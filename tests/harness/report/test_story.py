@@ -230,7 +230,7 @@ def test_headlines_are_sentences_with_their_number(name: str) -> None:
 
 def test_what_no_broker_acknowledged_is_not_called_acknowledged() -> None:
     assert headlines.headline("lost-write", "", 2, acknowledged=False) == (
-        "2 records of transactions that took effect are gone"
+        "2 records that took effect are gone"
     )
     assert headlines.headline("duplicate", "", 1, acknowledged=False) == headlines.headline(
         "duplicate", "", 1
