@@ -191,7 +191,7 @@ class SimulatedSection(Section):
     """Settings of the modelled cluster in virtual time (`sut` simulated)."""
 
     era: str = "4.3"
-    """Behaviour of the cluster, by the release that had it (`model.eras`); 4.4 behaves as 4.3."""
+    """Behaviour of the cluster, by the release that had it (`model.eras`)."""
     mutant: str = ""
     """A bug that is planted in the cluster (`model.mutants`), "" = none."""
 

@@ -1,4 +1,4 @@
-"""A reference model of Kafka: replication, transactions, groups. No clock, no threads.
+"""A reference model of Kafka: replication, transactions, groups, share groups. No clock, no threads.
 
 accepting    The model as acceptor: a log that the model's brokers must have accepted.
 broker       One node of a modelled cluster: broker, controller of the quorum, or both.
@@ -15,5 +15,6 @@ protocol     Requests and answers, as Kafka names them.
 replication  Replicas of partitions on one broker: leaders, followers, in-sync sets.
 server       What ties replicas and coordinators to the metadata of the cluster.
 settings     Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds.
+share        Share groups: records that members of a group acquire and acknowledge one by one.
 zookeeper    Metadata in ZooKeeper (Kafka up to 2.x, eras up to 2.4).
 """

@@ -1,8 +1,9 @@
 """One node of a modelled cluster: broker, controller of the quorum, or both.
 
 Everything that happens to a node is one of its events: `start`, `receive` (a request), `answered` (the
-answer to an `Ask` of its own, None = none came in time), `tick` (every 100 ms). What it wants done stands
-in `take_out()` afterwards. A node that crashes is thrown away except for its `Durable`.
+answer to an `Ask` of its own, None = none came in time), `disconnected` (a client), `tick` (every 100 ms).
+What it wants done stands in `take_out()` afterwards. A node that crashes is thrown away except for its
+`Durable`.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from model.server.broker_metadata_publisher import BrokerMetadataPublisher
 from model.server.broker_metadata_publisher import Durable as Durable
 from model.server.cluster_metadata import ClusterMetadata
 from model.settings import Settings
+from model.share.share_groups import ShareGroups
 from model.zookeeper.zk_metadata import ZkMetadata
 
 CHECKPOINT_MS: Final = 5000
@@ -64,8 +66,16 @@ class Broker:
         )
         self.replica_fetchers = ReplicaFetcherManager(self.node, self.replica_manager.moved)
         self.coordinators = Coordinators(self.node, self.replica_manager, lambda: self.metadata.administrator)
+        self.share_groups = ShareGroups(
+            self.node, self.replica_manager, self.coordinators.group_log, lambda: self.metadata.administrator
+        )
         self.publisher = BrokerMetadataPublisher(
-            self.node, durable, self.replica_manager, self.replica_fetchers, self.coordinators
+            self.node,
+            durable,
+            self.replica_manager,
+            self.replica_fetchers,
+            self.coordinators,
+            self.share_groups,
         )
         self.metadata: ClusterMetadata = (
             KRaftMetadata(self.publisher, voters, draw, incarnation, broker=broker)
@@ -83,6 +93,8 @@ class Broker:
         handlers.at_once(DescribeProducers, self._producers)
         self.metadata.register(handlers)
         self.coordinators.register(handlers)
+        if settings.era.share_groups:
+            self.share_groups.register(handlers)
 
     @property
     def fenced(self) -> bool:
@@ -112,7 +124,14 @@ class Broker:
     def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
         """A request came. Connection -1: the sender does not wait for the answer."""
         self.node.now = now
+        self.node.connection = connection
         self._handlers.handle(request, self.node.answering(connection, correlation))
+        self.metadata.after()
+
+    def disconnected(self, now: int, connection: int) -> None:
+        """A connection of a client is closed."""
+        self.node.now = now
+        self.share_groups.disconnected(connection)
         self.metadata.after()
 
     def answered(self, now: int, ask: Ask, answer: Response | None) -> None:
@@ -130,6 +149,8 @@ class Broker:
             self.replica_manager.tick()
             self.replica_fetchers.pump()
             self.coordinators.tick()
+            if self.settings.era.share_groups:
+                self.share_groups.tick()
             self.metadata.keep_alive()
             if now >= self._checkpoint_at:
                 self._checkpoint_at = now + CHECKPOINT_MS

@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """Switches. The defaults are the modern protocol (4.3), with clients that speak it.
+    """Switches. The defaults are the modern protocol (4.4), with clients that speak it.
 
     truncate_by_epoch: KIP-101 (0.11): a follower asks the leader where its epoch ends, and cuts back to
         there; else to its own high watermark.
@@ -79,6 +79,11 @@ class Era:
     acts_when_committed: no release has it: a transaction coordinator that loads answers
         COORDINATOR_LOAD_IN_PROGRESS, and neither sends markers nor ends what timed out, until everything that
         it has read is committed (docs/findings/uncommitted-transaction-state.md); else it acts at once.
+    share_groups: KIP-932, 4.1.
+    share_counts_kept: KAFKA-19972 (4.2): what a member held when its session ended keeps its delivery count;
+        else the delivery is taken back.
+    share_start_rises: apache/kafka#23074 (4.4): a write of share state that comes late leaves the start
+        offset where it is; else it sets it back, and what had ended in between is delivered again.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
         in-sync sets themselves; else a metadata quorum (KRaft).
     """
@@ -112,14 +117,18 @@ class Era:
     stable_at_batch: bool = True
     unloads_late: bool = False
     acts_when_committed: bool = False
+    share_groups: bool = True
+    share_counts_kept: bool = True
+    share_start_rises: bool = True
     zookeeper: bool = False
 
 
 # Each has what the next one has, but for what came with that.
-V4_3: Final = Era()
+V4_4: Final = Era()
+V4_3: Final = replace(V4_4, share_start_rises=False)
 V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False, unloads_late=True)
-V4_1: Final = replace(V4_2, marker_epoch_rises=False)
-V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
+V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False)
+V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)
 V3_9: Final = replace(
     V4_0,
     verified_by_epoch=False,
@@ -161,6 +170,8 @@ ERAS: Final[dict[str, Era]] = {
     "4.2-tv1": replace(V4_2, client_transaction_version=1),
     "4.3": V4_3,
     "4.3-tv1": replace(V4_3, client_transaction_version=1),
+    "4.4": V4_4,
+    "4.4-tv1": replace(V4_4, client_transaction_version=1),
     "4.3-mended": replace(V4_3, leaderless_deleted=False, acts_when_committed=True),
 }
 """Name -> era, oldest first. -tv1: the same brokers with clients that speak transaction version 1,
@@ -168,10 +179,19 @@ as librdkafka does. "4.3-mended": 4.3 without its two known weaknesses; no relea
 
 METADATA_VERSION: Final = "metadata.version"
 """Feature of the metadata log that says which records it may have."""
-LEVELS: Final = ((1, V3_3), (12, V3_6), (21, V3_9), (22, V4_0), (26, V4_1), (28, V4_2), (30, V4_3))
+LEVELS: Final = (
+    (1, V3_3),
+    (12, V3_6),
+    (21, V3_9),
+    (22, V4_0),
+    (26, V4_1),
+    (28, V4_2),
+    (30, V4_3),
+    (31, V4_4),
+)
 """Metadata versions, by the number of the feature `metadata.version`, that an era begins with
-(MetadataVersion.java: 12 = 3.6-IV0, 21 = 3.9-IV0, 22 = 4.0-IV0, 26 = 4.1-IV0, 28 = 4.2-IV0, 30 = 4.3-IV0;
-31 to 33 = 4.4-IV0 to 4.4-IV2, the newest of 4.4.0, which changed nothing that the model has)."""
+(MetadataVersion.java: 12 = 3.6-IV0, 21 = 3.9-IV0, 22 = 4.0-IV0, 26 = 4.1-IV0, 28 = 4.2-IV0, 30 = 4.3-IV0, 31
+= 4.4-IV0; 33 = 4.4-IV2, the newest of 4.4.0)."""
 
 
 def of_metadata_version(level: int) -> Era:

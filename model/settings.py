@@ -44,6 +44,21 @@ class Settings:
     cleanable_ratio: float = 0.0
     tombstones_ms: int = 86_400_000
     """See `model.log.log_cleaner.Cleaning`."""
+    share_state_partitions: int = 3
+    share_heartbeat_ms: int = 1000
+    share_session_ms: int = 6000
+    share_lock_ms: int = 30_000
+    """How long a member may hold a record (group.share.record.lock.duration.ms)."""
+    share_deliveries: int = 5
+    """How often a record is delivered at most (group.share.delivery.count.limit)."""
+    share_in_flight: int = 2000
+    """Offsets between the start and the end of a share partition at most
+    (group.share.partition.max.record.locks)."""
+    share_updates: int = 500
+    """Updates of a share partition between two snapshots
+    (share.coordinator.snapshot.update.records.per.snapshot)."""
+    share_committed: bool = True
+    """All share groups read at read_committed, else read_uncommitted (share.isolation.level)."""
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
 
@@ -53,7 +68,9 @@ class Settings:
         return min(self.min_isr, replicas) if self.era.committed_by_minimum else self.min_isr
 
     def of_decisions(self) -> Self:
-        """Those of the topic `__transaction_state`, which the brokers create with a minimum of its own
-        (transaction.state.log.min.isr, 2) and without unclean elections, whatever is set for others
-        (TransactionStateManager.transactionTopicConfigs)."""
+        """Those of the topics `__transaction_state` and `__share_group_state`, which the brokers create with
+        a minimum of their own (transaction.state.log.min.isr, share.coordinator.state.topic.min.isr, 2) and
+        without unclean elections, whatever is set for others
+        (TransactionStateManager.transactionTopicConfigs,
+        ShareCoordinatorService.shareGroupStateTopicConfigs)."""
         return replace(self, min_isr=min(2, self.internal_replication), unclean=False)

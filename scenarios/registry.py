@@ -26,6 +26,7 @@ from scenarios.chapters import (
     producer_state,
     quorum,
     replication,
+    share_groups,
     storage,
     transactional_clients,
     transactions,
@@ -41,7 +42,7 @@ CHAPTERS: Final = {
         *(quorum, controller, controller_epochs, leader_writes),
         *(clients, idempotence, producer_state, numbering),
         *(transactions, coordinators, half_ended, zombies, transactional_clients, late_ends, late_records),
-        *(groups, group_offsets, consumers, positions),
+        *(groups, group_offsets, consumers, positions, share_groups),
     )
 }
 """Name -> chapter, in the order of the page."""

@@ -130,7 +130,8 @@ def having(setting: str) -> tuple[str, ...]:
     return tuple(name for name, workload in every_workload().items() if setting in workload.settings)
 
 
-def modelled() -> tuple[str, ...]:
-    """Names of the workloads that the reference model can serve: it has no share groups."""
+def modelled(*, share_groups: bool = True) -> tuple[str, ...]:
+    """Names of the workloads that the reference model can serve. share_groups: its brokers have some."""
     config = RunConfig(seed=0)
-    return tuple(name for name, workload in WORKLOADS.items() if not workload.share_groups(config))
+    known = WORKLOADS.items()
+    return tuple(name for name, workload in known if share_groups or not workload.share_groups(config))

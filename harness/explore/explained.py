@@ -4,6 +4,8 @@ A weakness is recognised by its mechanism (`harness.modelled.virtual.invariants.
 transactional id and partitions. A finding comes from it only if it is of a class as which half a transaction
 shows, about a transaction of this id that wrote to one of these partitions and began before the harm. It may
 be about another partition: records without a marker of their own decide what the transaction seems to be.
+Where a start offset of a share group fell, what is delivered again of that partition afterwards comes from
+it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +16,10 @@ import pyarrow as pa
 from checkers.catalogue import ANOMALIES
 from checkers.checks.atomicity import TORN
 from checkers.checks.poll_order import Skipped
+from checkers.checks.share_groups import REDELIVERY
 from checkers.engine.findings import FAIL, OK, RC, Finding, What
 from harness.modelled.shared.base_time import BASE_NS
-from harness.modelled.virtual.invariants.weaknesses import Weakness
+from harness.modelled.virtual.invariants.weaknesses import START_FELL, Weakness
 from history.columns import numbers
 from history.journal import Line
 from history.rows import rows_of
@@ -26,7 +29,7 @@ def explained_by(
     weak: Sequence[Weakness], journals: Sequence[tuple[str, list[Line]]], found: Sequence[Finding]
 ) -> list[Finding]:
     """Those of the findings that come from one of the weaknesses."""
-    suspected = [one for one in found if ANOMALIES[one.name].half]
+    suspected = [one for one in found if ANOMALIES[one.name].half or one.name == REDELIVERY]
     if not weak or not suspected:
         return []
     rows = rows_of(journals)
@@ -37,6 +40,10 @@ def explained_by(
     op_of, tp_of = (numbers(tables["sends"], name) for name in ("op", "tp"))
 
     def explains(one: Weakness, finding: Finding) -> bool:
+        if (one.name == START_FELL) != (finding.name == REDELIVERY):
+            return False
+        if one.name == START_FELL:
+            return tps[finding.tp] in one.tps and finding.at_ns > one.time_us * 1000 + BASE_NS
         if isinstance(finding, Skipped):
             ops = _skipped(tables, finding)
         elif finding.name == TORN:

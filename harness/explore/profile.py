@@ -65,7 +65,7 @@ ISOLATED_SHARE: Final = 0.25
 
 def clean(seed: int, era: str = MODERN) -> RunConfig:
     """The config of a seed without planted bugs."""
-    workload = drawn(seed, modelled())[0]
+    workload = drawn(seed, modelled(share_groups=ERAS[era].share_groups))[0]
     rng = source(seed, "explore", workload)
     settings: dict[str, Any] = {
         "workload": workload,
@@ -119,7 +119,7 @@ def without_mutant(config: RunConfig) -> RunConfig:
 def _preset(workload: str, rng: random.Random) -> str:
     if workload == "copier":
         return "exactly-once"
-    if workload == "compacted":
+    if workload in ("compacted", "share"):
         return workload
     if workload == "sink":
         return rng.choice(("sink-unique-id", "sink-offset-in-transaction", "sink-optimistic-lock"))

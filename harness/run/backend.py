@@ -16,7 +16,7 @@ def _honours_all(config: RunConfig) -> str:
 
 
 def _has_no_share_groups(config: RunConfig) -> str:
-    return f"workload {config.workload}: it needs share groups, which brokers of sut=kafka alone have here"
+    return f"workload {config.workload}: it needs share groups, which sut=kafka and sut=simulated have"
 
 
 def _no_advice(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ consumer_coordinator    A member of a consumer group (classic protocol, eager): 
                         sends heartbeats, commits.
 producer                A producer as real ones are: batches, a window of requests, retries,
                         idempotence, transactions.
+share_consumer          A member of a share group: joins, acquires records, acknowledges them.
 transactional_producer  The transactional side of a producer: its id, the partitions of the open
                         transaction, its end.
 """

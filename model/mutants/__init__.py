@@ -7,6 +7,7 @@ mutant        What a planted bug is, and where it shows.
 producers     Planted bugs of idempotent producers and of clients that send again.
 registry      The registry of planted bugs.
 replication   Planted bugs of replicas, elections, metadata and truncation.
+share         Planted bugs of share groups.
 transactions  Planted bugs of transactions, their markers, fencing and time-outs.
 
 A mutant is in force where its name is among `Settings.bugs`; the lines that it changes ask for that name. It

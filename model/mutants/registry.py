@@ -8,9 +8,10 @@ from model.mutants.log_damage import LOG_DAMAGE
 from model.mutants.mutant import Areas, Mutant
 from model.mutants.producers import PRODUCERS
 from model.mutants.replication import REPLICATION
+from model.mutants.share import SHARE
 from model.mutants.transactions import TRANSACTIONS
 
-AREAS: Final[Areas] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS | CLEANER
+AREAS: Final[Areas] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS | CLEANER | SHARE
 MUTANTS: Final[dict[str, Mutant]] = {name: bug for area in AREAS.values() for name, bug in area.items()}
 PLANTED: Final = (*MUTANTS, *LOG_DAMAGE)
 """Names of all planted bugs, also of those that only logs show."""

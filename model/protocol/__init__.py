@@ -8,6 +8,8 @@ messages              What nodes and clients of a modelled cluster say to each o
                       requests and responses.
 requests              All requests and responses of the model, and the table by which a node finds
                       who handles a request.
+share_messages        What members of share groups say to coordinators and leaders, and leaders to
+                      the coordinators of share state (KIP-932).
 zookeeper_messages    Messages of the ZooKeeper era: between brokers and the ensemble, controllers
                       and brokers.
 """

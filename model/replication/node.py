@@ -24,11 +24,14 @@ from model.settings import Settings
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
+DECISION_TOPICS = (TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
+"""Topics that brokers create with a minimum of in-sync replicas of their own."""
 
 
 def settings_of(settings: Settings, topic: str) -> Settings:
     """The settings that are in force for a topic."""
-    return settings.of_decisions() if topic == TRANSACTION_TOPIC else settings
+    return settings.of_decisions() if topic in DECISION_TOPICS else settings
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -111,7 +114,7 @@ class NodeState:
     """`logs` survive a crash, and so do `checkpoint`, the high watermarks as they were written last, and
     `server_log`, with the lines only that a check reads.
 
-    now: time of the event in hand.
+    now: time of the event in hand. connection: that its request came over, -1 = none.
     """
 
     me: int
@@ -123,6 +126,7 @@ class NodeState:
     image: MetadataImage = field(default_factory=MetadataImage)
     out: list[Reply | Ask] = field(default_factory=list)
     now: int = 0
+    connection: int = -1
     broker_epoch: int = -1
 
     def answering(self, connection: int, correlation: int) -> Answer:

@@ -11,6 +11,7 @@ from model.replication.node import TRANSACTION_TOPIC, LeaderStarts, LogLine, Nod
 from model.replication.replica import Replica
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
+from model.share.share_groups import ShareGroups
 
 TICK_MS: Final = 100
 """Time between two ticks of a node."""
@@ -41,6 +42,7 @@ class BrokerMetadataPublisher:
     replica_manager: ReplicaManager
     replica_fetchers: ReplicaFetcherManager
     coordinators: Coordinators
+    share_groups: ShareGroups
 
     def start(self) -> None:
         """Open the logs that outlived the process; their roles are not known yet."""
@@ -77,6 +79,7 @@ class BrokerMetadataPublisher:
             changed = True
             self._become(tp, state)
             self.coordinators.became(tp)
+            self.share_groups.became(tp)
         if changed:
             self.replica_fetchers.pump()
 

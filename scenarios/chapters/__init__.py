@@ -23,6 +23,7 @@ positions              Positions.
 producer_state         What a log knows of a producer.
 quorum                 The metadata quorum.
 replication            Replication.
+share_groups           Share groups.
 storage                Page cache and flush.
 transactional_clients  Transactional producers as real ones are.
 transactions           Transactions.

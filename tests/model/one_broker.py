@@ -162,6 +162,7 @@ class OneBroker:
         replica.become(replace(replica.state, **changes), self.now)
         self.broker.replica_manager.moved(tp)
         self.broker.coordinators.became(tp)
+        self.broker.share_groups.became(tp)
         self._pump()
 
     def next_epoch(self, tp: Partition) -> None:

@@ -79,6 +79,23 @@ BROKEN = (
     ("isolation", "aborted-not-filtered"),
     ("isolation", "abort-marker-not-seen"),
     ("consumer-leader-change", "starts-over-on-error"),
+    ("lock-ends", "share-lock-ignored"),
+    ("lock-ends", "share-lock-short"),
+    ("lock-ends", "share-holder-not-checked"),
+    ("acquire-and-acknowledge", "share-release-ends"),
+    ("acquire-and-acknowledge", "share-reject-releases"),
+    ("acquire-and-acknowledge", "share-start-jumps"),
+    ("acquire-and-acknowledge", "share-count-stands"),
+    ("acquire-and-acknowledge", "share-limit-early"),
+    ("delivery-limit", "share-limit-ignored"),
+    ("member-dies", "share-count-taken-back"),
+    ("share-read-committed", "share-aborted-acquired"),
+    ("share-read-committed", "share-open-acquired"),
+    ("share-leader-changes", "share-gap-skipped"),
+    ("share-leader-changes", "share-answered-unstored"),
+    ("share-leader-changes", "share-update-replaces"),
+    ("share-leader-fenced", "share-old-leader-writes"),
+    ("share-stored-first", "share-state-not-replicated"),
 )
 """Scenario, a planted bug that breaks what it explains."""
 

@@ -27,7 +27,7 @@ from model.protocol.messages import Partition, PartitionState
 from model.replication.node import settings_of
 from model.settings import Settings
 
-LEVELS: Final = {"3.3": 7, "3.6": 14, "3.9": 21, "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30}
+LEVELS: Final = {"3.3": 7, "3.6": 14, "3.9": 21, "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.4": 33}
 """Newest level of metadata.version that a release has (MetadataVersion)."""
 NUMBERS: Final = {name: number for number, name in types().items()}
 NO_TIMESTAMP: Final = -1

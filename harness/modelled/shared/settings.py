@@ -7,6 +7,7 @@ from typing import Final
 
 from core.config import RunConfig
 from core.flushing import DAY_MS
+from core.op import Isolation
 from model.eras import ERAS
 from model.mutants.registry import PLANTED
 from model.settings import Settings
@@ -28,10 +29,21 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
     "offsets.topic.num.partitions": lambda s, number: replace(s, offsets_partitions=number),
     "transaction.state.log.num.partitions": lambda s, number: replace(s, transaction_partitions=number),
+    "group.share.record.lock.duration.ms": lambda s, ms: replace(s, share_lock_ms=ms),
+    "group.share.delivery.count.limit": lambda s, number: replace(s, share_deliveries=number),
+    "group.share.session.timeout.ms": lambda s, ms: replace(s, share_session_ms=ms),
+    "group.share.heartbeat.interval.ms": lambda s, ms: replace(s, share_heartbeat_ms=ms),
+    "group.share.partition.max.record.locks": lambda s, number: replace(s, share_in_flight=number),
+    "share.coordinator.snapshot.update.records.per.snapshot": lambda s, n: replace(s, share_updates=n),
+    "share.coordinator.state.topic.num.partitions": lambda s, n: replace(s, share_state_partitions=n),
     "log.roll.ms": lambda s, ms: replace(s, roll_ms=ms),
     "log.cleaner.backoff.ms": lambda s, ms: replace(s, compaction_ms=ms),
 }
 """Settings of brokers that the model has, whole and above 0, times in milliseconds; how each is set."""
+MINIMA: Final = frozenset(
+    f"group.share.min.{name}.ms" for name in ("record.lock.duration", "session.timeout", "heartbeat.interval")
+)
+"""Below these Kafka's brokers accept no settings of share groups; the model accepts all."""
 RATIO: Final = "log.cleaner.min.cleanable.ratio"
 
 
@@ -44,12 +56,13 @@ def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
         min_isr=int(topic_settings[MIN_ISR]),
         unclean=topic_settings[UNCLEAN] == "true",
         internal_replication=min(3, config.brokers),
+        share_committed=config.isolation is Isolation.READ_COMMITTED,
         compacted=config.compacted,
         cleanable_ratio=float(config.broker_settings.get(RATIO, 0.5)),
         tombstones_ms=int(topic_settings.get(KEPT, DAY_MS)),
     )
     for name, given in config.broker_settings.items():
-        if name == RATIO:
+        if name == RATIO or name in MINIMA:
             continue
         settings = BROKER_SETTINGS[name](settings, int(given))
     return settings
@@ -63,7 +76,7 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
         return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
     if ERAS[era].zookeeper and config.controllers:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
-    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys() - {RATIO}):
+    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys() - {RATIO, *MINIMA}):
         known = ", ".join((*BROKER_SETTINGS, RATIO))
         return f"broker_settings: a modelled broker has no {', '.join(unknown)}; it has {known}"
     for name, given in config.broker_settings.items():
@@ -89,3 +102,19 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
     if config.settings_of_topics()[UNCLEAN] not in ("true", "false"):
         return f"topic_settings: {UNCLEAN} must be true or false"
     return ""
+
+
+def share_groups(config: RunConfig, era: str) -> str:
+    """Why modelled brokers of this era have no share groups, "" = they have some."""
+    if ERAS[era].share_groups:
+        return ""
+    return f"workload {config.workload}: era {era} has no share groups; 4.1 and later have"
+
+
+def share_settings(settings: Settings) -> dict[str, str]:
+    """What all share groups of a modelled cluster are set to, by Kafka's names."""
+    return {
+        "share.auto.offset.reset": "earliest",
+        "share.isolation.level": "read_committed" if settings.share_committed else "read_uncommitted",
+        "share.record.lock.duration.ms": f"{settings.share_lock_ms}",
+    }

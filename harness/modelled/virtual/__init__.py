@@ -25,6 +25,9 @@ scheduler       Virtual time: a heap of (time, sequence, call), tasks that wait 
                 and the runtime of a simulated run.
 session         A session on the simulated cluster: the modelled producer and
                 consumer behind Kafka's verbs.
+share_session   The sharing half of a session on the simulated cluster: the modelled
+                member of a share group behind the verbs of `core.session.Sharing`.
+share_text      What a message about share groups says, in few words (see `message_text`).
 toxics          Toxiproxy's toxics at the level of messages: when one comes through,
                 and when the connection is closed.
 tracer          Fills the trace of a simulated run: it looks on, and changes

@@ -29,6 +29,7 @@ from model.client.client_metadata import KafkaClient
 from model.client.consumer import Consumer
 from model.client.consumer_coordinator import ConsumerCoordinator
 from model.client.producer import Producer, ProducerSettings
+from model.client.share_consumer import ShareConsumer
 from model.client.transactional_producer import TransactionalProducer
 from model.replication.node import Ask
 from model.settings import Settings
@@ -59,6 +60,9 @@ class Sender(Protocol):
 
     def __call__(self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
+
+    def hang_up(self) -> None:
+        """All connections end with their client."""
 
 
 class _Waiting(msgspec.Struct, frozen=True, eq=False):
@@ -97,10 +101,15 @@ class Machines:
         self.producer: Producer | None = None
         self.consumer: Consumer | None = None
         self.member: ConsumerCoordinator | None = None
+        self.share: ShareConsumer | None = None
         if (made := self.client.producer) is not None:
             kind = Producer if made.transactional_id is None else TransactionalProducer
             self.producer = kind(producer_settings(made, model), nodes)
-        if (read := self.client.consumer) is not None:
+        read = self.client.consumer
+        if spec.share:
+            assert spec.group is not None
+            self.share = ShareConsumer(spec.group, f"member-{spec.process}", nodes)
+        elif read is not None:
             committed = read.isolation is Isolation.READ_COMMITTED
             self.consumer = Consumer(nodes, committed=committed, bugs=model.bugs)
         self._producer_timeout_ms = None if made is None else made.socket_timeout_ms
@@ -117,6 +126,12 @@ class Machines:
     @property
     def _now_ms(self) -> int:
         return self._scheduler.now // 1000
+
+    def die(self) -> None:
+        """The client's process has ended."""
+        self.dead = True
+        if self.share is not None:
+            self._send_request.hang_up()
 
     def pause(self) -> None:
         """Stand still."""
@@ -140,7 +155,7 @@ class Machines:
         if self.dead:
             return  # killed between two calls: it sends nothing that its journal does not hold
         now = self._scheduler.now // 1000
-        producer, consumer, member = self.producer, self.consumer, self.member
+        producer, consumer, member, share = self.producer, self.consumer, self.member, self.share
         if producer is not None:
             producer.pump(now)
             if producer.out:
@@ -153,6 +168,10 @@ class Machines:
             member.pump(now)
             if member.out:
                 self._send_asks(member, self._consumer_timeout_ms)
+        if share is not None:
+            share.pump(now)
+            if share.out:
+                self._send_asks(share, self._consumer_timeout_ms)
         if producer is not None and producer.delivered:
             self._collect(producer)
         if consumer is not None and consumer.resets:

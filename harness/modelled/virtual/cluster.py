@@ -5,8 +5,9 @@ takes no virtual time.
 """
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from core.cluster import (
     OpenTransaction,
     Reassignable,
     Roles,
+    ShareOffsets,
     Toxic,
     capabilities_of,
 )
@@ -29,7 +31,7 @@ from core.op import Isolation, TopicPartition
 from core.systems import SimulatedSection
 from core.wire import Seen, WireRule
 from harness.modelled.shared.disk_copy import DiskCopy, copied
-from harness.modelled.shared.settings import settings_of_run
+from harness.modelled.shared.settings import settings_of_run, share_settings
 from harness.modelled.virtual.admin import Administered
 from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.network import CLIENTS, Network, cuts_from
@@ -45,6 +47,7 @@ from model.errors import Refused
 from model.metadata.image import MetadataImage
 from model.protocol.coordinator_messages import JoinGroup
 from model.protocol.messages import Fetch
+from model.protocol.share_messages import ShareFetch
 from model.replication.node import Ask
 from model.replication.replica import Replica
 from model.zookeeper.ensemble import Ensemble
@@ -76,7 +79,8 @@ def capabilities(config: RunConfig) -> Collection[type]:
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Reassignable`, `Growable`, `Deletable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`."""
+    `Reassignable`, `Growable`, `Deletable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`,
+    `SharesGroups`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -199,6 +203,28 @@ class SimulatedCluster(Administered):
             with suppress(Refused):
                 end = replica.latest_offset(committed=isolation is Isolation.READ_COMMITTED)
                 found[tp] = (replica.log.start, end)
+        return found
+
+    async def configure_groups(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """See `SharesGroups`: all share groups of the cluster have the same settings, those of its brokers.
+        Raises: ClusterError, where others are asked for."""
+        known = share_settings(self.settings)
+        for group, its in settings.items():
+            for name, value in its.items():
+                if known.get(name) != value:
+                    raise ClusterError(
+                        f"share group {group}: the simulated cluster cannot set {name}={value}"
+                    )
+
+    async def share_offsets(self, groups: Sequence[str], tps: Sequence[TopicPartition]) -> ShareOffsets:
+        """See `SharesGroups`: as the coordinators have them in their logs."""
+        found: dict[tuple[str, TopicPartition], int] = {}
+        for broker in self.running:
+            state = broker.share_groups.state
+            for group, tp in product(groups, tps):
+                with suppress(Refused):
+                    start = state.at(group, tp)[1].start
+                    found[group, tp] = max(start, found.get((group, tp), 0))
         return found
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
@@ -380,16 +406,25 @@ class SimulatedCluster(Administered):
 
     def sender(self, process: int = -1) -> Sender:
         """How a new client's requests get to nodes: one connection to each node and kind of request."""
-        caller, listener = Caller(self.network, self.scheduler, CLIENTS, process), Listener.CLIENT
+        return _Sender(self, process)
 
-        def send(ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
-            wait_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-            if isinstance(ask.request, Fetch):
-                wait_ms += ask.request.max_wait_ms
-            elif isinstance(ask.request, JoinGroup):
-                wait_ms = max(wait_ms, ask.request.rebalance_ms + JOIN_GRACE_MS)
-            told = lambda message: answered(message and message.content)  # noqa: E731
-            kind = ask.channel.split(" ")[0]
-            caller.ask(self.sim[ask.node], kind, listener, ask.request, wait_ms, told)
 
-        return send
+class _Sender:
+    """See `SimulatedCluster.sender`."""
+
+    def __init__(self, cluster: SimulatedCluster, process: int) -> None:
+        self._nodes = cluster.sim
+        self._wait_ms = cluster.settings.request_timeout_ms
+        self._caller = Caller(cluster.network, cluster.scheduler, CLIENTS, process)
+        self.hang_up = self._caller.hang_up
+
+    def __call__(self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
+        """See `Sender`."""
+        wait_ms = self._wait_ms if timeout_ms is None else timeout_ms
+        if isinstance(ask.request, Fetch | ShareFetch):
+            wait_ms += ask.request.max_wait_ms
+        elif isinstance(ask.request, JoinGroup):
+            wait_ms = max(wait_ms, ask.request.rebalance_ms + JOIN_GRACE_MS)
+        told = lambda message: answered(message and message.content)  # noqa: E731
+        kind = ask.channel.split(" ")[0]
+        self._caller.ask(self._nodes[ask.node], kind, Listener.CLIENT, ask.request, wait_ms, told)

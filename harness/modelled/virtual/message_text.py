@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from harness.modelled.virtual.share_text import SHARE_TELLERS
 from model.errors import KafkaError
 from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch
 from model.metadata.image import PartitionRecord
@@ -308,4 +309,5 @@ _TELLERS: dict[type, Callable[[Any, Any], Said]] = {
     k.AlterPartition: _alter,
     k.AlterPartitionResponse: _altered,
     k.QuorumFetchResponse: _quorum,
+    **SHARE_TELLERS,
 }

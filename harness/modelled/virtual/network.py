@@ -68,7 +68,7 @@ class VirtualConnection:
     answers are dropped. broken: the server's process died. severed: a proxy has closed it, and the client is
     about to learn it. unopened: the packets that open it are dropped. stuck_since: when the oldest message
     that waits began to, of the newest cut. requests: that were sent; on_break: what to call, by the number of
-    a request that has no answer yet.
+    a request that has no answer yet. learns: called when the server learns that the client has closed it.
     """
 
     number: int
@@ -86,6 +86,7 @@ class VirtualConnection:
     stuck_since: int = 0
     requests: int = 0
     on_break: dict[int, Callable[[], None]] = field(default_factory=dict)
+    learns: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.there = Way((self.client, self.server, self.listener))
@@ -222,6 +223,8 @@ class Network:
 
     def close(self, connection: VirtualConnection) -> None:
         """The client gives the connection up. What it had sent is still on its way."""
+        if connection.learns is not None and not connection.ended:
+            self._scheduler.after(self._rng.randint(*DELAY_US), self._tell_end, connection)
         connection.closed = True
         connection.closed_at = self._scheduler.now
         connection.on_break.clear()
@@ -230,6 +233,18 @@ class Network:
             connection.there.waiting.clear()  # nothing was ever sent over it
         if not connection.there.waiting:
             self._forget(connection)
+
+    def _tell_end(self, connection: VirtualConnection) -> None:
+        """The server learns that the client has gone, after all that it had sent, and not over a cut link."""
+        if connection.broken or connection.learns is None:
+            return
+        way = connection.there
+        if way.waiting or way.link in self._blocked:
+            self._scheduler.after(RETRANSMIT_US[1], self._tell_end, connection)
+        elif way.newest > self._scheduler.now:
+            self._scheduler.at(way.newest, self._tell_end, connection)
+        else:
+            connection.learns()
 
     def reset(self, server: int) -> None:
         """The server's process died: its clients learn it, once the link lets them."""

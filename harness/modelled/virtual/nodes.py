@@ -19,6 +19,7 @@ from harness.modelled.virtual.scheduler import Scheduler
 from history.evidence import KILLED, LOST_POWER
 from model.broker import TICK_MS, Broker, Durable
 from model.protocol.messages import Produce
+from model.protocol.share_messages import ShareFetch
 from model.replication.node import Ask, Reply
 from model.settings import Settings
 from model.zookeeper.ensemble import Ensemble
@@ -62,6 +63,12 @@ class Caller:
                 return
             call.number = connection.awaits(call.give_up)
         self._network.send(connection, request, node.request, call.answer)
+
+    def hang_up(self) -> None:
+        """All connections end with their client."""
+        for connection in self._connections.values():
+            if not connection.ended:
+                self._network.close(connection)
 
 
 class _Call(msgspec.Struct, eq=False):
@@ -256,9 +263,17 @@ class SimNode:
     def _handle(self, incoming: Incoming, message: Message) -> None:
         if not isinstance(message.content, Produce) or message.content.acks != 0:
             incoming.handled = message
+        if isinstance(message.content, ShareFetch):
+            message.connection.learns = partial(self._disconnected, message.connection.number)
         connection, number, process = message.connection.number, message.number, self._process
         assert process is not None
         self._run(number, process.receive, self._scheduler.now // 1000, connection, number, message.content)
+
+    def _disconnected(self, connection: int) -> None:
+        """A client has closed its connection."""
+        broker = self.broker
+        if broker is not None:
+            self._when_running(lambda: self._run(-1, broker.disconnected, self.now_ms, connection))
 
     def _reply(self, reply: Reply) -> None:
         incoming = self._incoming.get(reply.connection)

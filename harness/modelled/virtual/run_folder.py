@@ -12,7 +12,7 @@ from core.config import RunConfig
 from core.systems import SimulatedSection
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.shared.server_log import text
-from harness.modelled.shared.settings import refused_settings
+from harness.modelled.shared.settings import refused_settings, share_groups
 from harness.modelled.virtual.cluster import capabilities
 from harness.modelled.virtual.evidence import tables_of_run
 from harness.modelled.virtual.frames import frames
@@ -82,6 +82,10 @@ def refusal(config: RunConfig) -> str:
     return refused_settings(config, its.era, its.mutant)
 
 
+def _share_groups(config: RunConfig) -> str:
+    return share_groups(config, config.section(SimulatedSection).era)
+
+
 def _record(plan: RunPlan, run: Run, display: Display) -> None:
     done = record(plan.config, plan.steps, run)
     seal(run)
@@ -92,4 +96,6 @@ def _record(plan: RunPlan, run: Run, display: Display) -> None:
         display.say(f"known weakness {weak.name}: {weak.text}")
 
 
-SIMULATED: Final = Backend(record=_record, capabilities=capabilities, refusal=refusal)
+SIMULATED: Final = Backend(
+    record=_record, capabilities=capabilities, refusal=refusal, share_groups=_share_groups
+)

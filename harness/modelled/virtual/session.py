@@ -23,8 +23,9 @@ from core.session import (
     Unknown,
 )
 from harness.modelled.shared.base_time import BASE_NS
-from harness.modelled.virtual.client_runtime import Machines, Sender
+from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.scheduler import Future, Scheduler
+from harness.modelled.virtual.share_session import SharingMachines
 from model.client.client_metadata import RETRIABLE
 from model.client.consumer import BEGINNING, Consumer, TopicPartitionState
 from model.client.consumer_coordinator import ASSIGNED, COMMITTED, LOST, ConsumerCoordinator, GroupEvent
@@ -36,7 +37,7 @@ from model.replication.node import Ask
 from model.settings import Settings
 
 
-class SimSession(Machines):
+class SimSession(SharingMachines):
     """See `core.session.Session`."""
 
     def __init__(
@@ -122,6 +123,10 @@ class SimSession(Machines):
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics; partitions come with later polls."""
+        if self.share is not None:
+            self.share.subscribe(topics)
+            self._pump()
+            return
         consumer = self._consumer()
         settings = self.client.consumer
         assert settings is not None
@@ -304,7 +309,10 @@ class SimSession(Machines):
             self._rebalanced()
             self.member.leave()
             self._pump()
-        self.dead = True
+        if self.share is not None:
+            self.share.leave()
+            self._pump()
+        self.die()
 
     def events(self) -> list[SessionEvent]:
         """What happened outside of verbs since the last call, oldest first."""

@@ -106,7 +106,7 @@ class WorkerTask:
             return
         self.ended = -signal.SIGKILL
         if self._session is not None:
-            self._session.dead = True
+            self._session.die()
         if self._journal is not None:
             self._journal.close()
 

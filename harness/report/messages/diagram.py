@@ -31,10 +31,11 @@ STYLES = {
     "control": "metadata and controller",
 }
 MESSAGES = {
-    "data": "Produce Fetch ListOffsets",
+    "data": "Produce Fetch ListOffsets ShareFetch ShareAcknowledge",
     "replication": "OffsetForLeaderEpoch",
     "transaction": "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit",
-    "group": "JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch FindCoordinator",
+    "group": "JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch FindCoordinator"
+    " ShareGroupHeartbeat ReadShareGroupState WriteShareGroupState",
 }
 STYLE_OF = {name: style for style, names in MESSAGES.items() for name in names.split()}
 

@@ -47,7 +47,7 @@ from typing import Final
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.partition import Guarded, Watched
 from harness.modelled.virtual.invariants.transactions import Decisions
-from harness.modelled.virtual.invariants.weaknesses import Mechanisms, Weakness
+from harness.modelled.virtual.invariants.weaknesses import START_FELL, Mechanisms, Weakness
 from harness.modelled.virtual.nodes import SimNode
 from model.broker import Broker
 from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
@@ -77,7 +77,7 @@ class _View:
     in this era. `committed`: metadata that were compared; `led`: the quorum epoch in which it was seen to
     lead. replicas: of the node; looks: `watched` in the same order, with what each look needs. `cut`:
     partitions whose records it lost with the power. loaded: coordinator epochs of the transaction log that it
-    had loaded; lines: of its log."""
+    had loaded; lines: of its log; fell: start offsets of share partitions that it set back."""
 
     incarnation: int = 0
     quorum: KafkaRaftClient | None = None
@@ -89,6 +89,7 @@ class _View:
     cut: set[Partition] = field(default_factory=set)
     loaded: dict[int, int] = field(default_factory=dict)
     lines: int = 0
+    fell: int = 0
 
 
 class Invariants:
@@ -155,6 +156,8 @@ class Invariants:
             view.lines = len(server_log)
         if broker.coordinators.transactions.log.epochs != view.loaded:
             self._coordinates(view, broker)
+        if len(broker.share_groups.state.fell) > view.fell:
+            self._fell(view, broker)
         quorum = view.quorum
         if quorum is not None:
             if quorum.high_watermark > view.committed:
@@ -171,6 +174,20 @@ class Invariants:
                 or (batches[-1] if batches else None) is not seen.tail
             ):
                 seen.guarded.changed(seen, view.cut)
+
+    def _fell(self, view: _View, broker: Broker) -> None:
+        """A share coordinator has set start offsets back."""
+        for ms, (group, tp) in broker.share_groups.state.fell[view.fell :]:
+            self.weak.append(
+                Weakness(
+                    time_us=ms * 1000,
+                    name=START_FELL,
+                    text=f"the start offset of {tp[0]}-{tp[1]} in {group} fell",
+                    transactional_id="",
+                    tps=frozenset([tp]),
+                )
+            )
+        view.fell = len(broker.share_groups.state.fell)
 
     # ---- nodes
 
@@ -197,6 +214,7 @@ class Invariants:
         view.watched.clear()
         view.replicas, view.looks = [], []
         view.loaded = {}
+        view.fell = 0
 
     def _coordinates(self, view: _View, broker: Broker) -> None:
         """It has loaded partitions of the transaction log, or coordinates some no more."""

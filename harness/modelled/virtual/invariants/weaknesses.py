@@ -3,6 +3,8 @@
 KAFKA-20734                    A coordinator left a marker out, because the partition had no leader.
 uncommitted-transaction-state  A coordinator acted upon a record of its log that was not committed, and that
                                was lost afterwards (docs/findings/uncommitted-transaction-state.md).
+share-start-falls              A share coordinator took the start offset of a write that came late for the
+                               newest one (apache/kafka#23074).
 
 A break of an invariant that comes from one of them is counted and reported, and no failure of the run. Where
 the era does not have the weakness, nothing is put down to it.
@@ -20,12 +22,14 @@ from model.replication.node import LogLine, MarkersLeftOut
 
 LEFT_OUT: Final = "KAFKA-20734"
 UNCOMMITTED: Final = "uncommitted-transaction-state"
+START_FELL: Final = "share-start-falls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weakness:
     """A known weakness that did harm. time_us: virtual time. name: see the module. `text`: the invariant that
-    did not hold. tps: partitions of the transaction, the ones in which it ended otherwise among them."""
+    did not hold. tps: partitions of the transaction, the ones in which it ended otherwise among them; with a
+    transactional_id "" the partition of a share group."""
 
     time_us: int
     name: str

@@ -1,0 +1,182 @@
+"""Planted bugs of share groups."""
+
+from typing import Final
+
+from model.mutants.mutant import EARLY, MEMORY, OFTEN, READER, TWO_BROKERS, Areas, HuntingGround, Mutant
+
+PRESET: Final = {"preset": "share"}
+
+
+def limited(most: int) -> dict[str, object]:
+    """The preset with another limit of deliveries."""
+    settings = {
+        "group.share.delivery.count.limit": f"{most}",
+        "group.share.min.record.lock.duration.ms": "1000",
+        "group.share.record.lock.duration.ms": "2000",
+        "group.share.session.timeout.ms": "6000",
+        "group.share.heartbeat.interval.ms": "1000",
+        "share.coordinator.state.topic.num.partitions": "5",
+    }
+    return {"preset": "share", "broker_settings": settings}
+
+
+LIMITED: Final = limited(2)
+"""Records come to the limit of their deliveries."""
+ROOMY: Final = limited(10)
+"""No record comes to the limit unseen: so it must have ended by what a member said."""
+LEADERS_MOVE: Final = ("elections", "kill:one@leader", "restart:graceful")
+"""What leaders have in memory goes."""
+
+SHARE: Final[Areas] = {
+    "share partitions": {
+        "share-lock-ignored": Mutant(
+            wrong="a leader gives a member records that another member holds",
+            right="after its lock has ended",
+            anomalies=("share-two-holders",),
+            hunt=HuntingGround(("share",), settings=PRESET),
+            no_trace=MEMORY,
+        ),
+        "share-lock-short": Mutant(
+            wrong="a lock ends after a quarter of its time",
+            right="after share.record.lock.duration.ms",
+            anomalies=("share-two-holders",),
+            hunt=HuntingGround(("share",), settings=PRESET),
+            no_trace=MEMORY,
+        ),
+        "share-lock-outlives": Mutant(
+            wrong="the end of a lock makes a record available that was acknowledged meanwhile",
+            right="the lock ends with the acknowledgement",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(("share",), settings=PRESET),
+        ),
+        "share-holder-not-checked": Mutant(
+            wrong="a member acknowledges records that another one holds by now",
+            right="INVALID_RECORD_STATE",
+            anomalies=("share-redelivery",),
+            hunt=None,
+            no_trace=MEMORY,
+        ),
+        "share-release-of-all": Mutant(
+            wrong="where one member ends, what all others hold is available again",
+            right="what it holds",
+            anomalies=("share-two-holders", "share-redelivery"),
+            hunt=HuntingGround(("share",), ("client:crash@member", "client:crash"), PRESET),
+            no_trace=MEMORY,
+        ),
+        "share-release-ends": Mutant(
+            wrong="a released record counts as accepted",
+            right="it is available again",
+            anomalies=("share-skip",),
+            hunt=HuntingGround(("share",), settings=ROOMY),
+        ),
+        "share-reject-releases": Mutant(
+            wrong="a rejected record is available again",
+            right="it has ended",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(("share",), settings=PRESET),
+        ),
+        "share-start-jumps": Mutant(
+            wrong="the start of a share partition moves over records that have not ended",
+            right="to the first of them",
+            anomalies=("share-skip",),
+            hunt=HuntingGround(("share",), settings=ROOMY),
+        ),
+        "share-begins-at-the-end": Mutant(
+            wrong="a new group begins at the end of the log",
+            right="where share.auto.offset.reset says: at its begin",
+            anomalies=("share-skip",),
+            hunt=HuntingGround(("share",), ("client:pause@member", "none"), ROOMY),
+            no_trace=MEMORY,
+        ),
+        "share-gap-skipped": Mutant(
+            wrong="a new leader takes records for archived that no state is stored of",
+            right="its predecessor had given them out, and they are available again",
+            anomalies=("share-skip",),
+            hunt=None,
+        ),
+    },
+    "share deliveries": {
+        "share-count-stands": Mutant(
+            wrong="the delivery count of a record stays at 1",
+            right="it rises with each delivery",
+            anomalies=("share-count",),
+            hunt=HuntingGround(("share",), settings=PRESET),
+        ),
+        "share-count-taken-back": Mutant(
+            wrong="what a member held when it ended counts as not delivered",
+            right="its delivery count stays; Kafka 4.1 had this bug (KAFKA-19972)",
+            anomalies=("share-count",),
+            hunt=HuntingGround(("share",), ("client:crash@member",), PRESET),
+        ),
+        "share-limit-ignored": Mutant(
+            wrong="a record is delivered more often than it may be",
+            right="at the limit it is archived",
+            anomalies=("share-over-limit",),
+            hunt=HuntingGround(("share",), settings=LIMITED),
+        ),
+        "share-limit-early": Mutant(
+            wrong="a record is archived after its first delivery",
+            right="at the limit",
+            anomalies=("share-skip",),
+            hunt=HuntingGround(("share",), settings=ROOMY),
+        ),
+        "share-aborted-acquired": Mutant(
+            wrong="a group at read_committed is given records of aborted transactions",
+            right="they are archived",
+            anomalies=("share-aborted-read",),
+            hunt=HuntingGround(("share",), settings={**PRESET, "abort_share": 0.4}),
+            no_trace=READER,
+        ),
+        "share-open-acquired": Mutant(
+            wrong="a group at read_committed is given records of open transactions",
+            right="it stops at the last stable offset",
+            anomalies=("share-aborted-read",),
+            hunt=HuntingGround(("share",), settings={**PRESET, "abort_share": 0.4}),
+            no_trace=READER,
+        ),
+    },
+    "share state": {
+        "share-answered-unstored": Mutant(
+            wrong="an acknowledgement is answered, and nothing is stored",
+            right="once the share coordinator has stored it",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(("share",), LEADERS_MOVE, PRESET),
+        ),
+        "share-failed-write-counts": Mutant(
+            wrong="an acknowledgement that could not be stored is answered as if it were",
+            right="with an error, and the member holds the record as before",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(
+                ("share",), ("kill:one@leader", "restart:graceful", "pause:long@leader"), PRESET
+            ),
+            no_trace=EARLY,
+        ),
+        "share-state-not-replicated": Mutant(
+            wrong="state counts as stored when the share coordinator has it",
+            right="when all in-sync replicas of its log have",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(
+                ("share",), ("pause:short@random,kill:one@leader",), {**TWO_BROKERS, **OFTEN, **PRESET}
+            ),
+            no_trace=EARLY,
+        ),
+        "share-state-forgotten-on-load": Mutant(
+            wrong="a new share coordinator begins without the state of its log",
+            right="it loads it",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(("share",), LEADERS_MOVE, PRESET),
+        ),
+        "share-update-replaces": Mutant(
+            wrong="an update takes the place of all state before it",
+            right="what it does not name stays",
+            anomalies=("share-redelivery",),
+            hunt=HuntingGround(("share",), LEADERS_MOVE, PRESET),
+        ),
+        "share-old-leader-writes": Mutant(
+            wrong="the share coordinator stores what a leader of an older epoch says",
+            right="FENCED_LEADER_EPOCH",
+            anomalies=("share-redelivery",),
+            hunt=None,
+        ),
+    },
+}

@@ -1,0 +1,99 @@
+"""Members of share groups, and the partitions that they may fetch.
+
+A member says with its heartbeats that it is there, and learns what it is assigned; several members may have
+one partition. Each change of the members is a new group epoch. Kafka writes members and assignments into
+`__consumer_offsets`; here a new coordinator knows none of them, and has them join again, which costs them no
+record.
+Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleAssignor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from model.coordinator.group_metadata_manager import GroupMetadataManager
+from model.errors import NO_ERROR, KafkaError, Refused
+from model.protocol.messages import Partition
+from model.protocol.requests import Handlers
+from model.protocol.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResponse
+
+
+@dataclass(slots=True)
+class ShareGroupMember:
+    """heard: when it last gave a sign of life."""
+
+    topics: tuple[str, ...]
+    heard: int
+
+
+@dataclass(slots=True)
+class ShareGroup:
+    """`members` by id. coordinator_epoch: of the coordinator that knows it."""
+
+    coordinator_epoch: int
+    epoch: int = 0
+    members: dict[str, ShareGroupMember] = field(default_factory=dict)
+
+
+class ShareGroupCoordinator:
+    """See the module. `groups` by name."""
+
+    def __init__(self, log: GroupMetadataManager) -> None:
+        self.log = log
+        self.node = log.node
+        self.groups: dict[str, ShareGroup] = {}
+
+    def register(self, handlers: Handlers) -> None:
+        """Add its handler."""
+        handlers.at_once(ShareGroupHeartbeat, self._heartbeat, ShareGroupHeartbeatResponse)
+
+    def _heartbeat(self, request: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:
+        """Key 76."""
+        number, _ = self.log.at(request.group)
+        group = self._known(request.group, self.log.epochs[number])
+        member = group.members.get(request.member)
+        if request.member_epoch == 0:
+            self._join(group, request)
+        elif member is None:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        elif request.member_epoch < 0:
+            self._remove(group, request.member)
+            return ShareGroupHeartbeatResponse(NO_ERROR)
+        elif request.member_epoch > group.epoch:
+            raise Refused(KafkaError.FENCED_MEMBER_EPOCH)
+        group.members[request.member].heard = self.node.now
+        partitions = self._assigned(group, request.member)
+        every = self.node.settings.share_heartbeat_ms
+        return ShareGroupHeartbeatResponse(NO_ERROR, group.epoch, every, partitions)
+
+    def _known(self, name: str, coordinator_epoch: int) -> ShareGroup:
+        group = self.groups.get(name)
+        if group is None or group.coordinator_epoch != coordinator_epoch:
+            group = self.groups[name] = ShareGroup(coordinator_epoch)
+        return group
+
+    def _join(self, group: ShareGroup, request: ShareGroupHeartbeat) -> None:
+        group.epoch += 1
+        group.members[request.member] = ShareGroupMember(tuple(request.topics), self.node.now)
+
+    def _remove(self, group: ShareGroup, member: str) -> None:
+        group.epoch += 1
+        del group.members[member]
+
+    def _assigned(self, group: ShareGroup, member: str) -> Sequence[Partition]:
+        """Every partition has a member, and every member a partition (SimpleAssignor)."""
+        topics = {topic for one in group.members.values() for topic in one.topics}
+        wanted = group.members[member].topics
+        partitions = sorted(tp for tp in self.node.image.partitions if tp[0] in topics)
+        members = sorted(group.members)
+        if not partitions:
+            return ()
+        turns = range(max(len(members), len(partitions)))
+        pairs = {(members[n % len(members)], partitions[n % len(partitions)]) for n in turns}
+        return sorted(tp for who, tp in pairs if who == member and tp[0] in wanted)
+
+    def tick(self) -> None:
+        """Remove members that are silent."""
+        late = self.node.now - self.node.settings.share_session_ms
+        for group in self.groups.values():
+            for name in [name for name, member in group.members.items() if member.heard < late]:
+                self._remove(group, name)

@@ -1,0 +1,54 @@
+"""Share groups in simulated runs: what members get, what the end of a member frees, a known weakness."""
+
+from typing import Any
+
+import pytest
+
+from core.config import RunConfig, run_config
+from core.op import Outcome
+from harness.explore.profile import BASE
+from harness.explore.trial import trial
+from harness.modelled.virtual.invariants.weaknesses import START_FELL
+from harness.modelled.virtual.run import Simulated, simulate
+from history import journal as j
+from history.events import ShareOffsetsListed
+
+
+def config(seed: int, nemesis: str, **settings: Any) -> RunConfig:
+    return run_config({**BASE, "preset": "share", "nemesis": nemesis, "seed": seed, **settings})
+
+
+def lines(done: Simulated, kind: type[Any]) -> list[Any]:
+    return [line for _, journal in done.journals for line in journal if isinstance(line, kind)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "nemesis"),
+    [(1, "none"), (2, "kill"), (3, "partition"), (4, "client:crash@member"), (5, "elections")],
+)
+@pytest.mark.sampled(2)
+def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
+    assert trial(config(seed, nemesis), logs=True).failures == []
+
+
+def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
+    done = simulate(config(1, "none"))
+    given = [run for line in lines(done, j.Acquired) for run in line.runs]
+    counts = {count for run in given for count in run[4]}
+    assert {1, 2} <= counts
+    answers = {
+        (Outcome(outcome), code) for line in lines(done, j.Acknowledged) for outcome, code in line.results
+    }
+    assert answers == {(Outcome.OK, ""), (Outcome.FAIL, "INVALID_RECORD_STATE")}  # of late ones
+    (stands,) = (event for event in done.events if isinstance(event, ShareOffsetsListed))
+    ends = {number: run for run in given for number in [run[1]]}
+    assert [row[2] for row in stands.rows] == sorted(ends)
+    assert all(offset > 100 for *_, offset in stands.rows)
+
+
+def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
+    """A partition holds a write back; the leader's next ones overtake it."""
+    late = config(200, "partition:isolate@group-coordinator")
+    assert {one.name for one in simulate(late).weak} == {START_FELL}
+    assert trial(late).failures == []
+    assert simulate(config(200, "partition:isolate@group-coordinator", era="4.4")).weak == []

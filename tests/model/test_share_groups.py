@@ -1,0 +1,223 @@
+"""Share groups on one broker: sessions, locks, what is stored, who is fenced."""
+
+from typing import Any
+
+import pytest
+
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
+from model.protocol.messages import Partition, Produce
+from model.protocol.share_messages import (
+    AcknowledgementBatch,
+    AcknowledgeType,
+    AcquiredRecords,
+    ReadShareGroupState,
+    ShareAcknowledge,
+    ShareFetch,
+    ShareGroupHeartbeat,
+    StateBatch,
+    WriteShareGroupState,
+)
+from model.replication.node import SHARE_STATE_TOPIC
+from model.share.record_states import RecordState, StoredState, combined, gathered, spread
+from model.share.share_coordinator import key_of
+from model.share.share_partition import SharePartition
+from tests.model.one_broker import CLIENT, OneBroker
+
+NONE = KafkaError.NONE
+P0, P1 = ("data", 0), ("data", 1)
+ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
+
+
+def world(**settings: Any) -> OneBroker:
+    made = OneBroker(**({"share_lock_ms": 2000} | settings))
+    made.broker.share_groups.state.coordinator("")  # creates the topic
+    made.until(lambda: made.ask(ReadShareGroupState("g", P1, 0)).error is NONE)
+    return made
+
+
+def fill(made: OneBroker, *records: str, tp: Partition = P0) -> None:
+    assert made.ask(Produce(-1, {tp: RecordBatch(-1, -1, records)})).results[tp][0] is NONE
+
+
+def fetch(made: OneBroker, member: str, epoch: int, *tps: Partition) -> Any:
+    """What a member gets; its time runs out where there is nothing."""
+    number = made.send(ShareFetch("g", member, epoch, tps or (P0,), max_wait_ms=300))
+    made.until(lambda: number in made.replies)
+    return made.replies.pop(number)
+
+
+def acquired(made: OneBroker, member: str, epoch: int) -> list[AcquiredRecords]:
+    answer = fetch(made, member, epoch)
+    assert answer.error is NONE
+    return [*answer.parts[P0].acquired] if P0 in answer.parts else []
+
+
+def say(made: OneBroker, member: str, epoch: int, kind: AcknowledgeType, first: int, last: int) -> Any:
+    said = {P0: (AcknowledgementBatch(first, last, kind),)}
+    return made.ask(ShareAcknowledge("g", member, epoch, said))
+
+
+def share(made: OneBroker) -> SharePartition:
+    return made.broker.share_groups.leader.led["g", P0].share
+
+
+def test_requests_of_a_session_are_numbered() -> None:
+    made = world()
+    fill(made, "a")
+    assert fetch(made, "m", 1).error is KafkaError.SHARE_SESSION_NOT_FOUND
+    assert say(made, "m", 0, ACCEPT, 0, 0).error is KafkaError.INVALID_SHARE_SESSION_EPOCH
+    assert acquired(made, "m", 0) == [AcquiredRecords(0, 0, 1)]
+    assert say(made, "m", 3, ACCEPT, 0, 0).error is KafkaError.INVALID_SHARE_SESSION_EPOCH
+    assert say(made, "m", 1, ACCEPT, 0, 0).parts == {P0: NONE}
+
+
+def test_the_last_request_of_a_session_gives_back_what_it_does_not_acknowledge() -> None:
+    made = world()
+    fill(made, "a", "b")
+    acquired(made, "m", 0)
+    assert say(made, "m", -1, ACCEPT, 0, 0).parts == {P0: NONE}
+    assert acquired(made, "n", 0) == [AcquiredRecords(1, 1, 2)]
+    assert say(made, "m", 1, ACCEPT, 1, 1).error is KafkaError.SHARE_SESSION_NOT_FOUND
+
+
+def test_the_end_of_a_connection_ends_its_sessions_and_their_fetches() -> None:
+    made = world()
+    fill(made, "a")
+    acquired(made, "m", 0)
+    waiting = made.send(ShareFetch("g", "m", 1, (P0,), max_wait_ms=60_000))
+    made.broker.disconnected(made.now, CLIENT)
+    made._pump()
+    assert acquired(made, "n", 0) == [AcquiredRecords(0, 0, 2)]
+    fill(made, "b")
+    assert waiting not in made.replies
+
+
+def test_a_fetch_says_what_came_of_the_records_before() -> None:
+    made = world()
+    fill(made, "a")
+    acquired(made, "m", 0)
+    fill(made, "b")
+    said = {P0: (AcknowledgementBatch(0, 0, ACCEPT),)}
+    answer = made.ask(ShareFetch("g", "m", 1, (P0,), said))
+    assert answer.parts[P0].acknowledge_error is NONE
+    assert answer.parts[P0].acquired == (AcquiredRecords(1, 1, 1),)
+    assert share(made).start == 1
+    answer = made.ask(ShareFetch("g", "m", 2, (P0,), {P0: (AcknowledgementBatch(9, 9, ACCEPT),)}))
+    assert answer.parts[P0].acknowledge_error is KafkaError.INVALID_RECORD_STATE
+
+
+def test_one_refused_offset_refuses_all_of_a_partition() -> None:
+    made = world()
+    fill(made, "a", "b")
+    acquired(made, "m", 0)
+    assert say(made, "m", 1, RELEASE, 1, 1).parts == {P0: NONE}
+    assert say(made, "m", 2, ACCEPT, 0, 1).parts == {P0: KafkaError.INVALID_RECORD_STATE}
+    assert [one.state for one in share(made).records.values()] == [
+        RecordState.ACQUIRED,
+        RecordState.AVAILABLE,
+    ]
+
+
+def test_no_more_is_given_out_than_may_be_in_flight() -> None:
+    made = world(share_in_flight=3)
+    fill(made, "a", "b")
+    fill(made, "c", "d")
+    fill(made, "e")
+    assert acquired(made, "m", 0) == [AcquiredRecords(0, 3, 1)]  # whole batches
+    assert acquired(made, "m", 1) == []
+    say(made, "m", 2, ACCEPT, 0, 1)
+    assert acquired(made, "m", 3) == [AcquiredRecords(4, 4, 1)]
+
+
+def test_deleted_records_are_over() -> None:
+    made = world()
+    fill(made, "a")
+    fill(made, "b")
+    acquired(made, "m", 0)
+    made.replica(P0).delete_before(1)
+    made.run(2500)
+    assert acquired(made, "n", 0) == [AcquiredRecords(1, 1, 2)]
+    assert share(made).start == 1
+
+
+def test_a_change_that_is_not_stored_leaves_the_record_as_it_was() -> None:
+    made = world(share_lock_ms=60_000)
+    fill(made, "a")
+    acquired(made, "m", 0)
+    made.hold = lambda request: isinstance(request, WriteShareGroupState)
+    number = made.send(ShareAcknowledge("g", "m", 1, {P0: (AcknowledgementBatch(0, 0, ACCEPT),)}))
+    assert say(made, "m", 2, RELEASE, 0, 0).parts == {P0: KafkaError.INVALID_RECORD_STATE}  # it is changing
+
+    def undone() -> bool:
+        made.give_up()
+        return number in made.replies
+
+    made.until(undone)
+    assert made.replies.pop(number).parts == {P0: KafkaError.REQUEST_TIMED_OUT}
+    made.release()
+    assert say(made, "m", 3, ACCEPT, 0, 0).parts == {P0: NONE}
+
+
+def test_a_new_leader_reads_what_is_stored_and_fences_the_one_before() -> None:
+    made = world()
+    fill(made, "a", "b", "c")
+    acquired(made, "m", 0)
+    say(made, "m", 1, ACCEPT, 1, 1)
+    epoch = share(made).leader_epoch
+    made.next_epoch(P0)
+    assert say(made, "m", 2, ACCEPT, 0, 0).parts == {P0: KafkaError.UNKNOWN_TOPIC_OR_PARTITION}
+    assert acquired(made, "m", 0) == [AcquiredRecords(0, 0, 1), AcquiredRecords(2, 2, 1)]
+    late = WriteShareGroupState("g", P0, 0, epoch, 0, (StateBatch(0, 0, RecordState.ACKNOWLEDGED, 1),))
+    assert made.ask(late).error is KafkaError.FENCED_LEADER_EPOCH
+    assert made.ask(ReadShareGroupState("g", P0, epoch)).error is KafkaError.FENCED_LEADER_EPOCH
+
+
+def test_a_coordinator_that_loads_knows_what_was_stored() -> None:
+    made = world(share_updates=2)
+    fill(made, *"abcdef")
+    acquired(made, "m", 0)
+    for at in range(1, 6):
+        assert say(made, "m", at, ACCEPT, at, at).parts == {P0: NONE}
+    state = made.broker.share_groups.state
+    number = state.number(key_of("g", P0))
+    before = state.at("g", P0)[1]
+    kinds = [type(one).__name__[5:9] for _, _, one in made.replica((SHARE_STATE_TOPIC, number)).log.records()]
+    assert kinds == ["Snap", "Upda", "Upda", "Snap", "Upda", "Upda"]
+    made.next_epoch((SHARE_STATE_TOPIC, number))
+    made.run(100)
+    assert state.at("g", P0)[1] == before
+    assert before.batches == (StateBatch(1, 5, RecordState.ACKNOWLEDGED, 1),)
+
+
+def test_members_share_partitions_out() -> None:
+    made = world()
+
+    def beat(member: str, epoch: int) -> Any:
+        return made.ask(ShareGroupHeartbeat("g", member, epoch, ("data",)))
+
+    assert len(beat("a", 0).partitions) == 3
+    assert beat("b", 0).member_epoch == 2
+    both = [set(beat(member, 2).partitions) for member in "ab"]
+    assert set.union(*both) == {("data", n) for n in range(3)}
+    assert all(both)
+    for member in "cde":
+        beat(member, 0)
+    assert all(beat(member, 5).partitions for member in "abcde")
+    assert beat("a", 6).error is KafkaError.FENCED_MEMBER_EPOCH
+    assert beat("a", -1).error is NONE
+    assert beat("a", 5).error is KafkaError.UNKNOWN_MEMBER_ID
+    made.run(7000)
+    assert beat("b", 5).error is KafkaError.UNKNOWN_MEMBER_ID
+
+
+def test_of_two_states_the_further_one_counts() -> None:
+    free, done = StoredState(RecordState.AVAILABLE, 2), StoredState(RecordState.ACKNOWLEDGED, 1)
+    assert combined({1: free}, {1: done, 2: done}) == {1: free, 2: done}
+    assert combined({1: done}, {1: StoredState(RecordState.AVAILABLE, 1)}) == {1: done}
+
+
+@pytest.mark.parametrize("states", [{}, {4: 1}, {4: 1, 5: 1, 6: 2, 8: 2}])
+def test_runs_say_what_single_states_do(states: dict[int, int]) -> None:
+    known = {at: StoredState(RecordState.ARCHIVED, times) for at, times in states.items()}
+    assert spread(gathered(known)) == known
