@@ -21,6 +21,7 @@ from core.wire import Seen, WireRule
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
 V = TypeVar("V")
 
 

@@ -38,6 +38,18 @@ TOPIC_PARTITIONS: Final = pa.list_(
     pa.struct([pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 )
 
+STATE_BATCHES: Final = pa.list_(
+    pa.struct(
+        [
+            pa.field("first", pa.int64()),
+            pa.field("last", pa.int64()),
+            pa.field("state", pa.int8()),
+            pa.field("times", pa.int16()),
+        ]
+    )
+)
+"""Runs of offsets with one delivery state (Kafka's `RecordState`), and how often they were delivered."""
+
 
 def _table(spec: str) -> pa.Schema:
     """Schema from `name kind, name kind, …`; a kind with `?` may be null."""
@@ -52,6 +64,7 @@ def _table(spec: str) -> pa.Schema:
         "bytes": pa.binary(),
         "nodes": pa.list_(pa.int32()),
         "tps": TOPIC_PARTITIONS,
+        "states": STATE_BATCHES,
     }
     fields = []
     for part in spec.split(","):
@@ -100,6 +113,15 @@ GROUP_LOG: Final = _table(
 """One row a record of `__consumer_offsets` that is not an offset. `name`: of its key in Kafka without `Key`,
 such as `GroupMetadata`; `unknown` where `type` has none. `epoch`: generation of a classic group, or group
 epoch."""
+
+SHARE_LOG: Final = _table(
+    "offset i64, leader_epoch i32, timestamp i64, name str, group str, shared_topic str,"
+    "shared_partition i32, snapshot_epoch i32?, state_epoch i32?, shared_leader_epoch i32?, start i64?,"
+    "states states?, opaque bytes?"
+)
+"""One row a record of `__share_group_state`. `name`: ShareSnapshot or ShareUpdate. `shared_topic`: id of the
+topic whose partition is shared. `state_epoch`: of a snapshot only. `start` -1: none yet, or as before. All of
+snapshot_epoch to states null: a tombstone, or an opaque value."""
 
 METADATA: Final = _table(
     "snapshot i64, offset i64, leader_epoch i32, timestamp i64, type i16, name str, version i16, broker i32?,"
@@ -191,6 +213,7 @@ PER_PARTITION: Final = {
     "transaction_log": TRANSACTION_LOG,
     "offset_log": OFFSET_LOG,
     "group_log": GROUP_LOG,
+    "share_log": SHARE_LOG,
     "epochs": EPOCHS,
     "ends": ENDS,
     "producers": PRODUCERS,

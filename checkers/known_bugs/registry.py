@@ -22,6 +22,7 @@ from checkers.known_bugs import (
     kafka_20322,
     kafka_20734,
     librdkafka_4953,
+    share_start_falls,
     uncommitted_state,
 )
 from checkers.known_bugs.bug import KnownBug
@@ -39,6 +40,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-19972": kafka_19972.BUG,
     "KAFKA-20322": kafka_20322.BUG,
     "KAFKA-20734": kafka_20734.BUG,
+    "share-start-falls": share_start_falls.BUG,
     "uncommitted-state": uncommitted_state.BUG,
 }
 """Id -> bug."""

@@ -6,6 +6,9 @@ accept_metadata      The metadata log (`__cluster_metadata`), record by record,
                      against the model's controller.
 accept_offsets       The log of the group coordinator (`__consumer_offsets`), record
                      by record, against what it may write.
+accept_share         The log of the share coordinators
+                     (`__share_group_state`), share partition by share
+                     partition.
 accept_transactions  Ring 1, `__transaction_state`: each record is one that a
                      coordinator of the model would have written.
 answers              Ring 3, clients: what they learned about transactions is in the

@@ -17,6 +17,8 @@ records              The records inside of uncompressed batches: keys and values
                      logs that Kafka keeps for itself.
 segments             Segment files (`.log`, `.checkpoint` of KRaft): the headers of
                      their batches, by one walk over the file.
+share_records        The log of the share coordinators: `__share_group_state`
+                     (KIP-932).
 takes                The takes of one run: what was found at kills and at the end,
                      gathered and written as the run's evidence.
 

@@ -25,15 +25,17 @@ TRANSACTION_STATES: Final = (
 )
 """Names of Kafka's `TransactionState` by their number in the log."""
 UNKNOWN: Final = "unknown"
+OTHERS: Final = ("TransactionLogKey", "ShareSnapshotKey", "ShareUpdateKey")
+"""Keys of other logs, whose types have numbers of their own."""
 OFFSETS: Final = ("LegacyOffsetCommit", "OffsetCommit")
 """Names of types are those of their keys in Kafka, without `Key`."""
 
 
 def group_types() -> dict[int, str]:
     """Names of the types of `__consumer_offsets` by their number."""
-    keys = [one for one in definitions().values() if one.type == "coordinator-key"]
+    keys = [one for one in definitions().values() if one.type == "coordinator-key" and one.name not in OTHERS]
     names = {one.api_key: one.name.removesuffix("Key") for one in keys if one.api_key is not None}
-    return names | {0: OFFSETS[0]}  # TransactionLog has number 0, too, in the other log
+    return names | {0: OFFSETS[0]}
 
 
 @dataclass(frozen=True, slots=True)

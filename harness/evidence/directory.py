@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import (
     checkpoints,
     control,
@@ -21,6 +21,7 @@ from harness.evidence import (
     metadata_records,
     producer_state,
     segments,
+    share_records,
 )
 from harness.evidence.damage import Damages
 from history import evidence
@@ -118,6 +119,8 @@ class _Directory:
             offsets, groups = coordinator_records.groups(segment, self._damages)
             add("offset_log", offsets)
             add("group_log", groups)
+        elif topic == SHARE_STATE_TOPIC:
+            add("share_log", share_records.states(segment, self._damages))
         elif topic == metadata_records.TOPIC:
             self._add("metadata", metadata_records.read(segment, self._damages))
 

@@ -24,8 +24,8 @@ CONTROL: Final = (
     *("SnapshotFooterRecord", "SnapshotHeaderRecord", "VotersRecord"),
 )
 """Messages of type `data` that control records hold."""
-ELSEWHERE: Final = re.compile(r"Remote|ShareSnapshot|ShareUpdate")
-"""Messages of logs that this package does not read: tiered storage, states of share partitions."""
+ELSEWHERE: Final = re.compile(r"Remote")
+"""Messages of logs that this package does not read: tiered storage."""
 FOR_OTHERS: Final = frozenset({"about", "entityType", "ignorable", "mapKey", "zeroCopy"})
 FILE: Final = Path(__file__).with_name("definitions.jsonl")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crc32c import crc32c
 from msgspec.structs import replace
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
@@ -28,6 +28,7 @@ from model.coordinator.transaction_metadata import TransactionRecord, Transactio
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.settings import Settings
+from model.share.share_coordinator import ShareSnapshot, ShareUpdate
 
 HEADER: Final = 61
 """Bytes of a batch's header."""
@@ -117,6 +118,8 @@ class _Node:
         elif topic == GROUP_TOPIC:
             self._add("offset_log", offsets(log), tp)
             self._add("group_log", _groups(log), tp)
+        elif topic == SHARE_STATE_TOPIC:
+            self._add("share_log", _shares(log), tp)
         if self._settings.era.truncate_by_epoch:  # before KIP-101 there was no leader-epoch-checkpoint
             self._add("epochs", log.epochs, tp)
         self._add("ends", self._ends(tp, log), tp)
@@ -253,6 +256,17 @@ def offsets(log: UnifiedLog) -> Iterator[Row]:
             place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
             committed = record.offset, record.leader_epoch, "", _time(batch), None
             yield *place, batch.transactional, record.group, *record.partition, *committed
+
+
+def _shares(log: UnifiedLog) -> Iterator[Row]:
+    """A partition of `__share_group_state` as rows of `SHARE_LOG`."""
+    for offset, batch, record in log.records():
+        assert isinstance(record, ShareSnapshot | ShareUpdate)
+        state_epoch = record.state_epoch if isinstance(record, ShareSnapshot) else None
+        epochs = record.snapshot_epoch, state_epoch, record.leader_epoch
+        runs: list[dict[str, str | int]] = [one._asdict() for one in record.batches]
+        shared = type(record).__name__, record.group, topic_id(record.partition[0]), record.partition[1]
+        yield offset, batch.epoch, _time(batch), *shared, *epochs, record.start, runs, None
 
 
 def _groups(log: UnifiedLog) -> Iterator[Row]:

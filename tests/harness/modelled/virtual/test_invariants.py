@@ -68,7 +68,8 @@ CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in 
 @pytest.mark.parametrize(("workload", "nemesis"), CLEAN)
 def test_nothing_breaks_without_a_planted_bug(workload: str, nemesis: str) -> None:
     long = 6 if nemesis == "restart" else 4  # a restart takes 4 s
-    run = simulate(config(5, workload=workload, nemesis=nemesis, duration_s=long))
+    preset = {"preset": workload} if workload == "share" else {}
+    run = simulate(config(5, workload=workload, nemesis=nemesis, duration_s=long, **preset))
     assert (run.broken, run.unfinished) == ([], [])
 
 

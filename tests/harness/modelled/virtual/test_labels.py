@@ -1,4 +1,4 @@
-"""The use of state that is not committed, in simulated runs: labelled by evidence as real runs leave it."""
+"""Weaknesses of Kafka in simulated runs: labelled by evidence as real runs leave it."""
 
 import shutil
 from pathlib import Path
@@ -83,3 +83,17 @@ def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_n
     made = RunConfig.model_validate_json(run.config.read_text())
     twin = trial(config(made.seed, "4.3-mended"))
     assert (twin.failures, twin.weak) == ([], {})
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.slow
+def test_records_behind_a_start_that_fell_are_labelled(tmp_path: Path) -> None:
+    settings = {**BASE, "preset": "share", "nemesis": "partition:isolate@group-coordinator"}
+    made = run_config({**settings, "seed": 227, "era": "4.3"})
+    run = recorded(made, tmp_path / "run")
+    found = check_run(run)
+    classes = {name for name, one in found.anomalies.items() if one.disallowed}
+    assert classes == {"share-redelivery", "model-violation"}  # to a member, and in the coordinator's log
+    assert labels(run) == {"share-start-falls"}
+    shutil.rmtree(run.folder / "evidence")
+    assert labels(run) == {""}

@@ -1,0 +1,57 @@
+"""A write of share state that came late set the start offset of a share partition back."""
+
+from typing import Final
+
+from checkers.checks.share_groups import REDELIVERY, Redelivery
+from checkers.engine.findings import LogFinding
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.logs.accept_share import START, starts_that_fell
+from checkers.logs.classes import VIOLATION
+
+
+def _forgotten(suspicion: Suspicion) -> bool:
+    """The record lay below the start offset, and not below the one that came after it; it was delivered
+    later."""
+    finding, history, run = suspicion.finding, suspicion.history, suspicion.run
+    assert isinstance(finding, Redelivery)
+    tp, group, offset = finding.key
+    shared = run.partition(tp)
+    topics = run.evidence.topics
+    return any(
+        one.key[::2] == (history.group(group), shared.partition)
+        and topics.get(one.key[1]) == shared.topic
+        and one.after <= offset < one.before
+        and one.ms <= history.wall_ms(finding.at_ns) + SLACK_MS
+        for one in run.evidence.once(starts_that_fell)
+    )
+
+
+def _fell(run: LabelledRun, finding: LogFinding) -> bool:
+    """It is the fall itself."""
+    return finding.check == START
+
+
+BUG: Final = KnownBug(
+    title="Share groups: a write that comes late sets the start offset back",
+    url="https://github.com/apache/kafka/pull/23074",
+    link="apache/kafka#23074",
+    versions="Kafka 4.1 to 4.3; right from 4.4.0 on",
+    doc="""\\
+The leader of a share partition has its start offset stored with each change of its state. Where no answer
+comes it sends the same again. The share coordinator takes the start offset of any write that no newer leader
+has fenced: one that comes late sets it back, and what was stored of the records in between is gone. The
+leader does not notice. The next leader reads the old start, and delivers again what was accepted or
+rejected. From 4.4.0 on the higher start offset counts.
+
+The model showed it in random runs under `partition:isolate@group-coordinator`. The tables
+[A write that comes late sets the start back](model/share-groups.md#share-start-falls) and
+[the next one](model/share-groups.md#share-start-rises) have both sides.""",
+    evidence="A record was delivered again after it had ended; before that, a record of `__share_group_state`"
+    " has a lower start offset of its share partition than the one before it, in the same state epoch; and"
+    " the delivered record lies between the two. In brokers’ logs: that record itself.",
+    anomalies=(REDELIVERY,),
+    match=_forgotten,
+    in_logs={VIOLATION: _fell},
+)

@@ -1,0 +1,162 @@
+"""The log of the share coordinators (`__share_group_state`), share partition by share partition.
+
+Within a state epoch a share partition has one life: its start offset and the leader epochs that write it do
+not fall, and a snapshot has what was stored before it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from checkers.engine.findings import LogFinding, PartitionResult
+from checkers.logs.replicas import last_take, newest, replicas
+from checkers.logs.rule import Rule, checks_of
+from core.cluster import SHARE_STATE_TOPIC
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.protocol.share_messages import StateBatch
+from model.share.record_states import RecordState, StoredState, combined
+
+EPOCHS: Final = "share-epochs-rise"
+START: Final = "share-start-rises"
+WHOLE: Final = "share-snapshot-whole"
+RULES: Final = {
+    EPOCHS: Rule(
+        "State epochs and leader epochs of a share partition do not fall.",
+        "KIP-932; ShareCoordinatorShard.maybeGetWriteStateError",
+    ),
+    START: Rule(
+        "Within a state epoch the start offset of a share partition does not fall.",
+        "KIP-932; apache/kafka#23074",
+    ),
+    WHOLE: Rule(
+        "A snapshot of a share partition has at least what the records before it add up to.",
+        "KIP-932; ShareCoordinatorShard.generateShareStateRecord",
+    ),
+}
+
+
+Key = tuple[str, str, int]
+"""A share partition: group, topic by its id, number of the partition."""
+
+
+class StartFell(NamedTuple):
+    """A record of a share coordinator that sets the start offset of a share partition back. ms: its time."""
+
+    key: Key
+    before: int
+    after: int
+    ms: int
+
+
+@dataclass(slots=True)
+class _Life:
+    """A share partition in one state epoch so far. states: from `start` on."""
+
+    state_epoch: int = -1
+    leader_epoch: int = -1
+    start: int = -1
+    states: dict[int, StoredState] = field(default_factory=dict)
+
+    def goes_on(self, row: dict[str, Any]) -> bool:
+        """A record is of the same state epoch."""
+        return row["state_epoch"] in (None, self.state_epoch)
+
+    def falls(self, row: dict[str, Any]) -> bool:
+        """A record sets the start offset back."""
+        return self.goes_on(row) and 0 <= row["start"] < self.start
+
+    def take(self, row: dict[str, Any]) -> None:
+        """A record becomes part of it, or begins the next one."""
+        if not self.goes_on(row):
+            self.state_epoch, self.leader_epoch, self.start, self.states = row["state_epoch"], -1, -1, {}
+        self.leader_epoch = max(self.leader_epoch, row["shared_leader_epoch"])
+        self.start = row["start"] if row["start"] >= 0 else self.start
+        states = combined(self.states, _states(row["states"]))
+        self.states = {at: one for at, one in states.items() if at >= self.start}
+
+
+def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
+    """The rules of this module, for a partition of `__share_group_state`; nothing for other partitions."""
+    if tp.topic != SHARE_STATE_TOPIC:
+        return
+    for key, life, row in _records(evidence, tp):
+        for rule, why in _wrong(life, row, result):
+            text = (
+                f"at offset {row['offset']} of {tp}: {why}, of group {key[0]}, partition {key[2]} of {key[1]}"
+            )
+            where = LogFinding(
+                check=rule, text=text, log=tp, offset=row["offset"], take=row["take"], nodes=(row["node"],)
+            )
+            result.refuse(where)
+
+
+def starts_that_fell(evidence: Evidence) -> tuple[StartFell, ...]:
+    """All of a run, in no order."""
+    return tuple(
+        StartFell(key, life.start, row["start"], row["timestamp"])
+        for tp in evidence.partitions()
+        if tp.topic == SHARE_STATE_TOPIC
+        for key, life, row in _records(evidence, tp)
+        if life.falls(row)
+    )
+
+
+def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, dict[str, Any]]]:
+    """Each record of the newest replica that has a record of its share partition before it, with what those
+    led to."""
+    copies = replicas(evidence, tp)
+    one = newest(last_take(copies) or copies)
+    if one is None:
+        return
+    place = one.take, one.node
+    rows = [row for row in evidence.of("share_log", tp).to_pylist() if (row["take"], row["node"]) == place]
+    lives: dict[Key, _Life] = {}
+    for row in sorted(rows, key=lambda row: int(row["offset"])):
+        key = row["group"], row["shared_topic"], row["shared_partition"]
+        if row["start"] is None:
+            lives.pop(key, None)  # deleted, or not read: what follows begins again
+            continue
+        life = lives.setdefault(key, _Life())
+        if life.state_epoch >= 0:
+            yield key, life, row
+        life.take(row)
+
+
+def _wrong(life: _Life, row: dict[str, Any], result: PartitionResult) -> Iterator[tuple[str, str]]:
+    """What a record breaks: rule, and why."""
+    result.asked[EPOCHS] += 1
+    if not life.goes_on(row):
+        if row["state_epoch"] < life.state_epoch:
+            yield EPOCHS, f"state epoch {row['state_epoch']} after {life.state_epoch}"
+        return
+    result.asked[START] += 1
+    if 0 <= row["shared_leader_epoch"] < life.leader_epoch:
+        yield EPOCHS, f"leader epoch {row['shared_leader_epoch']} after {life.leader_epoch}"
+    if life.falls(row):
+        yield START, f"start offset {row['start']} after {life.start}"
+    if row["name"] == "ShareSnapshot":
+        result.asked[WHOLE] += 1
+        now = _states(row["states"])
+        lost = [at for at, one in life.states.items() if at >= row["start"] and not _holds(now.get(at), one)]
+        if lost:
+            yield WHOLE, f"the snapshot lacks the state of the record at offset {lost[0]}"
+
+
+def _holds(now: StoredState | None, before: StoredState) -> bool:
+    return now is not None and (now.times, now.state) >= (before.times, before.state)
+
+
+def _states(rows: Iterable[dict[str, int]]) -> dict[int, StoredState]:
+    """Of rows of `history.evidence.STATE_BATCHES`. What is on its way to the archive counts as there."""
+    batches = (StateBatch(one["first"], one["last"], one["state"], one["times"]) for one in rows)
+    return {
+        offset: StoredState(_KNOWN.get(batch.state, RecordState.ARCHIVED), batch.times)
+        for batch in batches
+        for offset in range(batch.first, batch.last + 1)
+    }
+
+
+_KNOWN: Final = {int(one): one for one in RecordState}
+
+CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)

@@ -1,0 +1,76 @@
+"""The log of the share coordinators: `__share_group_state` (KIP-932). Keys and values are as in
+`coordinator_records`."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from harness.evidence.damage import Damages
+from harness.evidence.records import LogRecord, walk
+from harness.evidence.segments import Segment
+from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.messages import Message, UnknownMessage, decode
+from history.evidence import SHARE_LOG, Row, table
+
+TYPES: Final = {0: "ShareSnapshot", 1: "ShareUpdate"}
+"""Names of the types by their number: of Kafka's keys without `Key`."""
+NOTHING: Final[Row] = (None,) * 5
+"""Of a record without a value, or whose value no definition reads."""
+
+
+def states(segment: Segment, damages: Damages) -> pa.Table:
+    """A segment of `__share_group_state` as rows of `SHARE_LOG`. damages: gets what is malformed."""
+    rows: list[Row] = []
+    for record in walk(segment, damages):
+        if record.control:
+            continue
+        try:
+            rows.append(_row(record))
+        except (Malformed, UnknownMessage) as error:
+            damages.note(segment.path, record.position, f"record at offset {record.offset}: {error}")
+    return table(SHARE_LOG, rows)
+
+
+def _row(record: LogRecord) -> Row:
+    """Raises: Malformed; UnknownMessage, of the key."""
+    cursor = Cursor(record.key or b"")
+    kind = cursor.integer(2)
+    if kind not in TYPES:
+        raise UnknownMessage(f"key of type {kind}")
+    name = TYPES[kind]
+    key = decode(f"{name}Key", 0, cursor)
+    place: Row = (record.offset, record.leader_epoch, record.timestamp, name)
+    shared: Row = (str(key["groupId"]), str(key["topicId"]), _number(key, "partition"))
+    if record.value is None:
+        return *place, *shared, *NOTHING, None
+    value = Cursor(record.value)
+    try:
+        message = decode(f"{name}Value", value.integer(2), value)
+    except UnknownMessage:
+        return *place, *shared, *NOTHING, record.value
+    return *place, *shared, *_state(message), None
+
+
+def _state(message: Message) -> Row:
+    batches = message["stateBatches"]
+    assert isinstance(batches, list)
+    runs: list[dict[str, str | int]] = []
+    for one in batches:
+        assert isinstance(one, dict)
+        runs.append(
+            {
+                "first": _number(one, "firstOffset"),
+                "last": _number(one, "lastOffset"),
+                "state": _number(one, "deliveryState"),
+                "times": _number(one, "deliveryCount"),
+            }
+        )
+    state_epoch = _number(message, "stateEpoch") if "stateEpoch" in message else None
+    epochs = _number(message, "snapshotEpoch"), state_epoch, _number(message, "leaderEpoch")
+    return *epochs, _number(message, "startOffset"), runs
+
+
+def _number(message: Message, name: str) -> int:
+    value = message[name]
+    assert isinstance(value, int)
+    return value
