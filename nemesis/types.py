@@ -54,11 +54,13 @@ class PlannedFault(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadNames:
     """What the workload uses, so that targets can be found: its partitions (internal topics are
-    not among them), its transactional ids, its consumer groups, its loading clients."""
+    not among them), its transactional ids, its groups, those of them that are share groups, its loading
+    clients."""
 
     data: tuple[TopicPartition, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    share_groups: tuple[str, ...] = ()
     clients: tuple[ClientSlot, ...] = ()
 
 

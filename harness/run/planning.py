@@ -80,5 +80,6 @@ def names_of(config: RunConfig) -> WorkloadNames:
         data=workload.tps(config),
         transactional_ids=tuple(sorted({c.transactional_id for c in clients} - {""})),
         groups=tuple(sorted({c.group for c in clients} - {""})),
+        share_groups=tuple(sorted(workload.share_groups(config))),
         clients=clients,
     )

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, replace
 
-from core.cluster import Wired, WiredBetween
+from core.cluster import SHARE_STATE_TOPIC, Wired, WiredBetween
 from core.generator import source
 from core.wire import Action, WireRule
 from nemesis.types import (
@@ -67,6 +67,9 @@ KINDS = {
     ),
     "fetch": Requests({"fetch": "Fetch"}, ("",)),
     "markers": Requests({"write_txn_markers": "WriteTxnMarkers"}, ("",), "transactional ids", between=True),
+    "share-state": Requests(
+        {"write_share_group_state": "WriteShareGroupState"}, ("",), "share groups", between=True
+    ),
 }
 
 
@@ -83,7 +86,11 @@ def _drawn(kind: str, rng: random.Random, names: WorkloadNames) -> tuple[str, st
 
 def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
     needs = KINDS[kind].needs if kind in KINDS else ""
-    held = {"transactional ids": names.transactional_ids, "consumer groups": names.groups}
+    held = {
+        "transactional ids": names.transactional_ids,
+        "consumer groups": names.groups,
+        "share groups": names.share_groups,
+    }
     return needs if needs and not held[needs] else ""
 
 
@@ -102,15 +109,19 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         times=rng.choice(TIMES),
         until_api=until if action in WAITING else "",
         between=between,
-        nodes=(rng.choice(_leaders(view)),) if between else (),
+        nodes=(rng.choice(_receivers(step.kind, view)),) if between else (),
     )
     return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule,))
 
 
-def _leaders(view: ClusterView) -> list[int]:
-    """Brokers that lead data partitions: those that coordinators send markers to. Raises: NoTarget."""
-    leaders = {view.roles.leaders.get(tp, -1) for tp in view.names.data}
-    if not (found := sorted(leaders & set(view.brokers) - set(view.down))):
+def _receivers(kind: str, view: ClusterView) -> list[int]:
+    """Brokers that others send such requests: markers to those that lead data partitions, the state of share
+    groups to those that lead its log. Raises: NoTarget."""
+    leaders = view.roles.leaders
+    asked = [leaders.get(tp, -1) for tp in view.names.data]
+    if kind == "share-state":
+        asked = [leader for tp, leader in leaders.items() if tp.topic == SHARE_STATE_TOPIC]
+    if not (found := sorted({*asked} & {*view.brokers} - {*view.down})):
         raise NoTarget("no leader of a partition is known")
     return found
 
@@ -156,7 +167,8 @@ WIRE = Nemesis(
     doc="""\
 Single requests come late, or are lost with their connections.
 
-A proxy that knows Kafka's frames stands in front of brokers; for `markers`, another one between brokers.
+A proxy that knows Kafka's frames stands in front of brokers; for `markers` and `share-state`, another one
+between brokers.
 Each fault takes 1, 3 or 10 requests of one kind. A request waits on its own connection until the fault ends
 or a certain other request comes (of a transaction: one of its own), also when its client has given up
 meanwhile; or it is lost; or it arrives, and its response does not. Only what a network can do happens. A
@@ -168,8 +180,9 @@ Coordinators send markers again, too, and the late ones come after them.
 
 What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754), or a marker that
 does so in one partition (KAFKA-19446), both with clients of transaction version 1; a Produce that comes after
-the end of its transaction (KAFKA-14402); duplicates and reordering of producers without idempotence; offsets
-that go back.""",
+the end of its transaction (KAFKA-14402); duplicates and reordering of producers without idempotence;
+offsets that go back; a share group up to 4.3 whose start offset goes back, and that delivers again what had
+ended (apache/kafka#23074).""",
     colour="#332288",
     needs=(Wired,),
     kinds={
@@ -184,6 +197,14 @@ that go back.""",
         "markers": FaultKind(
             doc="WriteTxnMarkers, by which coordinators of transactions write their ends to the partitions of"
             " other brokers; by name only",
+            targeted=False,
+            weight=0,
+            brokers=2,
+            needs=(WiredBetween,),
+        ),
+        "share-state": FaultKind(
+            doc="WriteShareGroupState, by which leaders have other brokers store the state of share groups;"
+            " by name only",
             targeted=False,
             weight=0,
             brokers=2,

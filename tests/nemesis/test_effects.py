@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster import (
+    SHARE_STATE_TOPIC,
     Clients,
     Cluster,
     Cut,
@@ -19,6 +20,7 @@ from core.cluster import (
     Powered,
     Reassignable,
     Restartable,
+    Roles,
     Throttleable,
     Toxic,
     Wired,
@@ -26,15 +28,16 @@ from core.cluster import (
 )
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action
 from nemesis.execute import heal, heal_all, inject, needs
 from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
-from nemesis.families.wire import CAUGHT_S, KINDS, WAITING
+from nemesis.families.wire import CAUGHT_S, KINDS, WAITING, WIRE
 from nemesis.registry import NEMESES
 from nemesis.schedule import plan
-from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault
+from nemesis.types import AimedFault, ClusterView, Environment, NoEffect, NoTarget, PlannedFault
 from tests.nemesis.stage import DATA, NAMES, Recording, RecordingClients, stage_of
 
 UNHURRIED = settings(deadline=None)  # the machine may be loaded
@@ -599,6 +602,16 @@ def test_markers_are_taken_between_brokers_on_their_way_to_a_leader_of_data() ->
     cluster.dead.update(cluster.brokers)
     with pytest.raises(NoTarget, match="no leader of a partition"):
         hit(cluster, "wire:markers")
+
+
+def test_writes_of_share_state_are_taken_on_their_way_to_a_leader_of_its_log() -> None:
+    state = {TopicPartition(SHARE_STATE_TOPIC, number): 2 + number for number in range(2)}
+    roles = Roles(ns=0, leaders={**dict.fromkeys(DATA, 1), **state})
+    view = ClusterView(nodes=(1, 2, 3), brokers=(1, 2, 3), roles=roles, names=NAMES)
+    assert WIRE.effect is not None
+    rules = [WIRE.effect.aim(step_of("wire:share-state", seed), view).rules for seed in range(20)]
+    assert {(rule.api, rule.between) for (rule,) in rules} == {("write_share_group_state", True)}
+    assert {rule.nodes for (rule,) in rules} == {(2,), (3,)}
 
 
 def test_only_faults_between_brokers_need_proxies_there() -> None:

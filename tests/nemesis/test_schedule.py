@@ -408,6 +408,8 @@ def test_requests_that_the_workload_never_sends_are_not_drawn_but_refused() -> N
     for kind in ("endtxn", "add-partitions", "markers"):
         with pytest.raises(ConfigError, match=f"wire:{kind}: this workload has no transactional ids"):
             plan(f"wire:{kind}", config, bare)
+    with pytest.raises(ConfigError, match="wire:share-state: this workload has no share groups"):
+        plan("wire:share-state", config, TRANSACTIONAL)
     assert {step.kind for step in plan("wire", config, TRANSACTIONAL)} >= {"endtxn", "add-partitions"}
 
 
