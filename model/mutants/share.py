@@ -24,6 +24,7 @@ LIMITED: Final = limited(2)
 """Records come to the limit of their deliveries."""
 ROOMY: Final = limited(10)
 """No record comes to the limit unseen: so it must have ended by what a member said."""
+STORED: Final = "the leader stores what a sound one might; the log does not tell what members said"
 LEADERS_MOVE: Final = ("elections", "kill:one@leader", "restart:graceful")
 """What leaders have in memory goes."""
 
@@ -54,7 +55,6 @@ SHARE: Final[Areas] = {
             right="INVALID_RECORD_STATE",
             anomalies=("share-redelivery",),
             hunt=None,
-            no_trace=MEMORY,
         ),
         "share-release-of-all": Mutant(
             wrong="where one member ends, what all others hold is available again",
@@ -68,18 +68,21 @@ SHARE: Final[Areas] = {
             right="it is available again",
             anomalies=("share-skip",),
             hunt=HuntingGround(("share",), settings=ROOMY),
+            no_trace=STORED,
         ),
         "share-reject-releases": Mutant(
             wrong="a rejected record is available again",
             right="it has ended",
             anomalies=("share-redelivery",),
             hunt=HuntingGround(("share",), settings=PRESET),
+            no_trace=STORED,
         ),
         "share-start-jumps": Mutant(
             wrong="the start of a share partition moves over records that have not ended",
             right="to the first of them",
             anomalies=("share-skip",),
             hunt=HuntingGround(("share",), settings=ROOMY),
+            no_trace=STORED,
         ),
         "share-begins-at-the-end": Mutant(
             wrong="a new group begins at the end of the log",
@@ -101,24 +104,28 @@ SHARE: Final[Areas] = {
             right="it rises with each delivery",
             anomalies=("share-count",),
             hunt=HuntingGround(("share",), settings=PRESET),
+            no_trace=STORED,
         ),
         "share-count-taken-back": Mutant(
             wrong="what a member held when it ended counts as not delivered",
             right="its delivery count stays; Kafka 4.1 had this bug (KAFKA-19972)",
             anomalies=("share-count",),
             hunt=HuntingGround(("share",), ("client:crash@member",), PRESET),
+            no_trace=STORED,
         ),
         "share-limit-ignored": Mutant(
             wrong="a record is delivered more often than it may be",
             right="at the limit it is archived",
             anomalies=("share-over-limit",),
             hunt=HuntingGround(("share",), settings=LIMITED),
+            no_trace=STORED,
         ),
         "share-limit-early": Mutant(
             wrong="a record is archived after its first delivery",
             right="at the limit",
             anomalies=("share-skip",),
             hunt=HuntingGround(("share",), settings=ROOMY),
+            no_trace=STORED,
         ),
         "share-aborted-acquired": Mutant(
             wrong="a group at read_committed is given records of aborted transactions",
@@ -141,6 +148,7 @@ SHARE: Final[Areas] = {
             right="once the share coordinator has stored it",
             anomalies=("share-redelivery",),
             hunt=HuntingGround(("share",), LEADERS_MOVE, PRESET),
+            no_trace=STORED,
         ),
         "share-failed-write-counts": Mutant(
             wrong="an acknowledgement that could not be stored is answered as if it were",
