@@ -41,6 +41,8 @@ registry             The rules about logs: checks of evidence, by the modules th
 replicas             The logs of one partition, one for each node and take, as
                      columns; where two of them differ.
 rule                 A rule about brokers' logs: a check of evidence.
+share_answers        Ring 3, share groups: what members had answered is in the
+                     share coordinators' log.
 transactions         What the coordinators' log (`__transaction_state`) says of
                      transactions, id by id.
 

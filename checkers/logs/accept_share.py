@@ -20,6 +20,7 @@ from model.share.record_states import RecordState, StoredState, combined
 EPOCHS: Final = "share-epochs-rise"
 START: Final = "share-start-rises"
 WHOLE: Final = "share-snapshot-whole"
+ENDED: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 RULES: Final = {
     EPOCHS: Rule(
         "State epochs and leader epochs of a share partition do not fall.",
@@ -102,17 +103,33 @@ def starts_that_fell(evidence: Evidence) -> tuple[StartFell, ...]:
     )
 
 
-def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, dict[str, Any]]]:
-    """Each record of the newest replica that has a record of its share partition before it, with what those
-    led to."""
+def stored_states(
+    evidence: Evidence, tp: TopicPartition
+) -> Iterator[tuple[Key, int, dict[int, StoredState]]]:
+    """Of each record of the newest replica: the share partition, the start offset (-1: none, or as before),
+    and the states that it stores."""
+    for row in _rows(evidence, tp):
+        if row["start"] is not None:
+            key = row["group"], row["shared_topic"], row["shared_partition"]
+            yield key, row["start"], _states(row["states"])
+
+
+def _rows(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
+    """The records of the newest replica, in their order."""
     copies = replicas(evidence, tp)
     one = newest(last_take(copies) or copies)
     if one is None:
-        return
+        return []
     place = one.take, one.node
     rows = [row for row in evidence.of("share_log", tp).to_pylist() if (row["take"], row["node"]) == place]
+    return sorted(rows, key=lambda row: int(row["offset"]))
+
+
+def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, dict[str, Any]]]:
+    """Each record of the newest replica that has a record of its share partition before it, with what those
+    led to."""
     lives: dict[Key, _Life] = {}
-    for row in sorted(rows, key=lambda row: int(row["offset"])):
+    for row in _rows(evidence, tp):
         key = row["group"], row["shared_topic"], row["shared_partition"]
         if row["start"] is None:
             lives.pop(key, None)  # deleted, or not read: what follows begins again

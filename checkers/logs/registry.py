@@ -14,6 +14,7 @@ from checkers.logs import (
     decisions,
     lineage,
     messages,
+    share_answers,
 )
 
 LOG_CHECKS: Final[dict[str, Check]] = {
@@ -26,6 +27,7 @@ LOG_CHECKS: Final[dict[str, Check]] = {
     **lineage.CHECKS,
     **decisions.CHECKS,
     **answers.CHECKS,
+    **share_answers.CHECKS,
     **messages.CHECKS,
 }
 """Name -> check."""

@@ -1,9 +1,11 @@
 """Share groups in simulated runs: what members get, what the end of a member frees, a known weakness."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkers.logs.share_answers import STORED
 from core.config import RunConfig, run_config
 from core.op import Outcome
 from harness.explore.profile import BASE
@@ -12,6 +14,8 @@ from harness.modelled.virtual.invariants.weaknesses import START_FELL
 from harness.modelled.virtual.run import Simulated, simulate
 from history import journal as j
 from history.events import ShareOffsetsListed
+from tests.harness.modelled.virtual.test_labels import recorded
+from tests.histories.folders import check_run
 
 
 def config(seed: int, nemesis: str, **settings: Any) -> RunConfig:
@@ -52,3 +56,13 @@ def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     assert {one.name for one in simulate(late).weak} == {START_FELL}
     assert trial(late).failures == []
     assert simulate(config(200, "partition:isolate@group-coordinator", era="4.4")).weak == []
+
+
+@pytest.mark.sampled(3)
+def test_what_members_had_answered_is_in_the_coordinators_log_where_leaders_write_it(tmp_path: Path) -> None:
+    sound = check_run(recorded(config(2, "none"), tmp_path / "sound"))
+    assert sound.log_checks[STORED].status == "valid"
+    assert sound.log_checks[STORED].rows > 100
+    broken = recorded(config(2, "none", mutant="share-answered-unstored"), tmp_path / "broken")
+    found = check_run(broken).log_checks[STORED]
+    assert found.disallowed == found.found > 0
