@@ -169,12 +169,17 @@ class EvidenceMissing(msgspec.Struct, frozen=True, kw_only=True, tag="evidence-m
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_field="event"):
-    """The end of the recovery phase; `why` says what was still missing where `recovered` is false."""
+    """The end of the recovery phase; `why` says what was still missing where `recovered` is false.
+
+    stalled: all that was missing are these clients (slots), which stood still while one like each of them
+    worked.
+    """
 
     ns: int
     recovered: bool
     seconds: float
     why: str = ""
+    stalled: tuple[int, ...] = ()
 
 
 class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_field="event"):

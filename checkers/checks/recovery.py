@@ -22,6 +22,7 @@ from history.reader import History
 from history.verdict import NOT_RECOVERED
 
 NODE_DIED = "node-died"
+STALLED = "stalled-client"
 TOLD: Final = 4
 """Lines of a node's log that a sentence has."""
 
@@ -43,6 +44,20 @@ class NotRecovered(Finding):
         return (
             f"All faults healed, the cluster had not recovered {self.seconds:.0f} s later"
             f" ({at(history, self.at_ns)}): {self.why or 'no reason on record'}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalledClient(NotRecovered):
+    """A client that stood still, while one like it worked and the cluster was back."""
+
+    slot: int
+
+    def sentence(self, history: History) -> str:
+        """Which one, and how long."""
+        return (
+            f"Client {self.slot} stood still ({at(history, self.at_ns)}): {self.seconds:.0f} s after all"
+            f" faults were healed, with every partition served and one like it at work: {self.why}."
         )
 
 
@@ -159,7 +174,13 @@ def _join(run: WholeRun, tally: Tally) -> None:
         tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
     elif not seen[-1].recovered:
         ns, seconds, why = seen[-1].ns, seen[-1].seconds, seen[-1].why
-        tally.add(NOT_RECOVERED, [NotRecovered(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
+        still = [
+            StalledClient(key=(-1, slot), slot=slot, at_ns=ns, seconds=seconds, why=why)
+            for slot in seen[-1].stalled
+        ]
+        tally.add(STALLED, still)
+        if not still:
+            tally.add(NOT_RECOVERED, [NotRecovered(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
 
 
 def _died(ground: Ground, _: str) -> Answer:
@@ -172,13 +193,19 @@ def _died(ground: Ground, _: str) -> Answer:
 NAME = "recovery"
 CHECK = Check(
     claim="No node ends on its own, and after the faults are healed the cluster comes back to full service"
-    " in time.",
+    " in time, and no client stands still.",
     anomalies={
         NODE_DIED: AnomalyClass(
             title="Node ended on its own",
             meaning="A broker or controller halted, crashed or exited, and neither a fault nor anything from"
             " outside had ended it.",
             rule=_died,
+        ),
+        STALLED: AnomalyClass(
+            title="Client stands still",
+            meaning="After all faults were healed every partition was served and other clients worked, and"
+            " one like them completed nothing, or was given nothing, until the deadline.",
+            rule=never("a client of a healed cluster continues"),
         ),
         NOT_RECOVERED: AnomalyClass(
             title="Cluster did not recover",

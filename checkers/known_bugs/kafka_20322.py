@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from checkers.checks.recovery import NotRecovered
+from checkers.checks.recovery import STALLED, NotRecovered, StalledClient
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.transaction_fates import Suspicion
 from history.verdict import NOT_RECOVERED
@@ -18,10 +18,12 @@ def _refused(suspicion: Suspicion) -> bool:
     """All clients that complete nothing have transactions, and a broker still refuses markers at the end."""
     finding, history = suspicion.finding, suspicion.history
     assert isinstance(finding, NotRecovered)
-    stuck = STUCK.fullmatch(finding.why)
-    if stuck is None:
+    if isinstance(finding, StalledClient):
+        slots = {finding.slot}
+    elif (stuck := STUCK.fullmatch(finding.why)) is not None:
+        slots = {int(slot) for slot in stuck["slots"].split(",")}
+    else:
         return False
-    slots = {int(slot) for slot in stuck["slots"].split(",")}
     transactional = {one.slot for one in history.processes.values() if one.transactional_id}
     at_the_end = (
         finding.at_ns - LAST_NS <= history.wall_ns(one.wall) <= finding.at_ns
@@ -46,9 +48,10 @@ A rolling upgrade hides it: `transactions` under `upgrade` from 4.1.2 to 4.2.0 w
 with refusals in the brokers' logs. Under `upgrade:one@txn-coordinator`, which leaves a mixed cluster, the
 cluster did not recover in 2 of 2 runs to 4.2.0, and did in 2 of 2 to 4.2.1.""",
     evidence="All brokers answer and all partitions are in sync, and the cluster did not recover, because"
-    " clients have completed nothing since; each of these clients has transactions. In the last 10 s before"
-    " that, a broker's log says that it refused a request with markers, for a version that it does not know"
+    " clients have completed nothing since, or clients stand still; each of these has transactions. In the"
+    " last 10 s before that, a broker's log says that it refused a request with markers, for a version that"
+    " it does not know"
     " (`Received request for api with key 27 (WriteTxnMarkers) and unsupported version …`).",
-    anomalies=(NOT_RECOVERED,),
+    anomalies=(NOT_RECOVERED, STALLED),
     match=_refused,
 )

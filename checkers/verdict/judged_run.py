@@ -188,7 +188,7 @@ def judge(run: JudgedRun) -> Verdict:
         checks=checks,
         unknown=reasons,
         expect=expect,
-        recovered=seen[-1].recovered if seen else None,
+        recovered=seen[-1].recovered or bool(seen[-1].stalled) if seen else None,
         recovery_s=seen[-1].seconds if seen and seen[-1].recovered else None,
         interrupted=interrupted,
         faults=faults,

@@ -80,6 +80,7 @@ HEADLINES = {
         "Markers of ended transactions are missing in partitions, {} times",
     ),
     "node-died": ("{} node ended on its own", "{} nodes ended on their own"),
+    "stalled-client": ("{} client stood still", "{} clients stood still"),
     "not-recovered": ("The cluster did not recover", "The cluster did not recover"),
 }
 """Class -> headline of one, headline of more."""

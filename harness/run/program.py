@@ -24,7 +24,7 @@ from harness.run.guide import Guide
 from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
-from harness.run.recovery import cold, unrecovered
+from harness.run.recovery import cold, stalled, unrecovered, unserved
 from history import events as ev
 from nemesis.execute import needs
 from nemesis.types import Environment
@@ -271,9 +271,11 @@ class RunProgram:
         if why and (still := self.clients.silent(now - int(SILENT_S * 1e9))):
             self._break(f"clients {still} stand still: they have not reported for {SILENT_S:.0f} s")
             return
-        if why and (ended := self._monitor.ended[self._healed :]):
+        ended = self._monitor.ended[self._healed :]
+        if why and ended:
             why = "; ".join((why, *map(str, ended)))
-        self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why))
+        stand = self._stalled(begin) if why and not ended else ()
+        self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why, stalled=stand))
         self.display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
 
     def _unrecovered(self, since_ns: int) -> str:
@@ -281,6 +283,13 @@ class RunProgram:
         factor = self.plan.config.replication_factor
         roles, data = self._monitor.roles, set(self._monitor.tps)
         return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns)
+
+    def _stalled(self, since_ns: int) -> tuple[int, ...]:
+        """The clients that stand still, where nothing else is missing."""
+        roles, data = self._monitor.roles, set(self._monitor.tps)
+        if unserved(roles, data, self.plan.config.replication_factor, since_ns):
+            return ()
+        return stalled(self.clients.slots, self.clients.working, since_ns)
 
     async def _hold(self) -> None:
         """Keep cluster and load until the guide lets the run end."""

@@ -34,6 +34,20 @@ def unrecovered(
     every consumer without a group were given records by such an op. Internal topics count as data do: a
     coordinator's partition that stays without its followers serves, and loses what it says with one node.
     """
+    if why := unserved(roles, data, replication_factor, since_ns):
+        return why
+    stuck = _stuck(working, since_ns)
+    if stuck:
+        return f"clients {stuck} have completed nothing since"
+    idle = idle_groups(slots, working, since_ns)
+    if idle:
+        return f"groups {idle} were given nothing since"
+    hungry = idle_readers(slots, working, since_ns)
+    return f"clients {hungry} were given nothing since, although they poll" if hungry else ""
+
+
+def unserved(roles: Roles, data: Collection[TopicPartition], replication_factor: int, since_ns: int) -> str:
+    """What the cluster itself lacks, whatever its clients do, "" = nothing."""
     if roles.ns < since_ns or not roles.agreed:
         return f"brokers {list(roles.answering)} answer, and do not all agree on the leaders"
     for tp, leader in sorted(roles.leaders.items()):
@@ -42,14 +56,30 @@ def unrecovered(
         isr, replicas = roles.isr.get(tp, ()), roles.replicas.get(tp, ())
         if len(isr) < max(replication_factor if tp in data else 0, len(replicas)):
             return f"{tp} has in-sync replicas {list(isr)} only"
-    stuck = [slot for slot, progress in working.items() if progress.ok_invoked_ns < since_ns]
-    if stuck:
-        return f"clients {stuck} have completed nothing since"
-    idle = idle_groups(slots, working, since_ns)
-    if idle:
-        return f"groups {idle} were given nothing since"
-    hungry = idle_readers(slots, working, since_ns)
-    return f"clients {hungry} were given nothing since, although they poll" if hungry else ""
+    return ""
+
+
+def stalled(
+    slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress], since_ns: int
+) -> tuple[int, ...]:
+    """The clients that stand still although the cluster serves: each has completed nothing since, or is given
+    nothing although it polls, and one like it worked. None where one of them has none like it at work, or a
+    whole group stands still: then the cluster may be to blame.
+    """
+    there = {slot.slot: slot for slot in slots if slot.slot in working}
+    still = {*_stuck(working, since_ns), *idle_readers(slots, working, since_ns)}
+    at_work = {_like(there[slot]) for slot in working if slot in there and slot not in still}
+    alone = any(slot not in there or _like(there[slot]) not in at_work for slot in still)
+    return () if alone or idle_groups(slots, working, since_ns) else tuple(sorted(still))
+
+
+def _like(slot: ClientSlot) -> tuple[bool, bool, bool, str]:
+    """What a client does; clients that do the same are alike."""
+    return bool(slot.transactional_id), slot.produces, slot.fed, slot.group
+
+
+def _stuck(working: Mapping[int, ClientProgress], since_ns: int) -> list[int]:
+    return [slot for slot, progress in working.items() if progress.ok_invoked_ns < since_ns]
 
 
 def idle_readers(

@@ -381,7 +381,10 @@ def from_outside(event: NodeEnded) -> bool:
 def not_recovered(f: Facts) -> Found:
     seen = [e for e in f.recorded.events if isinstance(e, Recovered)]
     if not f.portable and seen and not seen[-1].recovered:
-        yield ("not-recovered", -1), PLAIN
+        for slot in seen[-1].stalled:
+            yield ("stalled-client", -1, slot), PLAIN
+        if not seen[-1].stalled:
+            yield ("not-recovered", -1), PLAIN
 
 
 RULES: tuple[Callable[[Facts], Found], ...] = (

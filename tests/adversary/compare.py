@@ -50,7 +50,7 @@ def broken(recorded: Recorded, said: Said) -> list[str]:
         if not set(classes) & set(names)
     ]
     if not recorded.planted:
-        alarms = set(said.forbidden) - {"not-recovered", "node-died"}
+        alarms = set(said.forbidden) - {"not-recovered", "stalled-client", "node-died"}
         found += [f"a correct cluster, and {name} is forbidden" for name in sorted(alarms)]
     return found
 

@@ -45,7 +45,7 @@ CHECKS = {
     "share-groups": (),
     "fencing": ("zombie-write",),
     "cycles": ("G1c", "G1c-realtime", "G1c-ww", "G0", "G0-realtime"),
-    "recovery": ("not-recovered", "node-died"),
+    "recovery": ("not-recovered", "stalled-client", "node-died"),
 }
 CONTENT = (
     "exactly-once",
@@ -62,6 +62,7 @@ CONTENT = (
 INFORMATIONAL = ("offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime")
 NEVER_PERMITTED = (
     "unseen", "phantom-read", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
+    "stalled-client",
 )  # fmt: skip
 
 

@@ -293,7 +293,10 @@ def _events(world: World, begin_final: int) -> list[Event]:
     if rng.random() < 0.9:
         found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
     if (draw := rng.random()) < 0.97:
-        found.append(Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why=""))
+        still = (0,) if draw > 0.96 else ()
+        found.append(
+            Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why="", stalled=still)
+        )
     if rng.random() < 0.95:
         found.append(PhaseStarted(ns=begin_final + 3 * MS, phase=Phase.COLLECT))
         if rng.random() < 0.5:

@@ -37,6 +37,7 @@ CHUNK = 50
 NEVER_EXCUSED = {
     *("phantom-read", "corrupt-record", "misdirected-record", "precommitted-read", "unseen", "not-recovered"),
     *("G0", "G0-realtime", "G1c", "G1c-realtime", "G1c-ww", "int-send-skip", "offset-reuse"),
+    "stalled-client",
 }
 """Classes that no window excuses."""
 NOTES = {"int-send-skip", "G0", "G0-realtime", "G1c-ww", "offset-reuse"}

@@ -36,6 +36,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     open x 7 3     at the end of quiescence the transaction of producer id 7 that begins at offset 3
                    of x is open (an earlier look, which found others, is put before)
     unrecovered    the cluster did not recover
+    stalled 1 2    it did, and clients 1 and 2 stood still
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
     retention      the topics have a limit that may remove records
@@ -123,6 +124,7 @@ class Story:
     faults: list[tuple[int, int]] = field(default_factory=list)
     """Ticks from which to which a fault was in force."""
     recovered: bool = True
+    stalled: tuple[int, ...] = ()
     whole: bool = True
 
     @property
@@ -141,7 +143,7 @@ class Story:
             OpenTransaction(topic=tp, partition=0, producer_id=pid, producer_epoch=0, start=start)
             for tp, pid, start in self.open
         )
-        events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0)]
+        events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0, stalled=self.stalled)]
         if self.starts:
             listed = tuple(("g", tp, 0, offset) for tp, offset in self.starts)
             events.append(ShareOffsetsListed(ns=1, rows=listed))
@@ -295,6 +297,8 @@ def _line(story: Story, line: str) -> None:
         story.config = RunConfig(seed=0, topic_settings=kept)
     elif line == "unrecovered":
         story.recovered = False
+    elif word == "stalled":
+        story.recovered, story.stalled = False, tuple(map(int, rest))
     elif line == "incomplete":
         story.whole = False
     else:

@@ -52,7 +52,9 @@ def random_events(seed: int, built: Built) -> list[Event]:
                 )
             )
     earlier = TransactionsOpen(ns=1, rows=tuple(rows[::-1]))
-    settled = Recovered(ns=0, recovered=rng.random() < 0.95, seconds=1.0)
+    draw = rng.random()
+    still = (0, 2)[: 1 + seed % 2] if 0.88 <= draw < 0.95 else ()
+    settled = Recovered(ns=0, recovered=draw < 0.88, seconds=1.0, stalled=still)
     opened = TransactionsOpen(ns=2, rows=tuple(rows[rng.randint(0, 1) :]))
     listed = BoundsListed(ns=2, rows=(), stable=False, moving="q-0" if rng.random() < 0.05 else "")
     ends: list[Event] = []

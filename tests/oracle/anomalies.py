@@ -33,7 +33,7 @@ from tests.oracle.groups import (
     silent_groups,
     zombie_write,
 )
-from tests.oracle.incidents import node_died
+from tests.oracle.incidents import node_died, stalled_client
 from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
 from tests.oracle.share_groups import (
     share_aborted_read,
@@ -379,6 +379,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     share_count,
     share_over_limit,
     node_died,
+    stalled_client,
 )
 
 
@@ -429,6 +430,7 @@ CLASSES: Final = (
     "zombie-write",
     *SHARED,
     "node-died",
+    "stalled-client",
 )
 """Every class that the rules can find."""
 

@@ -18,6 +18,7 @@ from history.events import (
     NodeEnded,
     Note,
     PhaseStarted,
+    Recovered,
     WorkerLost,
 )
 from tests.oracle.words import History, Key
@@ -43,6 +44,13 @@ def node_died(history: History) -> Iterator[Key]:
             if not from_outside(event.end):
                 yield "node-died", -1, event.end.node, before.count(event.end.node)
             before.append(event.end.node)
+
+
+def stalled_client(history: History) -> Iterator[Key]:
+    """Clients that stood still while the cluster served others."""
+    for event in [event for event in history.events if isinstance(event, Recovered)][-1:]:
+        for slot in () if event.recovered else event.stalled:
+            yield "stalled-client", -1, slot
 
 
 def whole(events: Sequence[Event]) -> bool:

@@ -238,6 +238,18 @@ def test_a_cluster_that_did_not_recover_is_exit_code_3(tmp_path: Path) -> None:
     assert verdict.recovery_s is None
 
 
+def test_a_client_that_stands_still_is_an_anomaly_of_its_own_and_the_cluster_has_recovered(
+    tmp_path: Path,
+) -> None:
+    why = "clients [1] have completed nothing since"
+    failed = Recovered(ns=5 * S, recovered=False, seconds=60, why=why, stalled=(1,))
+    verdict = judged(tmp_path / "run", history().tables(), None, STARTED, failed)
+    assert (verdict.valid, verdict.exit_code, verdict.recovered) == (False, 1, True)
+    assert {name: one.count for name, one in verdict.anomalies.items()} == {"stalled-client": 1}
+    (example,) = verdict.anomalies["stalled-client"].examples
+    assert example.sentence.startswith("Client 1 stood still (at 5.000 s): 60 s after all faults were healed")
+
+
 @pytest.mark.parametrize(
     ("events", "codes"),
     [

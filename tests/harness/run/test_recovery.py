@@ -11,7 +11,7 @@ from core.config import RunConfig
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress
 from harness.run.planning import names_of
-from harness.run.recovery import cold, idle_groups, unrecovered
+from harness.run.recovery import cold, idle_groups, stalled, unrecovered, unserved
 
 DATA = TopicPartition("t", 0)
 FRESH = TopicPartition("fresh", 0)
@@ -121,3 +121,53 @@ def test_a_group_is_idle_where_none_of_its_members_was_given_anything(
     )
     working = {slot: ClientProgress(ok=1, ok_invoked_ns=9, worked_ns=ns) for slot, ns in worked.items()}
     assert idle_groups(slots, working, 7) == idle
+
+
+TWINS = (
+    ClientSlot(slot=0, produces=True),
+    ClientSlot(slot=1, produces=True),
+    ClientSlot(slot=2, fed=True),
+    ClientSlot(slot=3, fed=True),
+    ClientSlot(slot=4, produces=True, transactional_id="a"),
+)
+AT_WORK = ClientProgress(ok=9, ok_invoked_ns=6, worked_ns=6)
+STILL, HUNGRY = (
+    ClientProgress(ok=9, ok_invoked_ns=3, worked_ns=3),
+    ClientProgress(ok_invoked_ns=6, worked_ns=3),
+)
+
+
+@pytest.mark.parametrize(
+    ("still", "found"),
+    [
+        ({}, ()),
+        ({0: STILL}, (0,)),
+        ({2: HUNGRY}, (2,)),  # it polls, and is given nothing
+        ({1: STILL, 3: HUNGRY}, (1, 3)),
+        ({0: STILL, 1: STILL}, ()),  # the cluster may refuse what both do
+        ({2: HUNGRY, 3: HUNGRY}, ()),
+        ({4: STILL}, ()),  # there is none like it
+        ({0: STILL, 4: STILL}, ()),
+    ],
+)
+def test_a_client_stands_still_while_one_like_it_works(
+    still: dict[int, ClientProgress], found: tuple[int, ...]
+) -> None:
+    working = dict.fromkeys(range(5), AT_WORK) | still
+    assert stalled(TWINS, working, since_ns=5) == found
+    assert bool(unrecovered(WELL, (DATA, FRESH), 2, TWINS, working, since_ns=5)) == bool(still)
+
+
+def test_what_the_cluster_lacks_is_told_apart_from_what_its_clients_do() -> None:
+    assert unserved(WELL, (DATA, FRESH), 2, since_ns=5) == ""
+    assert "no leader" in unserved(replace(WELL, leaders={DATA: -1}), (DATA,), 2, since_ns=5)
+
+
+def test_a_group_that_stands_still_is_no_client_that_does() -> None:
+    members = (ClientSlot(slot=0, produces=True), *(ClientSlot(slot=n, group="g") for n in (1, 2)))
+    working = {0: AT_WORK, 1: HUNGRY, 2: HUNGRY}
+    assert (
+        unrecovered(WELL, (DATA, FRESH), 2, members, working, since_ns=5)
+        == "groups ['g'] were given nothing since"
+    )
+    assert stalled(members, working, since_ns=5) == ()
