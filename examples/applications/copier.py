@@ -22,6 +22,9 @@ WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
 """What an application does with a record takes its time."""
 CALL_S = 15
 """How long a call of a transaction may take; then it begins anew, with a producer that fences this one."""
+HANGS_S = float(sys.argv[3]) if len(sys.argv) > 3 else 2 * CALL_S
+"""After so long a call will never return: send_offsets_to_transaction ignores its time-out where the group's
+coordinator is gone (librdkafka issue 5456)."""
 stopping = threading.Event()
 
 
@@ -72,12 +75,18 @@ class Copier:
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
 
     def in_transaction(self, messages: list[Message]) -> None:
-        self.producer.begin_transaction()
-        for message in messages:
-            self.write(message)
-        group = self.consumer.consumer_group_metadata()
-        self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
-        self.producer.commit_transaction(CALL_S)
+        hangs = threading.Timer(HANGS_S, begin_anew)
+        hangs.daemon = True
+        hangs.start()
+        try:
+            self.producer.begin_transaction()
+            for message in messages:
+                self.write(message)
+            group = self.consumer.consumer_group_metadata()
+            self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
+            self.producer.commit_transaction(CALL_S)
+        finally:
+            hangs.cancel()
 
     def write(self, message: Message) -> None:
         key = str((message.offset() or 0) % 50)  # of what the application makes of the record
@@ -92,6 +101,12 @@ class Copier:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+def begin_anew() -> None:
+    """The same program in the place of this one, whose transaction its producer will abort."""
+    print("a call does not return: the program begins anew", flush=True)
+    os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def offsets(messages: list[Message]) -> list[TopicPartition]:
