@@ -60,7 +60,7 @@ def ground(config: RunConfig) -> Ground:
     return Ground(
         commit=config.commit,
         sink=config.sink if config.workload == "sink" else "",
-        filters=config.app is not None and config.app.shape == "filter",
+        filters=config.app is not None and config.app.may_omit,
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
         begins_late=begins_late(config.client_settings),
     )

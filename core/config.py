@@ -64,8 +64,21 @@ class Application(BaseModel):
     effects: bool = False
     """A command of the user's prints what the world outside of Kafka shows of it, instead of `output`."""
     group: str = Field(default="app", pattern=r"^[A-Za-z0-9._-]{1,200}$")
-    shape: Literal["one-to-one", "filter"] = "one-to-one"
-    """Of each input record there is one output record; or one, or none."""
+    shape: Literal["one-to-one", "filter", "flat-map"] = "one-to-one"
+    """Of each input record there is one output record; or one, or none; or several, whose bytes differ."""
+    outputs: int = Field(default=0, ge=0, le=1000, exclude_if=lambda number: not number)
+    """How many of each, of a flat-map; 0 = any number, or none."""
+
+    @property
+    def may_omit(self) -> bool:
+        """Of an input record there may be no output."""
+        return self.shape == "filter" or (self.shape == "flat-map" and not self.outputs)
+
+    @model_validator(mode="after")
+    def _several(self) -> Self:
+        if self.outputs and self.shape != "flat-map":
+            raise ValueError("outputs says something of shape flat-map alone")
+        return self
 
 
 class RunConfig(_Sectioned):

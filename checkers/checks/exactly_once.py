@@ -232,7 +232,7 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
 def copied_never(ground: Ground, variant: str) -> Answer:
     """An input that a group passed, without a committed copy."""
     if ground.filters:
-        return True, "the application is a filter: of an input record it may make nothing"
+        return True, "of an input record this application may make nothing"
     if ground.sink:
         return truncated(ground, "offsets are committed only once the rows are in the database")
     if ground.commit == "automatic":

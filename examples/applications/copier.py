@@ -4,7 +4,8 @@
 
 right: output and offsets are in one transaction. at-least-once: it commits the offsets of up to 100 records
 after it has written each of them. at-most-once: before. uncommitted: as right, but it reads records of
-aborted transactions. swallow: it commits offsets whatever became of its output.
+aborted transactions. swallow: it commits offsets whatever became of its output. split-…: the same with two
+output records of each input record (`--set 'app={"shape":"flat-map","outputs":2}'`).
 """
 
 import json
@@ -30,8 +31,9 @@ stopping = threading.Event()
 
 class Copier:
     def __init__(self, mode: str) -> None:
+        self.parts = 2 if mode.startswith("split-") else 1
+        self.mode = mode = mode.removeprefix("split-")
         self.transactional = mode in ("right", "uncommitted")
-        self.mode = mode
         isolation = "read_uncommitted" if mode == "uncommitted" else "read_committed"
         own = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         self.consumer = Consumer({**COMMON, **own, "isolation.level": isolation, "session.timeout.ms": 6000})
@@ -90,7 +92,9 @@ class Copier:
 
     def write(self, message: Message) -> None:
         key = str((message.offset() or 0) % 50)  # of what the application makes of the record
-        self.producer.produce(OUT, message.value(), key, on_delivery=self.reported)
+        for part in range(self.parts):
+            value = (message.value() or b"") + bytes([part] * (self.parts > 1))
+            self.producer.produce(OUT, value, key, on_delivery=self.reported)
         self.producer.poll(0)
 
     def reported(self, error: KafkaError | None, message: Message) -> None:

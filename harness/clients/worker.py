@@ -188,7 +188,15 @@ class Worker:
         spec = replace(plan, process=self._unused(plan.slot))
         assert self._final is not None
         begin_ns, size = self._final.begun_ns, self._config.record_size
-        made = Copies(run=self._run, input=self._inputs()[0].topic, process=spec.process, size=size)
+        app = self._config.app
+        assert app is not None
+        made = Copies(
+            run=self._run,
+            input=self._inputs()[0].topic,
+            process=spec.process,
+            size=size,
+            outputs=app.outputs if app.shape == "flat-map" else None,
+        )
         client.read_values(made.value)
         await read_to_ends(client, inputs, self._clock, self._config.final_deadline_s)
         if not reached(client, inputs):

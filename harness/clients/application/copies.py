@@ -4,10 +4,11 @@ The reader reads the input to its end, then the output: of each output record th
 then. What it finds becomes the journal of one more process, see the docstring of the package.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from core.op import CommitKind, CommitOffsets, Copy, End, Outcome, Phase, TopicPartition, value_of
+from core.op import CommitKind, CommitOffsets, Copy, End, Mop, Outcome, Phase, Send, TopicPartition, value_of
 from core.payload import Foreign, decode, origin
 from history import journal as j
 from history.journal import JournalWriter
@@ -21,17 +22,29 @@ Made = tuple[str, int, int, str, int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Copies:
-    """Of one application. input: its topic. process: whose copies they are to be. size: of input records."""
+    """Of one application. input: its topic. process: whose copies they are to be. size: of input records.
+    outputs: of a flat-map, how many there are of each input record (0 = any number); None = it is none.
+
+    Of a flat-map the output records of one input record are distinguished by their bytes. The first one is
+    its copy, and so are a repeated one and one too many, which therefore count as copied twice. The others
+    are records of the process; so is the first one, where some are missing, which therefore counts as not
+    copied.
+    """
 
     run: str
     input: str
     process: int
     size: int
+    outputs: int | None = None
     _inputs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of each input record, by value."""
     _made: list[Made] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
     """Where each copy is."""
+    _parts: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
+    """Of a flat-map: digests of the output records of each input record, in order."""
+    _part: list[int] = field(default_factory=list)
+    """Of each copy: which one of its input it is, from 0."""
 
     def value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign:
         """The value of a record that was read, or why it is foreign: an input record has its own, a copy one
@@ -50,23 +63,45 @@ class Copies:
         value = value_of(self.process, len(self._made) + 1)
         self._made.append((*tp, value, self.input, *source))
         self._offsets.append(offset)
+        if self.outputs is not None:
+            parts = self._parts.setdefault(source, [])
+            self._part.append(len(parts))
+            parts.append(blake2b(payload, digest_size=16).digest())
         return value
+
+    def _is_copy(self, number: int) -> bool:
+        """Whether an output record counts as the copy of its input."""
+        if self.outputs is None:
+            return True
+        parts, part = self._parts[self._made[number][4:]], self._part[number]
+        several = len(set(parts))
+        if parts[part] in parts[:part]:
+            return True
+        if len(set(parts[:part])) >= (self.outputs or several):
+            return True
+        return part == 0 and (several >= self.outputs or several < len(parts))
 
     def write(
         self, journal: JournalWriter, begin_ns: int, ns: int, committed: Mapping[TopicPartition, int] | None
     ) -> None:
         """Journal what was found, as copies that were made between two times, and the offsets that the group
         has committed (None = they are not known)."""
-        for op, at in enumerate(range(0, len(self._made), OP_RECORDS), start=1):
-            made, offsets = self._made[at : at + OP_RECORDS], self._offsets[at : at + OP_RECORDS]
-            copy = Copy(made[0][0], made[0][2], len(made))
-            journal.write(j.Invoked(op, begin_ns, Phase.FAULTS, "application", False, False, (copy,)))
-            journal.write(j.Copying(op, 0, begin_ns, made))
-            results = [(0, offset, ns, "") for offset in offsets]
+        copies = [number for number in range(len(self._made)) if self._is_copy(number)]
+        others = sorted(set(range(len(self._made))) - set(copies))
+        kinds = [(some, of) for of, every in ((True, copies), (False, others)) for some in _in_ops(every)]
+        for op, (numbers, are_copies) in enumerate(kinds, start=1):
+            made = [self._made[number] for number in numbers]
+            mops: tuple[Mop, ...] = tuple(Send(TopicPartition(*one[:2]), one[2]) for one in made)
+            if are_copies:
+                mops = (Copy(made[0][0], made[0][2], len(made)),)
+            journal.write(j.Invoked(op, begin_ns, Phase.FAULTS, "application", False, False, mops))
+            if are_copies:
+                journal.write(j.Copying(op, 0, begin_ns, made))
+            results = [(0, self._offsets[number], ns, "") for number in numbers]
             journal.write(j.SendResults(op, 0, begin_ns, ns, results))
             journal.write(j.OpCompleted(op, ns, Outcome.OK))
         if committed is not None:
-            op = -(-len(self._made) // OP_RECORDS) + 1
+            op = len(kinds) + 1
             mops = (CommitOffsets(),)
             journal.write(j.Invoked(op, begin_ns, Phase.FAULTS, "application", False, False, mops))
             offsets_of = [(*tp, offset) for tp, offset in sorted(committed.items())]
@@ -75,3 +110,9 @@ class Copies:
             journal.write(j.OpCompleted(op, ns, Outcome.OK))
         journal.write(j.Closed(ns, End.CLOSED))
         journal.close()
+
+
+def _in_ops(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many as one op has."""
+    for at in range(0, len(numbers), OP_RECORDS):
+        yield numbers[at : at + OP_RECORDS]

@@ -3,6 +3,7 @@
 import os
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from core.client_settings import SessionSpec
 from core.config import Application, RunConfig, run_config
 from core.errors import ClusterError, ConfigError
 from core.extensions import APP
-from core.op import CommitKind, End, Outcome, TopicPartition
+from core.op import CommitKind, End, Outcome, Send, TopicPartition
 from core.payload import Foreign, encode, origin
 from harness import compose
 from harness.clients.application import effects, named
@@ -68,6 +69,59 @@ def test_copies_are_journaled_with_their_inputs_and_the_commits() -> None:
     assert (committed.kind, committed.offsets) == (CommitKind.SYNC, [("in", 3, 42)])
     assert lines.lines[-1] == j.Closed(20, End.CLOSED)
     assert lines.closed
+
+
+@pytest.mark.parametrize(
+    ("outputs", "parts", "copies_of_it"),
+    [
+        (None, "ab", 2),  # one-to-one: a second output is one too many
+        (0, "", 0),
+        (0, "a", 1),
+        (0, "abc", 1),
+        (0, "abca", 2),
+        (2, "a", 0),  # a part is missing
+        (2, "ab", 1),
+        (2, "abc", 2),
+        (2, "abb", 2),
+        (2, "aa", 2),
+        (2, "abab", 3),
+    ],
+)
+def test_a_flat_map_is_copied_once_where_its_parts_are_there_once(
+    outputs: int | None, parts: str, copies_of_it: int
+) -> None:
+    made, lines = Copies(run="run", input="in", process=9, size=SIZE, outputs=outputs), Lines[j.Line]()
+    made.value(IN, 41, RECORD)
+    values = [made.value(OUT, at, RECORD + part.encode()) for at, part in enumerate(parts)]
+    made.write(lines, 10, 20, {IN: 42})
+    copied = [one[2] for line in lines.lines if isinstance(line, j.Copying) for one in line.records]
+    assert len(copied) == copies_of_it
+    sent = [
+        mop.value
+        for line in lines.lines
+        if isinstance(line, j.Invoked)
+        for mop in line.mops
+        if isinstance(mop, Send)
+    ]
+    assert sorted([*copied, *sent]) == values  # each output record is one of the process
+    offsets = [
+        result[1] for line in lines.lines if isinstance(line, j.SendResults) for result in line.results
+    ]
+    assert sorted(offsets) == list(range(len(parts)))
+    ops = [line.op for line in lines.lines if isinstance(line, j.OpCompleted)]
+    assert ops == list(range(1, len(ops) + 1))
+
+
+def test_how_many_outputs_there_are_is_said_of_a_flat_map_alone() -> None:
+    with pytest.raises(ConfigError, match="outputs says something of shape flat-map alone"):
+        run_config({"seed": 1, "app": {"outputs": 2}})
+    shapes: list[dict[str, Any]] = [
+        {"shape": "filter"},
+        {"shape": "flat-map"},
+        {"shape": "flat-map", "outputs": 2},
+        {},
+    ]
+    assert [Application(**shape).may_omit for shape in shapes] == [True, True, False, False]
 
 
 def test_commits_that_are_not_known_are_not_journaled() -> None:

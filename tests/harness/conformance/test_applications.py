@@ -17,6 +17,7 @@ COPIER = [sys.executable, "examples/applications/copier.py"]
 SINK = [sys.executable, "examples/applications/sink.py"]
 PATIENCE_S = 60.0
 CRASH = "client:crash@member"
+SPLIT = ("--set", 'app={"shape":"flat-map","outputs":2}')
 UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
 
 
@@ -29,7 +30,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("kind", "nemesis", "words", "code", "said"),
     [
@@ -38,6 +39,9 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
         ("at-least-once", CRASH, ("--set", "commit=after"), ExitCode.VALID, "VALID: no forbidden anomaly"),
         ("at-most-once", CRASH, (), ExitCode.ANOMALY, "first eos-loss"),
         ("uncommitted", "none", (), ExitCode.ANOMALY, "first phantom-read"),
+        ("split-right", f"{CRASH},kill", SPLIT, ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("split-at-least-once", CRASH, SPLIT, ExitCode.ANOMALY, "first eos-duplicate"),
+        ("split-at-most-once", CRASH, SPLIT, ExitCode.ANOMALY, "first eos-loss"),
     ],
 )
 def test_each_application_has_its_verdict(
