@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ class Sure(Client):  # type: ignore[misc]
         super().report(send, record, "failed" if outcome == "unknown" else outcome, offset, code)
 
 
+class Starves(Client):  # type: ignore[misc]
+    """One of several that poll gets nothing any more, after a while: the one that makes the file first."""
+
+    _polls = 0
+    _first = False
+
+    def poll(self, command: dict[str, Any], seconds: float) -> Any:
+        self._polls += 1
+        if self._polls == 1:
+            with suppress(FileExistsError), Path(sys.argv[3]).open("x"):
+                self._first = True
+        if self._first and self._polls > AFTER:
+            time.sleep(min(seconds, 0.1))
+            return {"records": []}
+        return super().poll(command, seconds)
+
+
 def _say(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -97,6 +115,7 @@ KINDS = {
     "names": Names,
     "quiet": Quiet,
     "sure": Sure,
+    "starves": Starves,
     "none": Client,
     **dict.fromkeys(BREAKS, Breaks),
 }

@@ -58,6 +58,20 @@ def test_each_client_has_its_verdict(
     assert said in output
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("after", [40, 10**9])
+def test_a_client_that_stands_still_while_its_twin_works_is_told(tmp_path: Path, after: int) -> None:
+    kind = f"starves {after} {tmp_path / 'first'}"
+    short = ("--set", "recovery_deadline_s=10")
+    ended, output = run(tmp_path, kind, "queue", "none", *short)
+    if after == 40:
+        assert ended == ExitCode.ANOMALY, output
+        assert "ANOMALY: found stalled-client (1), which" in output
+        assert "given nothing since, although they poll" in output
+    else:
+        assert ended == ExitCode.VALID, output
+
+
 @pytest.mark.sampled(3)
 def test_no_recording_starts_a_client(tmp_path: Path) -> None:
     """A recorded run names the kind of its clients, and no command; the person who repeats it does."""
