@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -29,6 +29,7 @@ from core.session import (
     Session,
     Unknown,
 )
+from harness.clients.librdkafka.session import connect
 
 PATIENCE_S: Final = 30.0
 RUN: Final = "contract"
@@ -51,6 +52,16 @@ class Sessions:
     def __init__(self, system: System) -> None:
         self.system = system
         self.opened: list[Session] = []
+
+    @classmethod
+    def of_cluster(cls, cluster: Any) -> Self:
+        """librdkafka's sessions on a cluster. cluster: a `core.cluster.Cluster`."""
+        return cls(
+            System(
+                connect=lambda spec: connect(cluster.endpoint().args, spec),
+                create_topic=lambda name, count: run_blocking(cluster.create_topic(name, count, 3, {})),
+            )
+        )
 
     def close(self) -> None:
         """Close all that were opened."""

@@ -10,7 +10,6 @@ from core.op import AssignmentKind, Isolation, TopicPartition
 from core.payload import encode
 from core.runtime import run_blocking
 from core.session import AssignmentEvent, Indefinite, ProducerEvent, Record, Session, Unknown
-from harness.clients.librdkafka.session import connect
 from harness.containers.cluster import ContainerCluster
 from tests.contract.session_contract_test import (
     NUMBERS,
@@ -18,7 +17,6 @@ from tests.contract.session_contract_test import (
     RUN,
     SessionContract,
     Sessions,
-    System,
     acked,
     read_to_end,
     send,
@@ -30,12 +28,7 @@ from tests.contract.session_contract_work_test import WorkContract
 
 @pytest.fixture
 def sessions(cluster: ContainerCluster) -> Iterator[Sessions]:
-    made = Sessions(
-        System(
-            connect=lambda spec: connect(cluster.endpoint().args, spec),
-            create_topic=lambda name, count: run_blocking(cluster.create_topic(name, count, 3, {})),
-        )
-    )
+    made = Sessions.of_cluster(cluster)
     yield made
     made.close()
 

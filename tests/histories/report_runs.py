@@ -38,6 +38,22 @@ PHASES = {
     Phase.COLLECT: 88.0,
     Phase.SEAL: 89.0,
 }
+IDLE = FaultHits(
+    records=0,
+    records_hit=0,
+    transactions=0,
+    transactions_hit=0,
+    sending=0,
+    ending=0,
+    ops_hit=0,
+    members=0,
+    leaders=0,
+    coordinators=0,
+    controller=False,
+    failed=0,
+    in_doubt=0,
+    nothing=True,
+)
 FAULTS = (
     Fault(
         fault=0,
@@ -47,20 +63,14 @@ FAULTS = (
         end_s=26.5,
         colour="#b3541e",
         text="node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3",
-        hits=FaultHits(
+        hits=msgspec.structs.replace(
+            IDLE,
             records=7,
             records_hit=3,
             transactions=2,
             transactions_hit=1,
-            sending=0,
             ending=1,
-            ops_hit=0,
-            members=0,
-            leaders=0,
-            coordinators=0,
-            controller=False,
             failed=4,
-            in_doubt=0,
             nothing=False,
         ),
     ),

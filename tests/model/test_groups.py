@@ -76,8 +76,8 @@ def alone(world: OneBroker) -> Any:
     return joined
 
 
-def two(world: OneBroker, first: Any) -> tuple[Any, Any]:
-    """A second member comes; both join the next generation."""
+def joined_by_another(world: OneBroker, first: Any) -> tuple[Any, Any, int]:
+    """A second member comes; both join the next generation, and its SyncGroup waits."""
     waiting = world.send(join())
     assert waiting not in world.replies
     assert beat(world, first) is KafkaError.REBALANCE_IN_PROGRESS
@@ -85,6 +85,12 @@ def two(world: OneBroker, first: Any) -> tuple[Any, Any]:
     other = world.replies.pop(waiting)
     follower = world.send(sync(other))
     assert follower not in world.replies  # it waits for the leader's assignment
+    return joined, other, follower
+
+
+def two(world: OneBroker, first: Any) -> tuple[Any, Any]:
+    """A second member comes, and both have their parts."""
+    joined, other, follower = joined_by_another(world, first)
     mine = world.ask(sync(joined, {joined.member: (P0, P1), other.member: (P2,)}))
     assert (mine.partitions, world.replies.pop(follower).partitions) == ((P0, P1), (P2,))
     return joined, other
@@ -170,10 +176,7 @@ def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_not_answered(
     """GroupCoordinator.removeMemberAndUpdateGroup, GroupMetadataManager.removeMemberAndUpdateClassicGroup."""
     world = OneBroker()
     first = alone(world)
-    waiting = world.send(join())
-    joined = world.ask(join(first.member))
-    other = world.replies.pop(waiting)
-    follower = world.send(sync(other))
+    joined, other, follower = joined_by_another(world, first)
     assert world.ask(LeaveGroup("g", other.member)).error is NONE
     assert beat(world, joined) is KafkaError.REBALANCE_IN_PROGRESS
     assert world.ask(join(joined.member)).generation == 3
@@ -183,10 +186,7 @@ def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_not_answered(
 def test_a_newcomer_in_the_middle_of_a_rebalance_begins_another() -> None:
     world = OneBroker()
     first = alone(world)
-    waiting = world.send(join())
-    joined = world.ask(join(first.member))
-    other = world.replies.pop(waiting)
-    follower = world.send(sync(other))
+    joined, other, follower = joined_by_another(world, first)
     third = world.send(join())
     assert world.replies.pop(follower).error is KafkaError.REBALANCE_IN_PROGRESS
     assert world.ask(sync(joined)).error is KafkaError.REBALANCE_IN_PROGRESS

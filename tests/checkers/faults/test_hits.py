@@ -17,24 +17,9 @@ from history.events import Event, FaultHealed, FaultStarted, PhaseStarted, Roles
 from history.verdict import Fault, FaultHits, Verdict
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.histories.report_runs import IDLE
 
 S = 1_000_000_000
-IDLE = FaultHits(
-    records=0,
-    records_hit=0,
-    transactions=0,
-    transactions_hit=0,
-    sending=0,
-    ending=0,
-    ops_hit=0,
-    members=0,
-    leaders=0,
-    coordinators=0,
-    controller=False,
-    failed=0,
-    in_doubt=0,
-    nothing=True,
-)
 LEADERS = {"x-0": 1, "y-0": 2, "z-0": 2, "__transaction_state-0": 2, "__transaction_state-1": 3}
 PHASES = [PhaseStarted(ns=n * 5 * S, phase=phase) for n, phase in ((1, Phase.FAULTS), (6, Phase.QUIESCE))]
 

@@ -14,9 +14,10 @@ from core.op import AssignmentKind, Outcome, value_of
 from history.events import Event, RecordsDeleted
 from history.verdict import Fault, Result, Verdict
 from nemesis.registry import NEMESES
-from tests.checkers.faults.test_hits import IDLE, LEADERS, PHASES, S, fault, seen, send, simulated
+from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
 from tests.histories.built import Assign, Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.histories.report_runs import IDLE
 
 BEFORE, AFTER = send(1, 0, 9.0, 9.1), send(2, 0, 15.0, 15.1)
 UNDER = send(3, 0, 9.9, 10.2)

@@ -226,21 +226,26 @@ def test_a_worker_dies_only_at_the_point_it_was_told(ordered: CrashPoint | None)
     assert host.deaths == (ordered is not None)
 
 
+def last_words(run: Run, code: int, **args: str) -> str:
+    """Of a real worker with the real client library, which ends by itself with this code."""
+    args = {name.replace("_", "."): value for name, value in args.items()}
+    endpoint = Endpoint(factory="harness.clients.librdkafka.session:connect", args=args)
+    worker = WorkerProcess(run, 0, endpoint)
+    try:
+        worker.tell(Enter(Phase.WARMUP))
+        assert ended(worker, 60)
+        assert worker.ended == code
+        return worker.last_words()
+    finally:
+        worker.strike()
+        worker.close()
+
+
 def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
-    """The real worker and the real client library; no cluster is needed to refuse a setting."""
+    """No cluster is needed to refuse a setting."""
     settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
     run.config.write_text(settings.model_dump_json())
-    args = {"bootstrap.servers": "127.0.0.1:1"}
-    endpoint = Endpoint(factory="harness.clients.librdkafka.session:connect", args=args)
-    refused = WorkerProcess(run, 0, endpoint)
-    try:
-        refused.tell(Enter(Phase.WARMUP))
-        assert ended(refused, 30)
-        assert refused.ended == os.EX_CONFIG
-        assert "linger.mss" in refused.last_words()
-    finally:
-        refused.strike()
-        refused.close()
+    assert "linger.mss" in last_words(run, os.EX_CONFIG, bootstrap_servers="127.0.0.1:1")
 
 
 @pytest.fixture
@@ -253,14 +258,5 @@ def bootstrap() -> Iterator[str]:
 
 
 def test_a_worker_that_meets_a_broker_of_another_cluster_ends_and_names_it(run: Run, bootstrap: str) -> None:
-    args = {"bootstrap.servers": bootstrap, "cluster.id": "own"}
-    endpoint = Endpoint(factory="harness.clients.librdkafka.session:connect", args=args)
-    misled = WorkerProcess(run, 0, endpoint)
-    try:
-        misled.tell(Enter(Phase.WARMUP))
-        assert ended(misled, 60)
-        assert misled.ended == os.EX_PROTOCOL
-        assert misled.last_words().endswith(", and not of own")
-    finally:
-        misled.strike()
-        misled.close()
+    said = last_words(run, os.EX_PROTOCOL, bootstrap_servers=bootstrap, cluster_id="own")
+    assert said.endswith(", and not of own")

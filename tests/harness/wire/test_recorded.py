@@ -10,19 +10,18 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v17 import request as fetch
-from kio.schema.produce.v9 import request as produce
-from kio.schema.produce.v9 import response as produced
-from kio.schema.types import BrokerId, ProducerId, TopicName
-from kio.schema.write_txn_markers.v2 import request as markers
-from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
+from kio.schema.fetch.v17.request import FetchRequest
+from kio.schema.produce.v9.request import ProduceRequest
+from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
 
 from core.errors import ClusterError
 from core.programs import program
 from harness.processes.child import start
 from harness.processes.clocks import boot
+from harness.protocol.encoding import request_frame, response_frame
 from harness.protocol.frames import frame, request_header
+from harness.protocol.topics import in_topics
 from harness.wire.capture import Capture
 from harness.wire.capture_main import PacketClock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
@@ -30,13 +29,12 @@ from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
-from tests.harness.protocol.kio_frames import encode_request, encode_response
 
 BROKERS, CLIENTS = 9092, 9094
 SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])
 NODES = {SERVER: 1, PEER: 2}
 PORT = 40_000
-SECOND = i32Timedelta.parse(timedelta(seconds=1))
+SECOND = timedelta(seconds=1)
 FIRST = 2**32 - 20
 """Sequence numbers begin again soon after it."""
 
@@ -82,18 +80,14 @@ def batch(producer_id: int, sequence: int, records: int) -> bytes:
 
 
 def request(correlation: int, records: bytes, acks: int = -1) -> bytes:
-    part = produce.PartitionProduceData(index=i32(4), records=Records(records))
-    topic = produce.TopicProduceData(name=TopicName("q"), partition_data=(part,))
-    made = produce.ProduceRequest(acks=i16(acks), timeout=SECOND, topic_data=(topic,))
-    return encode_request(made, correlation, "test")
+    topics = in_topics([(("q", 4), {"index": 4, "records": records})], "partition_data")
+    values = {"acks": acks, "timeout": SECOND, "topic_data": topics}
+    return request_frame(ProduceRequest, values, correlation, "test")
 
 
 def response(correlation: int, offset: int) -> bytes:
-    part = produced.PartitionProduceResponse(
-        index=i32(4), error_code=ErrorCode.none, base_offset=i64(offset), record_errors=()
-    )
-    topic = produced.TopicProduceResponse(name=TopicName("q"), partition_responses=(part,))
-    return encode_response(produced.ProduceResponse(responses=(topic,)), correlation)
+    topics = in_topics([(("q", 4), {"index": 4, "base_offset": offset})], "partition_responses")
+    return response_frame(ProduceResponse, {"responses": topics}, correlation)
 
 
 def recorded(*wires: Wire) -> Any:
@@ -222,34 +216,25 @@ def test_an_answer_without_a_request_and_one_that_comes_twice() -> None:
 
 
 def fetched(replica: int) -> bytes:
-    part = fetch.FetchPartition(
-        partition=i32(1), current_leader_epoch=i32(6), fetch_offset=i64(50), partition_max_bytes=i32(1)
-    )
-    topic = fetch.FetchTopic(topic_id=UUID(int=1), partitions=(part,))
-    made = fetch.FetchRequest(
-        replica_state=fetch.ReplicaState(replica_id=BrokerId(replica)),
-        max_wait=SECOND,
-        min_bytes=i32(1),
-        topics=(topic,),
-        forgotten_topics_data=(),
-    )
-    return encode_request(made, 1, "follower")
+    part = {"partition": 1, "current_leader_epoch": 6, "fetch_offset": 50, "partition_max_bytes": 1}
+    topic = {"topic_id": UUID(int=1), "partitions": [part]}
+    values = {"replica_state": {"replica_id": replica}, "max_wait": SECOND, "topics": [topic]}
+    return request_frame(FetchRequest, values, 1, "follower")
 
 
 def test_what_nodes_say_to_each_other() -> None:
     wire = Wire(PEER, BROKERS)
     wire.send(0, fetched(2))
     wire.send(0, fetched(-1))
-    topic = markers.WritableTxnMarkerTopic(name=TopicName("q"), partition_indexes=(i32(0), i32(3)))
-    marker = markers.WritableTxnMarker(
-        producer_id=ProducerId(9),
-        producer_epoch=i16(1),
-        transaction_result=True,
-        topics=(topic,),
-        coordinator_epoch=i32(8),
-        transaction_version=i8(2),
-    )
-    sent = encode_request(markers.WriteTxnMarkersRequest(markers=(marker,)), 2, "coordinator")
+    marker = {
+        "producer_id": 9,
+        "producer_epoch": 1,
+        "transaction_result": True,
+        "topics": [{"name": "q", "partition_indexes": [0, 3]}],
+        "coordinator_epoch": 8,
+        "transaction_version": 2,
+    }
+    sent = request_frame(WriteTxnMarkersRequest, {"markers": [marker]}, 2, "coordinator")
     assert str(subjects(sent, request_header(sent))) == "producer 9/1, q-0, q-3"
     wire.send(0, sent)
     found = recorded(wire)
