@@ -15,6 +15,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 TOPIC = "shared"
@@ -39,14 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = sorted(mine, key=rank) + [item for item in items if HERE not in item.path.parents]
 
 
-def until(true: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait for a condition; fails with `what` when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)
-
-
 def roles_when(cluster: ContainerCluster, true: Callable[[Roles], bool], seconds: float, what: str) -> Roles:
     """The first roles that satisfy a condition."""
     seen: list[Roles] = []
@@ -56,7 +49,7 @@ def roles_when(cluster: ContainerCluster, true: Callable[[Roles], bool], seconds
         return true(seen[0])
 
     try:
-        until(met, seconds, what)
+        until(met, what, seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}; last seen: {seen}") from None
     return seen[0]

@@ -13,8 +13,9 @@ from core.op import Phase
 from harness.containers.data import DATA
 from harness.containers.engine import NODE_LABEL, RUN_LABEL
 from history.run_folder import Run
-from tests.faults.command import Inquest, reached, the_run, until, verdict
+from tests.faults.command import Inquest, reached, the_run, verdict
 from tests.harness.cli.bad_input import Ended
+from tests.waiting import until
 
 NODE = 2
 LIMIT = 420 << 20

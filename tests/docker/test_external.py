@@ -36,7 +36,7 @@ from harness.external.docker_ends import DockerEnds
 from harness.external.reaper import LOG
 from harness.kafka.images import ensure_image
 from history.run_folder import Run
-from tests.docker.conftest import until
+from tests.waiting import until
 
 USER, PASSWORD = "inquest", secrets.token_urlsafe(12)
 KEY_PASSWORD = secrets.token_urlsafe(12)
@@ -153,7 +153,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
             docker(
                 "run", "-d", "--name", name, "--hostname", name, "--network", mark, *published, *around, image
             )
-        until(lambda: answers(made), READY_S, "all brokers answer")
+        until(lambda: answers(made), "all brokers answer", READY_S)
         credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         admin = AdminClient({"bootstrap.servers": made.bootstrap(made.plain), "log_level": 0})
         upsertion = UserScramCredentialUpsertion(USER, credentials, PASSWORD.encode())
@@ -251,7 +251,7 @@ def test_a_container_that_ends_unasked_is_seen(theirs: Theirs) -> None:
     finally:
         docker("start", *theirs.names.values())
         ends.close()
-    until(lambda: answers(theirs), READY_S, "all brokers answer")
+    until(lambda: answers(theirs), "all brokers answer", READY_S)
 
 
 def a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path: Path) -> None:
@@ -260,16 +260,16 @@ def a_killed_harness_leaves_the_cluster_whole_and_empty(theirs: Theirs, tmp_path
     with subprocess.Popen(
         command(file, tmp_path, *words), env=environment(), stderr=subprocess.DEVNULL
     ) as harness:
-        until(lambda: running(theirs) == 0, 120, "all brokers are killed")
+        until(lambda: running(theirs) == 0, "all brokers are killed", 120)
         begin = time.monotonic()
         harness.send_signal(signal.SIGKILL)
-    until(lambda: running(theirs) == 3, 20, "all brokers run")
+    until(lambda: running(theirs) == 3, "all brokers run", 20)
     assert time.monotonic() - begin < 20
     log = only_run(tmp_path).cluster / LOG
     until(
         lambda: log.exists() and "no topic and no group is left" in log.read_text(),
-        120,
         "the prefix is empty",
+        120,
     )
     assert theirs.belongings().under("inquest-").text() == ""
 

@@ -19,7 +19,8 @@ from harness.brokers.admin.connection import AdminError, Brokers
 from harness.containers.cluster import ContainerCluster
 from harness.containers.engine import NODE_LABEL, RUN_LABEL
 from harness.containers.nodes import STOP_S
-from tests.docker.conftest import TOPIC, TP, roles_when, until, whole
+from tests.docker.conftest import TOPIC, TP, roles_when, whole
+from tests.waiting import until
 
 IN, OUT = Direction.IN, Direction.OUT
 
@@ -58,7 +59,7 @@ def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: Con
     victim = leader(cluster)
     assert not run_blocking(cluster.ended())
     container(cluster, victim).kill()
-    until(lambda: container(cluster, victim).status == "exited", 30, "its end")
+    until(lambda: container(cluster, victim).status == "exited", "its end", 30)
     run_blocking(cluster.revive([victim]))
     (end,) = run_blocking(cluster.ended())
     assert (end.node, end.exit_code, end.signal, end.oom_killed) == (victim, 137, 9, False)
@@ -105,7 +106,7 @@ def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: ContainerCluste
     roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 5, "another node leads")
     # It may have been the controller, too: until brokers have found the next one they forward to it.
     wanted = "PREFERRED_LEADER_NOT_AVAILABLE"
-    until(lambda: wanted in why_not_elected(cluster), 30, "the election is refused")
+    until(lambda: wanted in why_not_elected(cluster), "the election is refused", 30)
     run_blocking(cluster.shut_down([victim]))  # no-op
     run_blocking(cluster.collect(tmp_path))
     log = (tmp_path / str(victim) / "server.log").read_text()
@@ -143,7 +144,7 @@ def test_coordinators_are_those_that_kafka_names(cluster: ContainerCluster, kind
         return [row for row in rows if row[1] == -1 or row[1] != row[2]]
 
     # The first question creates the topic; leaders move while nodes come back from other tests.
-    until(lambda: differing() == [], 30, "Kafka and the roles name the same coordinators")
+    until(lambda: differing() == [], "Kafka and the roles name the same coordinators", 30)
 
 
 def coordinator_told(cluster: ContainerCluster, transactional_id: str) -> bool:
@@ -167,11 +168,11 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: Container
         assert producer.flush(30) == 0
         (row,) = run_blocking(cluster.open_transactions(tps))
         assert (TopicPartition(row.topic, row.partition), row.transactional_id) == (TP, name)
-        until(lambda: coordinator_told(cluster, name), 15, "the coordinator is the one that is told")
+        until(lambda: coordinator_told(cluster, name), "the coordinator is the one that is told", 15)
         ends = run_blocking(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
         assert row.start == ends[TP][1] - 1
         end(30)
-        until(lambda: run_blocking(cluster.open_transactions(tps)) == [], 10, "nothing is open")
+        until(lambda: run_blocking(cluster.open_transactions(tps)) == [], "nothing is open", 10)
     run_blocking(cluster.pause(cluster.brokers))
     begun = time.monotonic()
     assert run_blocking(cluster.open_transactions(tps)) == []  # nobody could be asked
@@ -329,10 +330,10 @@ def test_cuts_are_in_force_again_after_a_restart(cluster: ContainerCluster) -> N
     run_blocking(cluster.cut(cuts[1:]))  # while node 3 is down
     run_blocking(cluster.revive([1, 3]))
     assert not reaches(cluster, 2, 1, 9092)
-    until(lambda: reaches(cluster, 1, 3, 9092), 30, "node 3 listens")
+    until(lambda: reaches(cluster, 1, 3, 9092), "node 3 listens", 30)
     assert not reaches(cluster, 2, 3, 9092)
     run_blocking(cluster.mend(cuts))
-    until(lambda: reaches(cluster, 2, 1, 9092), 30, "node 1 listens")
+    until(lambda: reaches(cluster, 2, 1, 9092), "node 1 listens", 30)
 
 
 def test_clients_requests_cut_do_not_arrive(cluster: ContainerCluster) -> None:
@@ -344,7 +345,7 @@ def test_clients_requests_cut_do_not_arrive(cluster: ContainerCluster) -> None:
 
 def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: ContainerCluster) -> None:
     _ask_through(cluster, OUT, "cut-responses")
-    until(lambda: _exists(cluster, "cut-responses"), 10, "the topic exists")
+    until(lambda: _exists(cluster, "cut-responses"), "the topic exists", 10)
 
 
 def _ask_through(cluster: ContainerCluster, direction: Direction, topic: str) -> None:
@@ -394,5 +395,5 @@ def _all_offsets(
         return set(found) == tps
 
     # A leader refuses for a moment after its election (KIP-207), and is left out.
-    until(all_listed, 30, f"offsets of {tps} are listed")
+    until(all_listed, f"offsets of {tps} are listed", 30)
     return list(found.values())

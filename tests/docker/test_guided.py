@@ -8,8 +8,8 @@ import docker
 import pytest
 
 from harness.containers.engine import RUN_LABEL
-from tests.docker.conftest import until
 from tests.inquest.test_pytest_plugin import started
+from tests.waiting import until
 
 GONE_S: Final = 120.0
 TEST: Final = """
@@ -48,4 +48,4 @@ def test_nothing_is_left_however_the_tests_end(tmp_path: Path, end: signal.Signa
         out, _ = process.communicate()
     expected = {None: 0, signal.SIGINT: pytest.ExitCode.INTERRUPTED, signal.SIGKILL: -signal.SIGKILL}[end]
     assert process.returncode == expected, out
-    until(lambda: containers(run) == 0, GONE_S, "the containers are gone")
+    until(lambda: containers(run) == 0, "the containers are gone", GONE_S)

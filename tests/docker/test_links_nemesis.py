@@ -21,8 +21,9 @@ from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
 from nemesis.execute import heal, inject
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
-from tests.docker.conftest import roles_when, until, whole
+from tests.docker.conftest import roles_when, whole
 from tests.harness.brokers.expected_node import answers, one_way
+from tests.waiting import until
 
 TOPIC = "behind-proxies"
 TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))
@@ -165,7 +166,7 @@ def test_bad_links_are_felt_and_healed(
         assert taken > low
     begin = time.monotonic()
     run_blocking(heal(stage, injected))
-    until(lambda: client.round_trip(0.5) is not None, RECOVERY_S, f"work goes on after {kind}")
+    until(lambda: client.round_trip(0.5) is not None, f"work goes on after {kind}", RECOVERY_S)
     print(f"{kind} {injected.text}: recovered in {time.monotonic() - begin:.2f} s")
     assert min(client.round_trip(10, size) or 10 for _ in range(5)) < max(0.15, 2 * usual)
 
@@ -299,10 +300,10 @@ def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_rel
         assert {one.node for one in seen} <= {roles.leaders[tp] for tp in away}
         return {name for one in seen if one.what == "caught" for name in one.named.split(", ")}
 
-    until(lambda: caught() >= set(map(str, away)) and unstable() == away, 20, f"{away} wait for markers")
+    until(lambda: caught() >= set(map(str, away)) and unstable() == away, f"{away} wait for markers", 20)
     run_blocking(behind.lift([1]))
-    until(lambda: not unstable(), 20, "all markers are written")
-    until(lambda: _done(behind) >= {"caught", "delivered", "answered"}, 20, "the leaders answer")
+    until(lambda: not unstable(), "all markers are written", 20)
+    until(lambda: _done(behind) >= {"caught", "delivered", "answered"}, "the leaders answer", 20)
 
 
 def test_leaders_are_shuffled_at_once(behind: ContainerCluster, stage: Environment) -> None:

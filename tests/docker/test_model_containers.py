@@ -17,7 +17,7 @@ from harness.clients.librdkafka.settings import of_librdkafka
 from harness.containers.cluster import ContainerCluster
 from harness.modelled.real.deployment import model_containers
 from history import evidence
-from tests.docker.conftest import until
+from tests.waiting import until
 
 TP = TopicPartition("kept", 0)
 MARKED = [TopicPartition("marked", number) for number in range(3)]
@@ -69,16 +69,16 @@ def replaces_leaders(cluster: ContainerCluster) -> None:
     others = [node for node in cluster.nodes if node != alone]
     cuts = [Cut(node=alone, direction=way, peer=peer) for peer in others for way in Direction]
     run_blocking(cluster.cut(cuts))
-    until(lambda: leader(cluster) not in (-1, alone), WAIT_S, "another leader after the cut")
+    until(lambda: leader(cluster) not in (-1, alone), "another leader after the cut", WAIT_S)
     run_blocking(cluster.mend(cuts))
-    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    until(lambda: whole(cluster), "all replicas in sync", WAIT_S)
     paused = leader(cluster)
     run_blocking(cluster.pause([paused]))
-    until(lambda: leader(cluster) not in (-1, paused), WAIT_S, "another leader after the pause")
+    until(lambda: leader(cluster) not in (-1, paused), "another leader after the pause", WAIT_S)
     run_blocking(cluster.resume([paused]))
     run_blocking(cluster.kill(cluster.nodes))
     run_blocking(cluster.revive(cluster.nodes))
-    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    until(lambda: whole(cluster), "all replicas in sync", WAIT_S)
     assert end(cluster) == RECORDS
 
 
@@ -88,7 +88,7 @@ def loses_what_was_not_flushed(cluster: ContainerCluster) -> None:
     before = end(cluster)
     assert run_blocking(cluster.lose_power(cluster.nodes))
     run_blocking(cluster.revive(cluster.nodes))
-    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    until(lambda: whole(cluster), "all replicas in sync", WAIT_S)
     assert end(cluster) < before
 
 
@@ -119,12 +119,12 @@ def delays_markers(cluster: ContainerCluster) -> None:
     def named() -> set[str]:
         return {name for one in seen("caught") for name in one.named.split(", ")}
 
-    until(lambda: named() >= {str(tp) for tp in away}, WAIT_S, "all markers are held")
+    until(lambda: named() >= {str(tp) for tp in away}, "all markers are held", WAIT_S)
     assert any(name.startswith("producer ") for name in named())
     assert unstable() >= away
     run_blocking(cluster.lift([1]))
-    until(lambda: not unstable(), WAIT_S, "all markers are written")
-    until(lambda: len(seen("answered")) == len(seen("caught")), WAIT_S, "the leaders answer")
+    until(lambda: not unstable(), "all markers are written", WAIT_S)
+    until(lambda: len(seen("answered")) == len(seen("caught")), "the leaders answer", WAIT_S)
     assert {one.error for one in seen("answered")} == {0}
 
 

@@ -28,7 +28,8 @@ from harness.containers.images import build
 from harness.evidence.directory import read as read_directory
 from harness.kafka.images import ensure_image
 from harness.kafka.system import kafka_cluster
-from tests.docker.conftest import TOPIC, until
+from tests.docker.conftest import TOPIC
+from tests.waiting import until
 
 
 def one_broker(**settings: object) -> RunConfig:
@@ -73,9 +74,9 @@ def test_logs_are_collected_over_restarts_and_say_what_happened(
     tp = TopicPartition(TOPIC, 0)
     victim = run_blocking(cluster.roles()).leaders[tp]
     run_blocking(cluster.kill([victim]))
-    until(lambda: run_blocking(cluster.roles()).leaders[tp] not in (victim, -1), 30, "the leader moved")
+    until(lambda: run_blocking(cluster.roles()).leaders[tp] not in (victim, -1), "the leader moved", 30)
     run_blocking(cluster.revive([victim]))
-    until(lambda: run_blocking(cluster.roles()).agreed, 60, "all agree")
+    until(lambda: run_blocking(cluster.roles()).agreed, "all agree", 60)
     run_blocking(cluster.collect(tmp_path))
     own = (tmp_path / str(victim) / "server.log").read_text()
     assert own.count("Kafka Server started") >= 2
@@ -125,10 +126,10 @@ def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> N
         roles = run_blocking(cluster.roles())
         assert (roles.controller, roles.leaders[TopicPartition("t", 0)]) == (-1, 1)
         run_blocking(cluster.revive([2]))
-        until(lambda: starts(cluster, 2, folder) == 2, 60, "the controller runs")
+        until(lambda: starts(cluster, 2, folder) == 2, "the controller runs", 60)
         assert run_blocking(cluster.roles()).controller == -1  # the broker does not reach it
         run_blocking(cluster.mend([cut]))
-        until(lambda: run_blocking(cluster.roles()).controller == 2, 60, "the controller is back")
+        until(lambda: run_blocking(cluster.roles()).controller == 2, "the controller is back", 60)
         run_blocking(cluster.shut_down(cluster.nodes))
         run_blocking(cluster.collect(folder))
         log = (folder / "1" / "server.log").read_text()
@@ -259,7 +260,7 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
         assert harness.stdout.readline() == b"started\n"
         assert len(engine.leftovers(folder.name)) == 4  # the broker, its proxy, the capture and a network
         os.kill(harness.pid, signal.SIGKILL)
-    until(lambda: engine.leftovers(folder.name) == [], 60, "nothing is left")
+    until(lambda: engine.leftovers(folder.name) == [], "nothing is left", 60)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from core.runtime import run_blocking
 from core.session import Acquired
 from harness.clients.librdkafka.session import KafkaSession
 from harness.containers.cluster import ContainerCluster
-from tests.docker.conftest import until
+from tests.waiting import until
 
 TOPIC, GROUP = "shared-out", "share-docker"
 TP = TopicPartition(TOPIC, 0)
@@ -23,7 +23,7 @@ def acquired(member: KafkaSession, count: int) -> list[Acquired]:
         found.extend(run_blocking(member.acquire(500)).records)
         return len(found) >= count
 
-    until(all_there, 60, f"{count} records are delivered")
+    until(all_there, f"{count} records are delivered", 60)
     return sorted(found, key=lambda one: one.offset)
 
 
@@ -55,5 +55,5 @@ def test_a_group_delivers_released_records_again_and_says_where_it_stands(cluste
     def stands() -> int:
         return run_blocking(cluster.share_offsets([GROUP], [TP])).get((GROUP, TP), -1)
 
-    until(lambda: stands() >= COUNT // 2, 30, "the start offset is past what was accepted")
+    until(lambda: stands() >= COUNT // 2, "the start offset is past what was accepted", 30)
     assert stands() <= COUNT

@@ -23,7 +23,7 @@ from harness.containers import claims, engine
 from harness.containers.claims import State
 from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
-from tests.docker.conftest import until
+from tests.waiting import until
 
 SMALL = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
 TP = TopicPartition("orders", 0)
@@ -101,7 +101,7 @@ def test_two_users_keep_apart_also_while_brokers_are_down_and_what_a_killed_one_
         assert not acknowledged(session, 2)
         assert run_blocking(mine.roles()).answering == ()
         run_blocking(mine.revive([1]))
-        until(lambda: acknowledged(session, 3), 60, "the broker is back at its address")
+        until(lambda: acknowledged(session, 3), "the broker is back at its address", 60)
         roles = run_blocking(mine.roles())
         assert (roles.answering, roles.strangers) == ((1,), {})
         theirs = next(run for run in states() if run.startswith("docker-tests-other-"))

@@ -6,8 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -92,16 +91,6 @@ def arguments(results: Path, *more: str) -> list[str]:
     for name, value in settings.items():
         words += ["--set", f"{name}={value}"]
     return [*words, *more]
-
-
-def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Wait for a condition, with a deadline; its first true value."""
-    deadline = time.monotonic() + deadline_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"never happened: {what}")
 
 
 def the_run(results: Path) -> Run | None:

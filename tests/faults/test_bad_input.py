@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import arguments, inquest, until, workers_of
+from tests.faults.command import arguments, inquest, workers_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -13,17 +13,8 @@ from harness.processes import guard
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import (
-    Inquest,
-    arguments,
-    in_force,
-    inquest,
-    reached,
-    the_run,
-    until,
-    verdict,
-    workers_of,
-)
+from tests.faults.command import Inquest, arguments, in_force, inquest, reached, the_run, verdict, workers_of
+from tests.waiting import until
 from workloads.registry import WORKLOADS
 
 pytestmark = pytest.mark.faults

@@ -10,18 +10,9 @@ import pytest
 
 from core.op import Phase
 from history.run_folder import Run
-from tests.faults.command import (
-    Inquest,
-    arguments,
-    in_force,
-    inquest,
-    reached,
-    the_run,
-    until,
-    verdict,
-    workers_of,
-)
+from tests.faults.command import Inquest, arguments, in_force, inquest, reached, the_run, verdict, workers_of
 from tests.harness.cli.bad_input import command
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.op import Phase
-from tests.faults.command import Inquest, arguments, reached, the_run, until, verdict, workers_of
+from tests.faults.command import Inquest, arguments, reached, the_run, verdict, workers_of
 from tests.harness.cli.bad_input import Ended
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -12,7 +12,8 @@ import pytest
 from core.op import Phase
 from harness.nights.session_log import FILE, FOLDER, Attempt, SoakSession, sessions
 from history.run_folder import Run
-from tests.faults.command import Inquest, inquest, until, workers_of
+from tests.faults.command import Inquest, inquest, workers_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 
@@ -142,6 +143,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     assert command.wait().code == 130
     assert repeat.begun.task.key == planted.begun.task.key
     assert (repeat.begun.task.why, repeat.begun.task.of) == ("repeat", f"{session.name}/2")
+    assert repeat.outcome is not None
     assert [found.name for found in repeat.outcome.open] == ["lost-write"]
     last = begun(tmp_path, 2, session.name)
     assert last is not None

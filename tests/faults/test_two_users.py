@@ -11,8 +11,9 @@ import pytest
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import Inquest, arguments, inquest, the_run, until, verdict
+from tests.faults.command import Inquest, arguments, inquest, the_run, verdict
 from tests.harness.cli.bad_input import Ended
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

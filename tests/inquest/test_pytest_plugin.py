@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.processes.test_guard import alive, wait
+from tests.processes import alive
+from tests.waiting import until
 
 SMALL = "partitions=2, producers=1, home_producers=0, consumers=1, rate=20, fault_s=1, calm_s=0.5"
 VALID = f"""
@@ -115,7 +116,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate()
     assert process.returncode == pytest.ExitCode.INTERRUPTED, out
-    wait(lambda: not alive(pid), "the run lives on")
+    until(lambda: not alive(pid), "the run lives on")
 
 
 def test_a_setting_that_is_none_is_a_sentence(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from core.programs import environment, program
 from history.run_folder import Run
 from history.seal import seal
-from tests.faults.command import until
 from tests.history.test_parts import files, unsealed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 pytest.importorskip("grpc")

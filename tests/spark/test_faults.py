@@ -27,10 +27,11 @@ from history.reader import load
 from history.run_folder import Run, write_atomically
 from history.seal import seal
 from history.tasks import Workers
-from tests.faults.command import ROOT, Inquest, until
+from tests.faults.command import ROOT, Inquest
 from tests.harness.cli.bad_input import Ended
 from tests.history.test_parts import files
 from tests.spark.held import Killing
+from tests.waiting import until
 
 T = TypeVar("T")
 Work = Callable[[int], object]

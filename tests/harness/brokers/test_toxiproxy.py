@@ -24,6 +24,7 @@ from harness.brokers import toxiproxy
 from harness.brokers.addresses import Plan, reserve
 from harness.brokers.toxiproxy import Route, ToxiproxyServer
 from harness.processes.guard import Guard
+from tests.waiting import until
 
 DEADLINE_S = 60.0
 
@@ -152,13 +153,6 @@ def gone(act: Callable[[], object]) -> bool:
     return False
 
 
-def wait(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def toxic(type_: str, downstream: bool = True, **attributes: int) -> Toxic:
     return Toxic(type=type_, attributes=attributes, downstream=downstream)
 
@@ -198,7 +192,7 @@ def test_bandwidth_limits_the_direction_it_is_for(bench: Bench) -> None:
         bench.got.clear()
         begin = time.monotonic()
         connection.sendall(b"x" * 60_000)
-        wait(lambda: sum(bench.got) == 60_000, "what was sent arrives")
+        until(lambda: sum(bench.got) == 60_000, "what was sent arrives")
         assert time.monotonic() - begin < 20  # 30 s at 2 KB/s
 
 
@@ -331,7 +325,7 @@ def ended(port: int) -> bool:
 
 def kill(guard: Guard) -> None:
     os.killpg(guard.pid, signal.SIGKILL)
-    wait(lambda: guard.ended is not None, "the guard survives SIGKILL")
+    until(lambda: guard.ended is not None, "the guard survives SIGKILL")
 
 
 def test_stop_ends_the_server_and_is_idempotent(program: str, ports: Plan) -> None:
@@ -434,7 +428,7 @@ def test_the_server_ends_with_its_owner_however_that_ends(
         finally:
             owner.send_signal(how)
             owner.wait(DEADLINE_S)
-    wait(lambda: ended(api) and ended(listen), "the server outlives its owner")
+    until(lambda: ended(api) and ended(listen), "the server outlives its owner")
 
 
 # ---- where the program comes from

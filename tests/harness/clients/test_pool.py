@@ -24,6 +24,8 @@ from harness.clients.worker_process import WorkerProcess
 from harness.clients.worker_protocol import Enter
 from harness.processes.real_time import RealRuntime
 from history.run_folder import Run
+from tests.processes import alive, state
+from tests.waiting import until
 
 FAKE = """
 import json, os, signal, sys
@@ -40,24 +42,6 @@ for line in sys.stdin:
         sys.exit(70)
 """
 ENDPOINT = Endpoint(factory="m:f", args={})
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"never happened: {what}")
-
-
-def state(pid: int) -> str:
-    """Letter of its state (T: stopped), "" = gone or a zombie."""
-    try:
-        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-    return "" if letter == "Z" else letter
 
 
 @pytest.fixture
@@ -233,7 +217,7 @@ def test_a_paused_client_stands_still_until_it_is_resumed(clients: ClientPool, r
     clients.enter(Phase.HEAL)  # it hears it when it goes on
     run_blocking(clients.resume([0, 1]))
     run_blocking(clients.resume([0]))
-    until(lambda: state(pid) not in ("", "T"), "going on")
+    until(lambda: state(pid) not in ("", "T", "Z"), "going on")
     until(lambda: len(heard(run, process(clients, 0))) == 4, "the command sent meanwhile")
     assert clients.down == ()
 
@@ -300,7 +284,7 @@ def test_nobody_is_left_standing_still_when_the_harness_is_killed(run: Run, fake
         finally:
             harness.kill()
     try:
-        until(lambda: not any(map(state, pids)), "the end of both clients and of the guard")
+        until(lambda: not any(map(alive, pids)), "the end of both clients and of the guard")
     finally:
-        for pid in filter(state, pids):
+        for pid in filter(alive, pids):
             os.kill(pid, signal.SIGKILL)

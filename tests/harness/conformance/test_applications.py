@@ -3,19 +3,18 @@
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from core.errors import ExitCode
 from tests.harness.conformance.test_runs import inquest
+from tests.processes import alive
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 COPIER = [sys.executable, "examples/applications/copier.py"]
 SINK = [sys.executable, "examples/applications/sink.py"]
-PATIENCE_S = 60.0
 CRASH = "client:crash@member"
 SPLIT = ("--set", 'app={"shape":"flat-map","outputs":2}')
 UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
@@ -117,24 +116,10 @@ def test_nothing_of_an_application_outlives_a_harness_that_is_killed(tmp_path: P
         start_new_session=True,
     )
     try:
-        wait(lambda: pids.exists() and len(pids.read_text().split()) == 6)
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 6, "all instances run")
         started = [int(pid) for pid in pids.read_text().split()]
         assert all(alive(pid) for pid in started)
     finally:
         harness.kill()
         harness.wait()
-    wait(lambda: not any(alive(pid) for pid in started))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(lambda: not any(alive(pid) for pid in started), "all are gone")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.explore.forked import Undone, forked
+from tests.processes import children
 
 
 def square(piece: int) -> tuple[int, int]:
@@ -100,10 +101,6 @@ def test_ctrl_c_ends_all_processes_at_once(to_all: bool) -> None:
     assert program.returncode == -signal.SIGINT
     assert error.count("Traceback") == 1
     gone_by(members, time.monotonic() + 10)
-
-
-def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def gone_by(pids: list[int], deadline: float) -> None:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,11 @@ from harness.modelled.real.cluster import ModelCluster
 from history.events import FaultStarted, decode
 from history.run_folder import Run
 from tests.harness.external.conftest import FileMaker, command, inquest
+from tests.processes import state
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 SHORT = ("--duration", "4", "--rate", "60", "--set", "fault_s=1", "--set", "calm_s=0.5", "--owned")
-PATIENCE_S = 60.0
 PAUSES = "[hooks]\npause = 'kill -s STOP \"$INQUEST_NAME\"'\nresume = 'kill -s CONT \"$INQUEST_NAME\"'\n"
 
 
@@ -39,17 +39,6 @@ def only_run(file: Path) -> Run:
 
 def topics(model: ModelCluster) -> tuple[str, ...]:
     return belongings.listed(model.admin).topics
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def events(run: Run) -> list[object]:
@@ -149,15 +138,15 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}{heal}")
     words = ("--nemesis", "pause:long", "--duration", "40", "--owned")
     with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
-        wait(lambda: "T" in map(state, pids.values()))
+        until(lambda: "T" in map(state, pids.values()), "one stands still")
         begin = time.monotonic()
         harness.send_signal(signal.SIGKILL)
-    wait(lambda: "T" not in map(state, pids.values()))
+    until(lambda: "T" not in map(state, pids.values()), "all go on")
     assert time.monotonic() - begin < 20
     log = only_run(file).cluster / LOG
     healed = {"heals": "all nodes are healed\n", "cannot heal": "hook heal_all: exit code 1: it is broken\n"}
-    wait(lambda: log.exists() and log.read_text().startswith(healed[hooked]))
-    wait(lambda: "left on the cluster: topics inquest-" in log.read_text())
+    until(lambda: log.exists() and log.read_text().startswith(healed[hooked]), "the reaper heals")
+    until(lambda: "left on the cluster: topics inquest-" in log.read_text(), "the reaper says what is left")
 
 
 @pytest.mark.sampled(6)
@@ -179,7 +168,7 @@ def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -
     with subprocess.Popen(
         command(file, *words), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as harness:
-        wait(lambda: "T" in map(state, pids.values()))
+        until(lambda: "T" in map(state, pids.values()), "one stands still")
         harness.send_signal(signal.SIGINT)
         said, _ = harness.communicate(timeout=200)
     assert harness.returncode == ExitCode.INTERRUPTED, said

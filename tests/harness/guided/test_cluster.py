@@ -19,7 +19,8 @@ from confluent_kafka.cimpl import NewTopic
 from core.client_settings import Properties
 from core.errors import ClusterError, ConfigError
 from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, Unmet, cluster
-from tests.harness.processes.test_guard import alive, wait
+from tests.processes import alive
+from tests.waiting import until
 
 SMALL: dict[str, Any] = {
     "partitions": 2,
@@ -119,7 +120,7 @@ def test_verdicts_that_are_not_valid_are_told_apart(
         with made.faults({NotRecovered: "kill:all", Unmet: "elections:preferred"}.get(kind, "none")):
             if kind is Unknown:
                 os.kill(made.pid, signal.SIGKILL)
-                wait(lambda: not alive(made.pid), "it lives on")
+                until(lambda: not alive(made.pid), "it lives on")
         with pytest.raises(AssertionError) as raised:
             made.judge()
     assert type(raised.value) is kind
@@ -169,6 +170,6 @@ def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signa
         assert alive(run)
         holder.send_signal(number)
         holder.wait()
-    wait(lambda: not alive(run), "the run lives on")
+    until(lambda: not alive(run), "the run lives on")
     (folder,) = [path for path in tmp_path.iterdir() if not path.is_symlink()]
     assert '"event":"interrupted"' in (folder / "events.jsonl").read_text()

@@ -17,9 +17,10 @@ from harness.cli.verdict import Engine, checked
 from harness.judging.process import SOCKET, JudgeProcess, WarmJudge, judged
 from history.run_folder import Run
 from tests.checkers.test_sealed import a_file
-from tests.harness.modelled.real.test_nodes import until
 from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
+from tests.processes import alive, children
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -85,10 +86,6 @@ def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> No
         assert judged(run, judge.socket, print) == ""
 
 
-def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_without_java_it_says_so_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with JudgeProcess("local[1]") as judge:
@@ -125,13 +122,6 @@ def test_it_ends_with_its_parent_whatever_death_that_died_and_leaves_nothing(tmp
     parent.communicate()
     until(lambda: not alive(pid), "the judge is gone", 60)
     until(lambda: not any(tmp_path.iterdir()), "its folders are gone", 60)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
 
 
 def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ import pytest
 from core.errors import ClusterError
 from core.programs import environment
 from harness.processes.child import Child, ChildLine, start, tail
-from tests.harness.processes.test_guard import alive, state, wait
+from tests.processes import alive, state
+from tests.waiting import until
 
 DEADLINE_S = 60.0
 PROGRAM = """
@@ -159,7 +160,7 @@ def test_none_outlives_a_harness_that_was_killed_not_even_a_paused_one() -> None
         assert harness.stdout is not None
         pid = int(harness.stdout.readline())
         harness.kill()
-    wait(lambda: not alive(pid), "it lives on")
+    until(lambda: not alive(pid), "it lives on")
 
 
 def test_the_last_words_of_a_log(tmp_path: Path) -> None:

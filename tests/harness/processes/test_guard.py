@@ -4,34 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.processes import guard
+from tests.processes import alive, state
+from tests.waiting import until
 
 DEADLINE_S = 60.0
-
-
-def wait(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def state(pid: int) -> str:
-    """State of a process in the kernel's letters (T = stopped); "" = there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def alive(pid: int) -> bool:
-    return state(pid) not in ("", "Z")
 
 
 @pytest.fixture
@@ -45,7 +27,7 @@ def sleeper(note: Path) -> list[str]:
 
 
 def noted(note: Path) -> int:
-    wait(note.exists, "the command does not run")
+    until(note.exists, "the command does not run")
     return int(note.read_text())
 
 
@@ -61,11 +43,11 @@ def test_what_is_held_ends_with_the_release(note: Path) -> None:
 
 def test_a_guard_ends_with_what_it_holds_and_has_its_exit_code() -> None:
     held = guard.hold(["/bin/sh", "-c", "exit $CODE"], {"CODE": "3"})
-    wait(lambda: held.ended is not None, "the guard outlives its command")
+    until(lambda: held.ended is not None, "the guard outlives its command")
     assert held.ended == 3
     held.release()
     missing = guard.hold(["/nowhere/at-all"])
-    wait(lambda: missing.ended is not None, "the guard outlives its command")
+    until(lambda: missing.ended is not None, "the guard outlives its command")
     assert missing.ended == 127
     missing.release()
 
@@ -82,7 +64,7 @@ def test_a_paused_process_continues_with_the_release(sleeping: "subprocess.Popen
     paused = guard.pause(sleeping.pid)
     assert state(sleeping.pid) == "T"
     paused.release()
-    wait(lambda: state(sleeping.pid) == "S", "it does not continue")
+    until(lambda: state(sleeping.pid) == "S", "it does not continue")
 
 
 def test_a_process_that_is_gone_cannot_be_paused(sleeping: "subprocess.Popen[bytes]") -> None:
@@ -120,8 +102,8 @@ def test_both_act_when_their_owner_is_killed(
             assert alive(held)
         finally:
             owner.kill()
-    wait(lambda: not alive(held), "what was held outlives its owner")
-    wait(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
+    until(lambda: not alive(held), "what was held outlives its owner")
+    until(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
 
 
 REMOVER = """
@@ -145,7 +127,7 @@ def test_a_folder_is_removed_when_its_owner_is_killed_and_not_before(tmp_path: P
             assert folder.exists()
         finally:
             owner.kill()
-    wait(lambda: not folder.exists(), "the folder outlives its owner")
+    until(lambda: not folder.exists(), "the folder outlives its owner")
     assert tmp_path.exists()
 
 
@@ -169,7 +151,7 @@ def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
     ) as shell:
         os.close(report)
     assert shell.returncode == 0
-    wait(lambda: state(sleeping.pid) == "S", "it does not continue")
+    until(lambda: state(sleeping.pid) == "S", "it does not continue")
 
 
 def test_a_group_is_killed_at_the_release_and_not_at_a_dismissal() -> None:

@@ -1,8 +1,6 @@
 """Looking at a run while it records."""
 
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +15,9 @@ from history import jsonl
 from history.run_folder import Run
 from nemesis.types import PlannedFault
 from tests.histories.stored import pins
+from tests.waiting import until
 
 MUTANT = "repeats-not-recognised"
-DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +37,6 @@ def record(run: Run, made: Simulated, share: float) -> None:
     run.events.write_bytes(jsonl.encode(made.events))
     for name, lines in made.journals:
         (run.journal / f"{name}.jsonl").write_bytes(jsonl.encode(lines[: int(share * len(lines))]))
-
-
-def until(true: Any) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_each_finding_is_shown_once(run: Run, made: Simulated) -> None:
@@ -83,7 +74,7 @@ def test_following_ends_with_the_first_forbidden_finding(
     with Following(run, made.config, said.append) as following:
         assert following.found() == ""
         record(run, made, 1.0)
-        until(following.found)
+        until(following.found, "a finding")
     assert following.found().partition(":")[0] in EARLY
     assert said == []
 
@@ -96,6 +87,6 @@ def test_a_journal_that_cannot_be_read_ends_the_looking_and_says_so(
     next(iter(run.journal.iterdir())).write_bytes(b"scribble\n")
     said: list[str] = []
     with Following(run, RunConfig(seed=1), said.append) as following:
-        until(lambda: said)
+        until(lambda: said, "a line")
     assert said[0].startswith("--fail-fast has stopped looking: ")
     assert following.found() == ""

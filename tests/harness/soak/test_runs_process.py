@@ -19,6 +19,8 @@ from harness.processes.interrupts import Interrupts
 from harness.soak import runs
 from harness.soak.runs import Performer, bound_s, run
 from tests.harness.nights.made_sessions import task, write
+from tests.processes import state
+from tests.waiting import until
 
 PYTHON = sys.executable
 DEADLINE_S = 120.0
@@ -96,22 +98,11 @@ def test_a_run_that_does_not_listen_is_killed_with_its_children(
 
 
 def until_gone(pid: int) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except OSError:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"process {pid} lives on")
+    until(lambda: state(pid) in ("", "Z"), f"process {pid} is gone")
 
 
 def until_ready(log: Path) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (log.exists() and "ready" in log.read_text()):
-        assert time.monotonic() < deadline, "the run never started"
-        time.sleep(0.02)
+    until(lambda: log.exists() and "ready" in log.read_text(), "the run starts")
 
 
 def test_ctrl_c_is_passed_on_to_the_run(tmp_path: Path) -> None:

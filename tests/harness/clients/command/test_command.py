@@ -38,8 +38,9 @@ from harness.clients.command.speaker import ClientLost, Speaker
 from harness.clients.worker_process import WorkerProcess
 from harness.clients.worker_protocol import Crash, Enter
 from harness.processes.guard import stopped
-from harness.processes.real_time import RealRuntime
 from history.run_folder import Run
+from tests.processes import alive
+from tests.waiting import until
 
 TP = TopicPartition("t", 1)
 ARGS = {"bootstrap.servers": "localhost:1", "cluster.id": "c", "sasl.password": "hush"}
@@ -80,10 +81,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def records(count: int) -> list[Record]:
     return [Record(TP, n, bytes([n, 255])) for n in range(count)]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    assert run_blocking(RealRuntime().until(condition, 20)), what
 
 
 # what a program says
@@ -340,14 +337,6 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[W
     handle.close()
 
 
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-
-
 def test_a_client_is_paused_and_killed_with_its_worker(working: tuple[WorkerProcess, int]) -> None:
     handle, pid = working
     handle.pause()
@@ -357,13 +346,13 @@ def test_a_client_is_paused_and_killed_with_its_worker(working: tuple[WorkerProc
     handle.condemned = True
     handle.tell(Crash(CrashPoint.ANYWHERE))
     handle.strike()
-    until(lambda: gone(pid), "the client outlives its worker")
+    until(lambda: not alive(pid), "the client outlives its worker")
 
 
 def test_a_client_ends_even_if_its_worker_alone_was_killed(working: tuple[WorkerProcess, int]) -> None:
     handle, pid = working
     os.kill(handle.pid, 9)
-    until(lambda: gone(pid), "the client outlives its worker")
+    until(lambda: not alive(pid), "the client outlives its worker")
 
 
 def test_the_journal_of_a_lost_client_holds_no_guess(working: tuple[WorkerProcess, int]) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,16 +24,10 @@ from harness.protocol.cursor import Cursor
 from harness.protocol.frames import frame
 from harness.protocol.messages import decode
 from model.settings import Settings
+from tests.waiting import until
 
 WAIT_S = 30.0
 TP = TopicPartition("kept", 0)
-
-
-def until(true: Callable[[], bool], what: str, seconds: float = WAIT_S) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from harness.brokers.addresses import Plan
 from harness.clients.librdkafka.session import connect
 from harness.modelled.real import cluster as module
 from harness.modelled.real.cluster import ModelCluster
+from tests.waiting import until
 
 PATIENCE_S = 60.0
 CONFIG = run_config({"sut": "model", "seed": 1})
@@ -91,18 +92,12 @@ def test_a_cluster_of_another_user_takes_nothing_of_one_whose_brokers_are_down(
         assert not sent(producer, 2)
         assert run_blocking(first.roles()).answering == ()
         run_blocking(first.revive(first.nodes))
-        wait_until_sent(producer)
+        until(lambda: sent(producer, 3), "records are sent")
         out, _ = other.communicate("")
     assert "orders-0 {}" in out
     roles = run_blocking(first.roles())
     assert (roles.answering, roles.strangers) == (first.nodes, {})
     run_blocking(producer.close())
-
-
-def wait_until_sent(producer: Session) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not sent(producer, 3):
-        assert time.monotonic() < until
 
 
 @pytest.fixture
