@@ -5,6 +5,8 @@ cluster        What a system under test offers: `Cluster`, and the capabilities 
                nemeses need.
 config         RunConfig: everything that defines a run, seed included; and the
                presets.
+consumer_protocol  Subscriptions and assignments of Kafka's consumers, version 0, which group
+               coordinators pass on.
 errors         Errors that end a command with one sentence, and the exit codes of
                `inquest`.
 extensions     Workloads, nemeses and checks of files that a user names, and of packages.

@@ -6,7 +6,6 @@ with it is a question of the audit.
 
 import base64
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -18,6 +17,7 @@ from checkers.logs.elections import partition_count
 from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.cluster import GROUP_TOPIC
+from core.consumer_protocol import assigned
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting import offsets_log as log
@@ -233,17 +233,6 @@ def _generation(group: str, body: Mapping[str, object]) -> log.Generation:
 def _assigned(text: str) -> tuple[Partition, ...] | None:
     """The partitions of a ConsumerProtocolAssignment; None where these are other bytes."""
     try:
-        data = base64.b64decode(text, validate=True)
-        if not data:
-            return ()
-        at, found = 6, []
-        for _ in range(struct.unpack_from(">i", data, 2)[0]):
-            (size,) = struct.unpack_from(">h", data, at)
-            topic = data[at + 2 : at + 2 + size].decode()
-            (count,) = struct.unpack_from(">i", data, at + 2 + size)
-            numbers = struct.unpack_from(f">{count}i", data, at + 6 + size)
-            found += [(topic, number) for number in numbers]
-            at += 6 + size + 4 * count
-    except (ValueError, struct.error):
+        return assigned(base64.b64decode(text, validate=True))
+    except ValueError:
         return None
-    return tuple(found)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
-from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from harness.protocol.encoding import Values
 from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
 from model.protocol.coordinator_messages import (

@@ -1,7 +1,5 @@
 """Kafka's bytes: what clients and brokers send, and what brokers write.
 
-assignments  Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
-             pass on.
 batches      Batches of records, message format 2 (KIP-98): their header, and how they are written.
 bounds       Whether a payload can be decoded safely: every length in it fits into the bytes that are there.
 cursor       Kafka's primitive types read from bytes.

@@ -17,10 +17,10 @@ from crc32c import crc32c
 from msgspec.structs import replace
 
 from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from core.consumer_protocol import assignment
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
-from harness.protocol.assignments import assignment
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord

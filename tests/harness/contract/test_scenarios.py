@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.contract import cells, scenarios, stage
 from harness.contract.cells import Aliases
 from harness.contract.scenarios import (
@@ -20,7 +21,6 @@ from harness.contract.scenarios import (
 )
 from harness.contract.stage import NotOnKafka, renamed
 from harness.contract.versions import version_of
-from harness.protocol.assignments import assigned, assignment, subscribed, subscription
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (

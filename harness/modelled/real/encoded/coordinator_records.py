@@ -8,8 +8,8 @@ brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0,
 import struct
 from typing import Final
 
+from core.consumer_protocol import assignment, subscription, text
 from harness.evidence.coordinator_records import TRANSACTION_STATES
-from harness.protocol.assignments import assignment, subscription, text
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord

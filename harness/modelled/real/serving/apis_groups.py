@@ -6,11 +6,10 @@ it sent. An assignment is kept as partitions, and its user data are not."""
 from collections.abc import Mapping
 from typing import Any, Final
 
+from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
 from harness.modelled.real.serving.api_call import Api, Call, milliseconds
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
-from harness.protocol.assignments import assigned, assignment, subscribed, subscription
-from harness.protocol.cursor import Malformed
 from harness.protocol.topics import in_topics, numbers_of_topics
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
@@ -59,7 +58,7 @@ def _join(call: Call) -> None:
         return
     try:
         topics = subscribed(protocols[0][1])
-    except Malformed:
+    except ValueError:
         call.respond(error_code=INVALID_REQUEST, protocol_name="", leader="", member_id="")
         return
     session = milliseconds(request.session_timeout)
@@ -84,7 +83,7 @@ def _sync(call: Call) -> None:
     request = call.request
     try:
         given = {str(one.member_id): assigned(bytes(one.assignment)) for one in request.assignments}
-    except Malformed:
+    except ValueError:
         call.respond(error_code=INVALID_REQUEST, assignment=b"")
         return
 

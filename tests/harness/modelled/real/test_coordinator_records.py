@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.consumer_protocol import assignment
 from harness.contract.dialect import IdPairs
 from harness.contract.wire_data import batches
 from harness.evidence import coordinator_records as logs
@@ -16,7 +17,6 @@ from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.evidence import offsets, transactions
-from harness.protocol.assignments import assignment
 from history.evidence import OFFSET_LOG, TRANSACTION_LOG, table
 from model.coordinator.classic_group import GroupRecord, MemberRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
