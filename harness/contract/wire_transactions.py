@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
-from harness.protocol.encoding import Values
+from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.topics import numbers_in_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -133,7 +133,7 @@ def _described_transactions(answer: Any, names: IdPairs) -> Response:
             one.transaction_state,
             names.to_model(int(one.producer_id)),
             int(one.producer_epoch),
-            round(one.transaction_timeout.total_seconds() * 1000),
+            milliseconds(one.transaction_timeout),
             tuple(sorted(tps)),
         )
     return DescribeTransactionsResponse(found)

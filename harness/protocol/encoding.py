@@ -43,7 +43,8 @@ class _Fixed(NamedTuple):
     convert: Callable[[Any], Any] | None = None
 
 
-def _milliseconds(duration: timedelta) -> int:
+def milliseconds(duration: timedelta) -> int:
+    """A duration as fields have it."""
     return round(duration.total_seconds() * 1000)
 
 
@@ -68,8 +69,8 @@ _FIXED: Final = {
     "bool": _Fixed("?", False),
     "uuid": _Fixed("16s", None, _uuid),
     "error_code": _Fixed("h", 0, int),
-    "timedelta_i32": _Fixed("i", 0, lambda value: _milliseconds(value) if value else 0),
-    "timedelta_i64": _Fixed("q", 0, lambda value: _milliseconds(value) if value else 0),
+    "timedelta_i32": _Fixed("i", 0, lambda value: milliseconds(value) if value else 0),
+    "timedelta_i64": _Fixed("q", 0, lambda value: milliseconds(value) if value else 0),
     "datetime_i64": _Fixed("q", EPOCH, _time),
 }
 

@@ -5,7 +5,6 @@ of an API: see `harness.protocol.encoding`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,11 +56,6 @@ class Api(NamedTuple):
     first: int
     last: int
     serve: Callable[[Call], None]
-
-
-def milliseconds(duration: timedelta) -> int:
-    """A duration of a request."""
-    return round(duration.total_seconds() * 1000)
 
 
 def error_of(answer: Any) -> KafkaError:

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds
+from harness.modelled.real.serving.api_call import Api, Call
+from harness.protocol.encoding import milliseconds
 from harness.protocol.topics import in_topics, numbers_of_topics, of_topics
 from model.eras import Era
 from model.errors import KafkaError

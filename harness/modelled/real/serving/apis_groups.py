@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds
+from harness.modelled.real.serving.api_call import Api, Call
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
+from harness.protocol.encoding import milliseconds
 from harness.protocol.topics import in_topics, numbers_of_topics
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from harness.modelled.real.serving.api_call import Api, Call, milliseconds
+from harness.modelled.real.serving.api_call import Api, Call
 from harness.modelled.real.serving.peer_frames import answer_values, requested
+from harness.protocol.encoding import milliseconds
 from harness.protocol.topics import in_topics, numbers_in_topics, numbers_of_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
