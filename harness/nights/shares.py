@@ -32,8 +32,11 @@ SYSTEM_OF: Final = [name for name in SYSTEM if name not in BUG]
 BUGS: Final = ["session", *BUG, *SYSTEM_OF, "runs", "names", *NEWEST]
 TESTED: Final = [*SYSTEM, "judged"]
 KIND: Final = ["system", "version", "fault"]
-SIDE: Final = ["system", "version", "client", "nemesis"]
+COLUMN: Final = ["system", "version", "client"]
+SIDE: Final = [*COLUMN, "nemesis"]
 """A cell of the comparison."""
+MET: Final = ["session", *COLUMN, "finding", "known_bug", "runs", "first_s"]
+RAN: Final = ["session", *COLUMN, "judged", "seconds"]
 SUMS: Final = ["judged", "forbidden", "open", "available", "known", "recovery_s", "recovered"]
 LIVED: Final = [*KIND, "runs", "failing", "times", "served", "known", "recovered_s", "recovered", "stalled_s"]
 
@@ -54,6 +57,8 @@ class Share:
     side: drawn runs of sessions that compare systems, by system, client and nemesis, `forbidden` and `open`
     ones (with such a finding) among them; sums of `available` and `recovery_s`, and of how many values
     (`known`, `recovered`).
+    met: by session and system of these, the drawn runs with a known bug, or a class that none explains;
+    first_s: how long the session had run this system when the first of them ended. ran: how long it did.
     lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
     values `served` and `recovered_s` are sums of; `stalled_s`: the longest).
     """
@@ -68,6 +73,8 @@ class Share:
     tested: pd.DataFrame = field(default_factory=lambda: _no(TESTED))
     allowed: pd.DataFrame = field(default_factory=lambda: _no(["name", "runs", "findings"]))
     side: pd.DataFrame = field(default_factory=lambda: _no([*SIDE, *SUMS]))
+    met: pd.DataFrame = field(default_factory=lambda: _no(MET))
+    ran: pd.DataFrame = field(default_factory=lambda: _no(RAN))
     lived: pd.DataFrame = field(default_factory=lambda: _no(LIVED))
 
 
@@ -79,6 +86,7 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
     forbidden = findings[findings["disallowed"] > 0].merge(runs, left_on="row", right_index=True)
     numbers = [_numbers(session, runs, forbidden) for session in found]
     of_judged = forbidden[forbidden["judged"].astype(bool)]
+    drawn = _drawn(judged[judged["session"].isin([one.name for one in found if _compares(one)])])
     return Share(
         shown=_shown(runs, findings),
         many=len(runs),
@@ -91,7 +99,9 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
         bugs=_bugs(of_judged),
         tested=judged.groupby(SYSTEM, as_index=False).agg(judged=("judged", "size")),
         allowed=_allowed(findings),
-        side=_side(judged[judged["session"].isin([one.name for one in found if _compares(one)])], forbidden),
+        side=_side(drawn, forbidden),
+        met=_met(drawn, forbidden),
+        ran=drawn.groupby(RAN[:-2], as_index=False).agg(judged=("seed", "size"), seconds=("seconds", "sum")),
         lived=_lived(results, judged, set(forbidden["row"])),
     )
 
@@ -138,10 +148,15 @@ def _found(forbidden: pd.DataFrame) -> pd.DataFrame:
     )[FOUND]
 
 
+def _named(forbidden: pd.DataFrame) -> pd.DataFrame:
+    """With `finding`: the known bug, else the class. Oldest runs first."""
+    finding = forbidden["known_bug"].where(forbidden["known_bug"] != "", forbidden["name"])
+    return forbidden.assign(finding=finding).sort_values(["at", "number"], kind="stable")
+
+
 def _bugs(forbidden: pd.DataFrame) -> pd.DataFrame:
     """A run counts once for a bug, in whatever classes it shows itself."""
-    finding = forbidden["known_bug"].where(forbidden["known_bug"] != "", forbidden["name"])
-    ordered = forbidden.assign(finding=finding).sort_values(["at", "number"], kind="stable")
+    ordered = _named(forbidden)
     by = ["session", *BUG, *SYSTEM_OF]
     newest: dict[str, tuple[str, str]] = {name: (name, "last") for name in NEWEST}
     once = ordered.drop_duplicates(["row", *BUG])
@@ -168,8 +183,21 @@ def _compares(session: SoakSession) -> bool:
     return isinstance(systems, list) and len(systems) > 1
 
 
-def _side(judged: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:
-    drawn = judged[(judged["why"] == "matrix") & (judged["planted"] == "")]
+def _drawn(judged: pd.DataFrame) -> pd.DataFrame:
+    """Drawn runs; ran_s: how long their session had run their system when they ended."""
+    drawn = judged[(judged["why"] == "matrix") & (judged["planted"] == "")].sort_values(
+        "number", kind="stable"
+    )
+    return drawn.assign(ran_s=drawn.groupby(RAN[:-2])["seconds"].cumsum())
+
+
+def _met(drawn: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:
+    of_drawn = _named(forbidden[forbidden["row"].isin(drawn.index)]).join(drawn["ran_s"], on="row")
+    once = of_drawn.drop_duplicates(["row", "finding"])
+    return once.groupby(MET[:-2], as_index=False).agg(runs=("row", "size"), first_s=("ran_s", "min"))
+
+
+def _side(drawn: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:
     bad = set(forbidden["row"])
     new = set(forbidden.loc[(forbidden["known_bug"] == "") & (forbidden["name"] != NOT_RECOVERED), "row"])
     rows = drawn.assign(forbidden=drawn.index.isin(list(bad)), open=drawn.index.isin(list(new)))

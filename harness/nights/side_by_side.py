@@ -1,7 +1,10 @@
-"""Systems side by side: a row is a nemesis, a column a system in one version with the clients that loaded it;
-a cell says how many of its drawn runs have a forbidden finding, with the Wilson interval of 95 %."""
+"""Systems side by side: a column is a system in one version with the clients that loaded it. Of a nemesis a
+cell says how many of its drawn runs have a forbidden finding, with the Wilson interval of 95 %; of a known
+bug, or a class that none explains, how many runs met it, and how soon.
+"""
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -31,16 +34,28 @@ class SideCell:
     recovery_s: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetCell:
+    """Runs of a system that met a bug, and of all; first_s: for how long the system ran until the first of
+    them had ended, or, where none met it, in all."""
+
+    runs: int
+    judged: int
+    first_s: float
+
+
 Column = tuple[str, str, str]
 """System, version, clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySide:
-    """rows: nemesis -> a cell for each column, None = no run; the first row is of all nemeses."""
+    """rows: nemesis -> a cell for each column, None = no run; the first row is of all nemeses. met: finding
+    and known bug ("" = none) -> a cell for each column; what no known bug explains comes first."""
 
     columns: list[Column]
     rows: dict[str, list[SideCell | None]]
+    met: dict[tuple[str, str], list[MetCell]]
 
     @property
     def compares(self) -> bool:
@@ -48,15 +63,36 @@ class SideBySide:
         return len(self.columns) > 1
 
     @classmethod
-    def of(cls, side: pd.DataFrame) -> "SideBySide":
-        """Of the sums of all shares (`shares.SIDE`)."""
+    def of(cls, side: pd.DataFrame, met: pd.DataFrame, ran: pd.DataFrame) -> "SideBySide":
+        """Of the sums of all shares (`shares.SIDE`, `MET`, `RAN`)."""
         every = side.assign(nemesis=ALL)
         sums = pd.concat([every, side]).groupby(SIDE)[SUMS].sum()
         cells = dict(zip(sums.index, map(_cell, records(sums)), strict=True))
         columns = sorted({key[:3] for key in cells})
         names = [ALL, *sorted(set(side["nemesis"]))] if columns else []
         rows = {name: [cells.get((*column, name)) for column in columns] for name in names}
-        return cls(columns=columns, rows=rows)
+        return cls(columns=columns, rows=rows, met=_met(columns, met, ran))
+
+
+def _met(columns: list[Column], met: pd.DataFrame, ran: pd.DataFrame) -> dict[tuple[str, str], list[MetCell]]:
+    judged, ran_s, before = Counter[Column](), defaultdict[Column, float](float), {}
+    for row in records(ran.sort_values("session", kind="stable")):
+        column = _column(row)
+        before[row["session"], column] = ran_s[column]
+        judged[column] += row["judged"]
+        ran_s[column] += row["seconds"]
+    none = {each: MetCell(runs=0, judged=judged[each], first_s=ran_s[each]) for each in columns}
+    found = defaultdict[tuple[str, str], dict[Column, MetCell]](none.copy)
+    for row in records(met.sort_values("session", kind="stable")):
+        column, cells = _column(row), found[row["known_bug"], row["finding"]]
+        cell = cells[column]
+        first_s = cell.first_s if cell.runs else before[row["session"], column] + row["first_s"]
+        cells[column] = replace(cell, runs=cell.runs + row["runs"], first_s=first_s)
+    return {(finding, bug): [*cells.values()] for (bug, finding), cells in sorted(found.items())}
+
+
+def _column(row: dict[str, str]) -> Column:
+    return row["system"], row["version"], row["client"]
 
 
 def _cell(sums: dict[str, float]) -> SideCell:

@@ -75,7 +75,11 @@ def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
             compared=len(views) > 1,
         ),
         allowed=_allowed(_joined(share.allowed for share in found)),
-        side=SideBySide.of(_joined(share.side for share in found)),
+        side=SideBySide.of(
+            _joined(share.side for share in found),
+            _joined(share.met for share in found),
+            _joined(share.ran for share in found),
+        ),
         lived=_lived(_joined(share.lived for share in found)),
     )
 

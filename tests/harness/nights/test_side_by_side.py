@@ -54,6 +54,26 @@ def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> N
     assert [new.low, new.high] == pytest.approx([0.3424, 1.0], abs=1e-4)
 
 
+def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (canary(), outcome("anomaly", TORN, tested=OLD)),  # it knows where to look
+        run(1, OLD, seconds=50.0), run(2, NEW, TORN, seconds=30.0), run(3, NEW, TORN, LOST, seconds=20.0),
+        (task(seed=4, why="repeat"), outcome("anomaly", TORN, tested=OLD)),
+    ], matrix=COMPARING)  # fmt: skip
+    write(tmp_path, SECOND, [
+        run(5, OLD, seconds=7.0), run(6, OLD, TORN, seconds=9.0), run(7, NEW, seconds=8.0),
+    ], matrix=COMPARING)  # fmt: skip
+    found = side(tmp_path).met
+    assert [*found] == [("lost-write", ""), ("KAFKA-17754", "KAFKA-17754")]
+    lost, torn = ([(cell.runs, cell.judged, cell.first_s) for cell in row] for row in found.values())
+    assert torn == [(1, 3, 50.0 + 7.0 + 9.0), (2, 3, 30.0)]
+    assert lost == [(0, 3, 66.0), (1, 3, 30.0 + 20.0)]
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert "1/3" in shown
+    assert "after 1 min" in shown
+    assert "not in 1 min" in shown
+
+
 def test_the_page_stands_alone_and_there_is_none_where_nothing_is_compared(tmp_path: Path) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
     write(one, FIRST, [(canary(), outcome()), run(1, OLD)], matrix=COMPARING)
