@@ -330,7 +330,7 @@ def _sequences(traces: Traces) -> Iterator[str]:
     if len(producers) > 1:
         yield f"the log has them from several producer ids: {listed}"
     elif len(set(epochs)) > 1:
-        newer = "it was sent again under a newer producer epoch"
+        newer = "the later one has a newer producer epoch"
         falls = "a batch of an old producer epoch stands behind a newer one"
         yield f"the log has {listed}: {newer if epochs == sorted(epochs) else falls}"
     elif len(set(numbers)) == 1:

@@ -64,7 +64,8 @@ class Story:
     counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
     differ. seen_with: what is quoted beside it. first_step, steps: (what for, command). paths: (what,
     path). counted: what ranges count. many: findings of the headline; about: how many records all of them
-    name, 0 = not known. others: further transactions, where the records are those of the first."""
+    name, 0 = not known. others: further transactions, where the records are those of the first. timed: when
+    it came about is on record."""
 
     name: str
     anomaly: Anomaly
@@ -84,6 +85,7 @@ class Story:
     epochs: list[int]
     faults: list[NearFault]
     faults_more: int
+    timed: bool
     bug: Bug | None
     drawing: Drawing | None
     side: SideBySide | None
@@ -119,7 +121,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     times, moments = (acked, acknowledged) if acked else _moments(traces)
     near_faults = near(inputs.verdict.faults, times, moments)
     if name in OF_SEQUENCES | OF_POLLS:  # what began afterwards explains neither
-        near_faults = [one for one in near_faults if one.fault.begin_s <= max(times)]
+        near_faults = [one for one in near_faults if one.fault.begin_s <= max(times, default=0.0)]
     near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
     listed = ranges[:RANGES_MAX]
     near_faults = [replace(one, text=shortened(one.fault.text)) for one in near_faults]
@@ -152,6 +154,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         epochs=sorted(set(example.leader_epochs)),
         faults=near_faults[:FAULTS_MAX],
         faults_more=max(len(near_faults) - FAULTS_MAX, 0),
+        timed=bool(times),
         bug=bug,
         drawing=drawing,
         side=traces.side,
@@ -255,7 +258,7 @@ def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[
     """The faults in force then, the one that ended last before, the one that began next."""
     if not times:
         return []
-    first, last = min(times), max(times)
+    first, last = min(times), max(times, default=0.0)
     by_time = sorted(faults, key=lambda fault: fault.begin_s)
     found = [
         NearFault(fault, _meanwhile(fault, first, moments[0]))

@@ -200,6 +200,7 @@ def test_the_marker_of_each_partition_is_told(
         ([(1, 5, 0, 8), (2, 5, 0, 9)], "each copy came with a sequence of its own"),
         ([(1, 5, 0, 9), (2, 5, 0, 8)], "out of order"),
         ([(1, 5, 1, 8), (2, 5, 0, 8)], "an old producer epoch stands behind a newer one"),
+        ([(1, 5, 0, 8), (2, 5, 1, 0)], "the later one has a newer producer epoch"),
         ([(1, 5, 0, 8), (2, 6, 0, 8)], "several producer ids"),
         ([(1, -1, -1, -1), (2, -1, -1, -1)], "no producer id"),
         ([(1, 5, 0, 8)], ""),

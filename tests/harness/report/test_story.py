@@ -252,6 +252,21 @@ def test_a_long_text_of_a_fault_keeps_its_verb() -> None:
     assert story.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
 
 
+def test_where_no_time_is_on_record_no_fault_is_called_absent(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    name = "replica-divergence"
+    bare = Example(sentence="Copies differ.", allowed=False, why="", partition="other-0")
+    anomaly = msgspec.structs.replace(folder.verdict.anomalies["lost-write"], examples=[bare])
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies={name: anomaly})
+    run = folder.write(tmp_path / "run")
+    _, found = told(run)
+    assert (found.timed, found.faults) == (False, [])
+    html = build(run).read_text()
+    assert "when this came about is not on record" in html
+    assert "None near it" not in html
+
+
 def test_steps_of_consumers_are_rows_with_both_offsets() -> None:
     def step(*offsets: int) -> Example:
         return Example(sentence="", allowed=False, why="", partition="x-0", offsets=list(offsets))
