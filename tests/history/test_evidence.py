@@ -35,6 +35,16 @@ def test_takes_of_several_nodes_are_one_set_in_order(tmp_path: Path) -> None:
     assert loaded.of("ends", TopicPartition("c", 0)).num_rows == 0
 
 
+def test_a_table_that_earlier_versions_did_not_write_is_empty(tmp_path: Path) -> None:
+    folder = tmp_path / "evidence"
+    write(folder, merged([ends(0, 1, ("a", 0, 5))]))
+    (folder / "share_log.parquet").unlink()
+    for found in (Evidence.load(folder), Evidence.opened(folder)):
+        assert found.table("share_log").schema.equals(schema("share_log"))
+        assert found.of("share_log", TopicPartition("a", 0)).num_rows == 0
+        assert found.of("ends", TopicPartition("a", 0)).num_rows == 1
+
+
 def test_a_run_without_evidence_has_none(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="evidence: there is no such folder"):
         Evidence.load(tmp_path / "evidence")
