@@ -47,7 +47,11 @@ rejected. From 4.4.0 on the higher start offset counts.
 
 The model showed it in random runs under `partition:isolate@group-coordinator`. The tables
 [A write that comes late sets the start back](model/share-groups.md#share-start-falls) and
-[the next one](model/share-groups.md#share-start-rises) have both sides.""",
+[the next one](model/share-groups.md#share-start-rises) have both sides.
+
+`--preset share --nemesis pause` on 4.3.1 showed it in brokers' logs in the first run of 20 s: where a share
+coordinator had stood still, three releases that were sent again came after writes with a higher start (295
+after 312). The leader did not change before its next write, so no member noticed.""",
     evidence="A record was delivered again after it had ended; before that, a record of `__share_group_state`"
     " has a lower start offset of its share partition than the one before it, in the same state epoch; and"
     " the delivered record lies between the two. In brokers’ logs: that record itself.",
