@@ -30,6 +30,8 @@ lineage              Ring 3, records: what leaders of one epoch had, the leaders
                      later epochs have.
 messages             Ring 4: what brokers say to each other and to clients, when
                      they say it.
+placement            Ring 3: where the controller placed the replicas of new partitions,
+                     against the placer of KRaft in the model.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
                      takes.
 producer_files       Files that brokers compute from a log of producers, against the

@@ -14,6 +14,7 @@ from checkers.logs import (
     decisions,
     lineage,
     messages,
+    placement,
     share_answers,
 )
 
@@ -29,5 +30,6 @@ LOG_CHECKS: Final[dict[str, Check]] = {
     **answers.CHECKS,
     **share_answers.CHECKS,
     **messages.CHECKS,
+    **placement.CHECKS,
 }
 """Name -> check."""

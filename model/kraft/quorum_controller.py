@@ -19,7 +19,7 @@ from model.metadata.image import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
-from model.metadata.replica_placer import assign
+from model.metadata.striped_replica_placer import UsableBroker, place
 from model.protocol.controller_messages import (
     PRODUCER_ID_BLOCK_SIZE,
     AllocateProducerIds,
@@ -230,14 +230,20 @@ class QuorumController:
     def _create(self, request: CreateTopics) -> ErrorResponse:
         if request.topic in self.image.topics:
             return ErrorResponse(KafkaError.TOPIC_ALREADY_EXISTS)
-        brokers = sorted(self.image.electable())
-        if len(brokers) < request.replication:
+        usable = self._usable()
+        if len(usable) < request.replication or not self.image.electable():
             return ErrorResponse(KafkaError.INVALID_REPLICATION_FACTOR)
-        made = tuple(map(tuple, request.replicas)) or assign(
-            brokers, partitions=request.partitions, replication=request.replication
+        made = tuple(map(tuple, request.replicas)) or place(
+            usable, partitions=request.partitions, replication=request.replication
         )
         self._make(request.topic, dict(enumerate(made)))
         return ErrorResponse(NO_ERROR)
+
+    def _usable(self) -> list[UsableBroker]:
+        """Brokers that get replicas of new partitions, fenced ones too (ClusterControlManager.usableBrokers).
+        No broker of the model is in a rack."""
+        brokers = self.image.brokers.items()
+        return [UsableBroker(broker, fenced=one.fenced) for broker, one in brokers if not one.leaving]
 
     def _add_partitions(self, request: CreatePartitions) -> ErrorResponse:
         """As many replicas each as the first partition has (ReplicationControlManager.createPartitions)."""
@@ -246,12 +252,13 @@ class QuorumController:
             return ErrorResponse(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
         if request.count <= have:
             return ErrorResponse(KafkaError.INVALID_PARTITIONS)
-        brokers = sorted(self.image.electable())
+        usable = self._usable()
         replication = len(self.image.partitions[request.topic, 0].replicas)
-        if len(brokers) < replication:
+        if len(usable) < replication or not self.image.electable():
             return ErrorResponse(KafkaError.INVALID_REPLICATION_FACTOR)
-        made = assign(brokers, partitions=request.count, replication=replication)
-        self._make(request.topic, {n: made[n] for n in range(have, request.count)})
+        more = request.count - have
+        made = place(usable, partitions=more, replication=replication, draw=lambda n: have % n)
+        self._make(request.topic, dict(enumerate(made, have)))
         return ErrorResponse(NO_ERROR)
 
     def _make(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of a new topic's partitions (KIP-36; StripedReplicaPlacer, AdminUtils).
+"""Which brokers hold the replicas of a new topic's partitions with ZooKeeper (KIP-36; AdminUtils).
 
 assign((1, 2, 3), partitions=2, replication=2)  ->  ((1, 2), (2, 3))
 """

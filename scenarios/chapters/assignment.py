@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from model.metadata.replica_placer import assign
+from model.metadata.striped_replica_placer import UsableBroker, place
 from scenarios.drivers.partition import PartitionStage, without
 from scenarios.framework import Steps, look, scenario
 
@@ -24,6 +25,7 @@ class Topic:
 
     brokers: Sequence[int]
     racks: Mapping[int, str] | None = None
+    fenced: Sequence[int] = ()
     replicas: tuple[int, ...] = ()
     led: dict[int, int] = field(default_factory=dict)
 
@@ -32,7 +34,16 @@ class Topic:
         made = assign(
             self.brokers, partitions=partition + 1, replication=3, start=start, shift=shift, racks=self.racks
         )
-        self.replicas = made[partition]
+        self._shown(made)
+
+    def stripe(self, partition: int) -> None:
+        """The same in a KRaft cluster, whose placer draws 0 here."""
+        racks = self.racks or {}
+        usable = [UsableBroker(n, racks.get(n, ""), n in self.fenced) for n in self.brokers]
+        self._shown(place(usable, partitions=partition + 1, replication=3))
+
+    def _shown(self, made: Sequence[tuple[int, ...]]) -> None:
+        self.replicas = made[-1]
         self.led = {n: sum(r[0] == n for r in made) for n in self.brokers}
 
     def look(self, column: str) -> object:
@@ -43,13 +54,14 @@ class Topic:
 TOPIC_COLUMNS: Mapping[str, Callable[[Topic, str], object]] = {
     "replicas": lambda t, _: t.replicas,
     "leaderships of brokers 0 to 4": lambda t, _: t.led.values(),
+    "leaderships of brokers 0 to 3": lambda t, _: t.led.values(),
     "racks": lambda t, _: [RACKS[n] for n in t.replicas],
 }
 
 
 @scenario(
     "Partition i on broker i mod n",
-    source="Kafka: `AdminUtils.assignReplicasToBrokers`, `StripedReplicaPlacer`",
+    source="Kafka: `AdminUtils.assignReplicasToBrokers`, with ZooKeeper",
     stage=lambda: Topic(range(5)),
     columns=SPREAD,
 )
@@ -90,7 +102,12 @@ def assignment_random(t: Topic) -> Steps:
     yield "Another topic, start 4, shift 3. Partition 0. | 4 3 0 | 0 0 0 0 1"
 
 
-@scenario("Rack awareness", source="KIP-36", stage=lambda: Topic(range(6), RACKS), columns="replicas | racks")
+@scenario(
+    "Rack awareness",
+    source="KIP-36: `AdminUtils`, with ZooKeeper",
+    stage=lambda: Topic(range(6), RACKS),
+    columns="replicas | racks",
+)
 def assignment_racks(t: Topic) -> Steps:
     """Brokers 0 and 1 are in rack a, 2 and 3 in b, 4 and 5 in c. No rack gets a second
     replica of a partition before all racks have one."""
@@ -107,6 +124,47 @@ def assignment_racks(t: Topic) -> Steps:
     yield """Partition 6, second round: the shift would put its third replica on broker 1, in rack a again; it
         continues to broker 3.
         | 0 4 3 | a c b"""
+
+
+@scenario(
+    "Stripes over brokers",
+    source="Kafka: `StripedReplicaPlacer`, with KRaft",
+    stage=lambda: Topic(range(4), fenced=(2,)),
+    columns="replicas | leaderships of brokers 0 to 3",
+)
+def assignment_striped(t: Topic) -> Steps:
+    """In a KRaft cluster each partition begins one broker further on, without a shift. Broker 2 is fenced:
+    it leads nothing new, and gets replicas only where no other broker is left."""
+    steps = (
+        "Partition 0: brokers in turn. | 0 1 3 | 1 0 0 0",
+        "Partition 1. | 1 3 0 | 1 1 0 0",
+        "Partition 2. | 3 0 1 | 1 1 0 1",
+        """Partition 3: there are as many partitions as unfenced brokers, so Kafka shuffles them here (the
+        shuffle of this table changes nothing). | 0 1 3 | 2 1 0 1""",
+    )
+    for number, step in enumerate(steps):
+        t.stripe(number)
+        yield step
+
+
+@scenario(
+    "Stripes over racks",
+    source="KIP-36; Kafka: `StripedReplicaPlacer`, with KRaft",
+    stage=lambda: Topic(range(6), RACKS),
+    columns="replicas | racks",
+)
+def assignment_striped_racks(t: Topic) -> Steps:
+    """Each partition begins one rack further on, and in each rack one broker further on, so that leaders and
+    followers change in every rack."""
+    steps = (
+        "Partition 0: racks in turn, the first broker of each. | 0 2 4 | a b c",
+        "Partition 1: from rack b on, the second broker of each. | 3 5 1 | b c a",
+        "Partition 2: from rack c on. | 4 0 2 | c a b",
+        "Partition 3. | 1 3 5 | a b c",
+    )
+    for number, step in enumerate(steps):
+        t.stripe(number)
+        yield step
 
 
 @scenario(

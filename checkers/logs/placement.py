@@ -1,0 +1,131 @@
+"""Where the controller placed the replicas of new partitions, against the placer of KRaft in the model.
+
+Only topics of the run and internal ones are looked at: others may have been created with replicas that
+a client chose. With ZooKeeper there is no metadata log.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import LogFinding
+from checkers.logs.elections import METADATA, newest_log
+from checkers.logs.metadata_rows import Row, record, rows
+from checkers.logs.rule import Rule, checks_of
+from checkers.windows import OFFSETS, SHARE_STATE, TRANSACTIONS
+from model.accepting.metadata_records import LogImage
+from model.metadata.striped_replica_placer import UsableBroker, place
+
+STRIPED: Final = "placed-in-stripes"
+SPREAD: Final = "placed-over-racks"
+RULES: Final = {
+    STRIPED: Rule(
+        "Partitions that are created together are on the brokers on which Kafka's placer puts them, for some"
+        " start that it drew, until it shuffles the brokers.",
+        "KIP-36; StripedReplicaPlacer",
+    ),
+    SPREAD: Rule(
+        "A new partition has its replicas on as many racks as there are, or as it has replicas, and its"
+        " leader is not fenced.",
+        "KIP-36; StripedReplicaPlacer",
+    ),
+}
+
+
+class _Creation(NamedTuple):
+    """Partitions that one request created, by their numbers, with their replicas. offset: of the first one.
+    usable: the brokers that could get replicas."""
+
+    topic: str
+    offset: int
+    usable: Sequence[UsableBroker]
+    placed: Sequence[tuple[int, tuple[int, ...]]]
+
+
+def join(run: WholeRun, result: Tally) -> None:
+    """The rules of this module."""
+    log = run.evidence.once(newest_log)
+    if log is None or "tps" not in run.tables:
+        return
+    own = {row["topic"] for row in run.tables["tps"].to_pylist()}
+    for one in _creations(list(rows(log)), frozenset({*own, TRANSACTIONS, OFFSETS, SHARE_STATE})):
+        _spread(one, result)
+        _striped(one, result)
+
+
+CHECKS: Final = checks_of(RULES, ring=3, join=join)
+
+
+def _creations(log: Sequence[Row], topics: frozenset[str]) -> Iterator[_Creation]:
+    """What was created of these topics, in the order of the log."""
+    names: dict[str, str] = {}
+    racks: dict[int, str] = {}
+    image = LogImage()
+    for (name, topic_id), group in itertools.groupby(log, key=lambda row: (row.name, row.topic_id)):
+        made = list(group)
+        topic = names.get(topic_id or "", "")
+        if name == "PartitionRecord" and topic in topics:
+            placed = sorted((row.partition or 0, tuple(row.replicas or ())) for row in made)
+            yield _Creation(topic, made[0].offset, _usable(image, racks), placed)
+        for row in made:
+            image.apply(record(row, names))
+            if name == "RegisterBrokerRecord" and row.broker is not None:
+                racks[row.broker] = json.loads(row.body or "{}").get("rack") or ""
+
+
+def _usable(image: LogImage, racks: Mapping[int, str]) -> list[UsableBroker]:
+    brokers = image.brokers.items()
+    return [UsableBroker(n, racks.get(n, ""), one.fenced) for n, one in brokers if not one.leaving]
+
+
+def _spread(one: _Creation, result: Tally) -> None:
+    racks, fenced = {b.broker: b.rack for b in one.usable}, {b.broker for b in one.usable if b.fenced}
+    result.asked[SPREAD] += len(one.placed)
+    for number, replicas in one.placed:
+        on = len({racks.get(broker) for broker in replicas})
+        if on < min(len(replicas), len({*racks.values()})):
+            _refuse(SPREAD, one, number, f"that is {on} of {len({*racks.values()})} racks", result)
+        elif replicas[0] in fenced:
+            _refuse(SPREAD, one, number, f"broker {replicas[0]} is fenced", result)
+
+
+def _striped(one: _Creation, result: Tally) -> None:
+    first = one.placed[: sum(not broker.fenced for broker in one.usable)]
+    result.asked[STRIPED] += len(first)
+    if tuple(replicas for _, replicas in first) not in _stripes(one.usable, len(first), len(first[0][1])):
+        before = "; ".join(_told(replicas) for _, replicas in first[:-1])
+        why = f"the placer does that from no start, where it put the ones before on {before or 'none'}"
+        _refuse(STRIPED, one, first[-1][0], why, result)
+
+
+def _stripes(
+    usable: Sequence[UsableBroker], partitions: int, replication: int
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """What the placer may make of partitions, by what it draws."""
+    sizes: list[int] = []
+
+    def note(size: int) -> int:
+        sizes.append(size)
+        return 0
+
+    yield place(usable, partitions=partitions, replication=replication, draw=note)
+    for drawn in itertools.product(*map(range, sizes)):
+        draw = partial(_next, iter(drawn))
+        yield place(usable, partitions=partitions, replication=replication, draw=draw)
+
+
+def _next(drawn: Iterator[int], _: int) -> int:
+    return next(drawn)
+
+
+def _told(replicas: Sequence[int]) -> str:
+    return ", ".join(map(str, replicas))
+
+
+def _refuse(rule: str, one: _Creation, number: int, why: str, result: Tally) -> None:
+    on = _told(dict(one.placed)[number])
+    text = f"at offset {one.offset} of {METADATA}: {one.topic}-{number} is created on {on}; {why}"
+    result.refuse(LogFinding(check=rule, log=METADATA, offset=one.offset, take=0, nodes=(), text=text))
