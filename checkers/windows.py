@@ -16,6 +16,7 @@ import numpy as np
 
 from core.config import RunConfig
 from core.flushing import DAY_MS, Flushing, flushing
+from core.op import GONE_MARK
 from core.systems import ImportedSection
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
@@ -330,12 +331,15 @@ class Deletion(NamedTuple):
 
 
 def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
-    """What faults asked for, of the partitions that have some. tps: key -> topic and partition."""
+    """What faults asked for, of the partitions that have some; a deleted topic lost everything. tps: key ->
+    topic and partition."""
     asked = [event for event in events if isinstance(event, RecordsDeleted)]
     found = {}
     for tp, (topic, number) in tps.items():
         name = f"{topic}-{number}"
         found[tp] = tuple(Deletion(one.ns, one.offsets[name]) for one in asked if name in one.offsets)
+        if GONE_MARK in topic:
+            found[tp] = (Deletion(FOREVER, FOREVER),)
     return {tp: its for tp, its in found.items() if its}
 
 

@@ -441,6 +441,21 @@ class Deletable(Protocol):
         whose leaders have said so in 5 s; others may have deleted as well. Never raises."""
 
 
+@runtime_checkable
+class Remakable(Protocol):
+    """Whole topics can be deleted while clients work, and made again under their names."""
+
+    async def delete_topics(self, topics: Sequence[str], within_s: float) -> None:
+        """DeleteTopics; returns when no broker that answers has them any more. No-op for those that are not
+        there. Raises ClusterError."""
+
+    async def make_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], within_s: float
+    ) -> None:
+        """CreateTopics; returns when the controller has made it. No-op where it is there. Raises
+        ClusterError."""
+
+
 ShareOffsets = Mapping[tuple[str, TopicPartition], int]
 """By share group and partition: the offset below which the group is done with every record (KIP-932: the
 share-partition start offset)."""
@@ -536,6 +551,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Reassignable,
     Growable,
     Deletable,
+    Remakable,
     Throttleable,
     Linked,
     Wired,
@@ -604,3 +620,11 @@ class Clients(Protocol):
     async def grow(self, tps: Sequence[TopicPartition]) -> None:
         """These partitions are new: all clients but those that leave it to their group what they read end
         their process, and the next one works on these partitions as well."""
+
+    async def rest(self, within_s: float) -> tuple[int, ...]:
+        """All end their process in order, and begin none until `work`, those that are started meanwhile too.
+        Which have not ended theirs in time."""
+
+    async def work(self, remade: int) -> None:
+        """Those that rest begin processes again. remade: how often the topics of the run were deleted and
+        made again by now."""

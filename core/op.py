@@ -24,6 +24,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+GONE_MARK: Final = "~"
+"""Between the name of a topic that was deleted and made again, and the number of the deletion that ended it:
+`queue~1` is the topic `queue` before it was deleted the first time. Kafka has no topic with such a name."""
 DATABASE: Final = "database"
 """In place of a topic: the database of the run, which Kafka knows nothing of (`harness.clients.database`)."""
 

@@ -33,7 +33,8 @@ Reason = Annotated[int, msgspec.Meta(ge=0, lt=5)]
 class JournalHeader(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
     """Header: the process, what its workload asked of its session, and what its clients work with.
 
-    client: unknown in journals of format 2.
+    client: unknown in journals of format 2. remade: how often the topics of the run had been deleted and made
+    again before the process began; left out where they never were.
     """
 
     format: int
@@ -43,6 +44,7 @@ class JournalHeader(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
     ns: int
     spec: SessionSpec
     client: ClientSettings = ClientSettings()
+    remade: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="event"):

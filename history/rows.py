@@ -10,17 +10,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import asdict
 
 from core.errors import HistoryError
-from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, ReadDatabase, Send
+from core.op import (
+    GONE_MARK,
+    AssignmentKind,
+    CommitKind,
+    Copy,
+    End,
+    Isolation,
+    Outcome,
+    Poll,
+    ReadDatabase,
+    Send,
+)
 from history import journal as j
 from history.columns import arrow_array, dtype_of
 from history.run_folder import FORMAT
-from history.tables import CLUSTERED, NO_PRODUCER, OPEN, TABLES
+from history.tables import CLUSTERED, GONE, NO_PRODUCER, OPEN, TABLES
 
 Values = npt.NDArray[np.signedinteger]
 Cell = int | str | bytes
@@ -142,17 +154,28 @@ class Rows:
         self.f, self.error, self.group, self.txn_id = Codes(), Codes(), Codes(), Codes()
         self.ops = 0
         self.run = ""
-        self._tps: dict[tuple[str, int], int] = {}
+        self.remade = 0
+        """How often the topics of the run were deleted and made again."""
+        self._tps: dict[tuple[str, int, int], int] = {}
         self._reached: dict[tuple[int, int], int] = {}
 
-    def tp(self, topic: str, partition: int) -> int:
-        """Provisional number of a partition (order of first use). Raises: Misfit."""
-        number = self._tps.get((topic, partition))
+    def tp(self, topic: str, partition: int, remade: int = 0) -> int:
+        """Provisional number of a partition (order of first use), of the topic that there was after this
+        number of deletions. Raises: Misfit."""
+        number = self._tps.get((topic, partition, remade))
         if number is None:
             if not 0 <= partition < NUMBERS:
                 raise Misfit(f"{topic!r} has no partition {partition}")
-            number = self._tps[topic, partition] = len(self._tps)
+            number = self._tps[topic, partition, remade] = len(self._tps)
         return number
+
+    @property
+    def _named(self) -> list[tuple[str, int]]:
+        """Topic and partition of each provisional number; of deleted topics the names say so."""
+        return [
+            (topic if made == self.remade else f"{topic}{GONE_MARK}{made + 1}", number)
+            for topic, number, made in self._tps
+        ]
 
     def of_run(self, run: str) -> None:
         """These rows are of this run. Raises: Misfit, where others are of another one."""
@@ -166,11 +189,13 @@ class Rows:
 
     def add_bounds(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         """Listed ends, and what the final readers reached. Partitions and levels that were not
-        listed get an incomplete row: nothing is known of their end."""
-        listed = {(self.tp(topic, p), isolation): (start, end) for topic, p, isolation, start, end in rows}
-        for tp in range(len(self._tps)):
+        listed get an incomplete row: nothing is known of their end. The logs of deleted topics have lost
+        all records."""
+        made = self.remade
+        listed = {(self.tp(topic, p, made), level): (start, end) for topic, p, level, start, end in rows}
+        for (_, _, of), tp in self._tps.items():
             for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-                start, end = listed.get((tp, int(isolation)), (-1, -1))
+                start, end = listed.get((tp, int(isolation)), (-1 if of == made else GONE, -1))
                 reached = self._reached.get((tp, int(isolation)), -1)
                 self.columns["bounds"].add(
                     tp=tp,
@@ -205,6 +230,7 @@ class Rows:
         if other.run:
             self.of_run(other.run)
         tps = np.array([self.tp(*tp) for tp in other._tps] or [0], np.int32)
+        self.remade = max(self.remade, other.remade)
         first_op = self.ops
         coded = {
             ("ops", "f"): (self.f, other.f),
@@ -233,8 +259,8 @@ class Rows:
 
     def final(self) -> Numbers:
         """Final numbers: ops by their rank, partitions in the order of their names."""
-        order = {tp: n for n, tp in enumerate(sorted(self._tps))}
-        return Numbers(self._ranks(), np.array([order[tp] for tp in self._tps] or [0], dtype=np.int32))
+        order = {tp: n for n, tp in enumerate(sorted(self._named))}
+        return Numbers(self._ranks(), np.array([order[tp] for tp in self._named] or [0], dtype=np.int32))
 
     def tables(self) -> dict[str, pa.Table]:
         """All tables, with final numbers, sends placed."""
@@ -251,7 +277,7 @@ class Rows:
                 )
             made[name] = columns.table(**replaced)
         made["ops"] = made["ops"].sort_by("op")
-        order = sorted(self._tps)
+        order = sorted(self._named)
         made["tps"] = pa.table(
             {
                 "tp": arrow_array(range(len(order)), pa.int32()),
@@ -362,6 +388,8 @@ class _Process:
         if not 0 <= header.process < NUMBERS:
             raise Misfit(f"there is no process {header.process}")
         rows.of_run(header.run)
+        self.remade = 0 if header.remade is msgspec.UNSET else header.remade
+        rows.remade = max(rows.remade, self.remade)
         self.rows = rows
         self.header = header
         self.isolation = int(header.spec.isolation)
@@ -370,6 +398,10 @@ class _Process:
         self.end = End.CRASHED
         self.assigned: set[int] = set()
         self.assignments: dict[int, int] = {}
+
+    def _tp(self, topic: str, partition: int) -> int:
+        """A partition that this process works with."""
+        return self.rows.tp(topic, partition, self.remade)
 
     def take(self, line: j.Line) -> None:
         """One line, in the order of the journal."""
@@ -394,7 +426,7 @@ class _Process:
             case j.Polled() if op:
                 if self.isolation == Isolation.NONE and line.runs:
                     raise Misfit("a process that does not consume (isolation -1) has records of polls")
-                tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
+                tps = [self._tp(run[0], run[1]) for run in line.runs]
                 numbers = [self.assignments.get(tp, 0) for tp in tps]
                 op.polled.setdefault(line.mop, []).append((line, numbers))
             case j.Acquired() if op:
@@ -415,7 +447,7 @@ class _Process:
             case j.ProducerChanged():
                 self.rows.columns["producers"].add(process=self.header.process, **asdict(line))
             case j.EndSeen() if self.header.spec.report_end:
-                tp = self.rows.tp(line.topic, line.partition)
+                tp = self._tp(line.topic, line.partition)
                 self.rows.reached(tp, self.isolation, line.offset)
             case j.Closed():
                 self.end = line.end
@@ -443,7 +475,7 @@ class _Process:
 
     def _assignment(self, line: j.AssignmentChanged) -> None:
         """Number the change: reads of a partition under different numbers need not connect."""
-        tps = {self.rows.tp(*tp) for tp in line.tps}
+        tps = {self._tp(*tp) for tp in line.tps}
         if line.kind is AssignmentKind.MANUAL:
             # The client keeps the position of a partition that it had and still has.
             changed = tps - self.assigned
@@ -457,7 +489,7 @@ class _Process:
         # A process goes back because of an op: where it is on record after that op, of the last one.
         last = self.last if line.kind is AssignmentKind.REWIND else -1
         op = self.op.number if self.op else last
-        for tp in [self.rows.tp(*name) for name in sorted(set(line.tps))]:
+        for tp in [self._tp(*name) for name in sorted(set(line.tps))]:
             self.rows.columns["assignments"].add(
                 process=self.header.process,
                 tp=tp,
@@ -523,7 +555,7 @@ class _Process:
             begin, result = line.ns, (int(Outcome.INFO), -1, -1, "")
             if done is not None:
                 begin, result = done.begin_ns, done.results[n]
-            src = (self.rows.tp(source, source_partition), offset)
+            src = (self._tp(source, source_partition), offset)
             self._send_row(op, pos + n, (topic, partition, value), (begin, result), src)
         return len(line.records)
 
@@ -539,7 +571,7 @@ class _Process:
         topic, partition, value = record
         begin, (outcome, offset, ns, _) = sent
         self.rows.columns["sends"].add(
-            tp=self.rows.tp(topic, partition),
+            tp=self._tp(topic, partition),
             op=op.number,
             process=self.header.process,
             pos=pos,
@@ -562,7 +594,7 @@ class _Process:
             n = len(offsets)
             self.rows.columns["reads"].add_rows(
                 n,
-                tp=self.rows.tp(topic, partition),
+                tp=self._tp(topic, partition),
                 op=op.number,
                 process=self.header.process,
                 pos=range(pos + count, pos + count + n),
@@ -584,7 +616,7 @@ class _Process:
         for topic, partition, offset in line.offsets:
             self.rows.columns["commits"].add(
                 group=self.rows.group(self.header.spec.group),
-                tp=self.rows.tp(topic, partition),
+                tp=self._tp(topic, partition),
                 op=op,
                 process=self.header.process,
                 generation=line.generation,
@@ -600,7 +632,7 @@ class _Process:
             self.rows.columns["deliveries"].add_rows(
                 len(offsets),
                 group=self.rows.group(self.header.spec.group),
-                tp=self.rows.tp(topic, partition),
+                tp=self._tp(topic, partition),
                 op=op,
                 process=self.header.process,
                 offset=offsets,
@@ -618,7 +650,7 @@ class _Process:
             self.rows.columns["acknowledgements"].add_rows(
                 len(offsets),
                 group=self.rows.group(self.header.spec.group),
-                tp=self.rows.tp(topic, partition),
+                tp=self._tp(topic, partition),
                 op=op,
                 process=self.header.process,
                 offset=offsets,
@@ -631,5 +663,5 @@ class _Process:
     def _foreign(self, op: int, records: Iterable[tuple[str, int, int, int, bytes]]) -> None:
         for topic, partition, offset, reason, payload in records:
             self.rows.columns["foreign"].add(
-                tp=self.rows.tp(topic, partition), op=op, offset=offset, reason=reason, payload=payload
+                tp=self._tp(topic, partition), op=op, offset=offset, reason=reason, payload=payload
             )

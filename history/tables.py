@@ -19,6 +19,8 @@ OPEN: Final = 2**63 - 1
 """`complete_ns` of an op that never completed."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
+GONE: Final = 2**62 - 1
+"""`start` of the log of a topic that was deleted: behind all records (`core.op.GONE_MARK`)."""
 
 
 def _table(spec: str) -> pa.Schema:

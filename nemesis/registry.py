@@ -12,6 +12,7 @@ from nemesis.families.partition import PARTITION
 from nemesis.families.power import POWER
 from nemesis.families.process import KILL, PAUSE
 from nemesis.families.reassign import REASSIGN
+from nemesis.families.recreate_topics import RECREATE_TOPICS
 from nemesis.families.restart import RESTART
 from nemesis.families.slow_follower import SLOW_FOLLOWER
 from nemesis.families.unclean import UNCLEAN
@@ -47,6 +48,7 @@ FAMILIES = (
     SLOW_FOLLOWER,
     ADD_PARTITIONS,
     DELETE_RECORDS,
+    RECREATE_TOPICS,
 )
 
 RANDOM = Nemesis(
@@ -58,8 +60,8 @@ All of it follows from the seed. The two faults of a phase are of different fami
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
 the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`,
-`add-partitions`, `delete-records`, and rolling restarts and `upgrade`, beside which no other fault could
-begin or end.
+`add-partitions`, `delete-records`, `recreate-topics`, and rolling restarts and `upgrade`, beside which no
+other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

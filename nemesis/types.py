@@ -84,6 +84,23 @@ class ClusterView:
         return tuple(node for node in self.nodes if node not in self.brokers)
 
 
+@dataclass(slots=True)
+class Remaking:
+    """How far the deletion of topics and the creation of new ones in their place is. doomed, unmade: numbers
+    of partitions of topics whose deletion may have been asked for; which are gone. made: there are new ones,
+    and no client knows of it. times: how often clients were let to new topics."""
+
+    doomed: dict[str, int] = field(default_factory=dict)
+    unmade: dict[str, int] = field(default_factory=dict)
+    made: bool = False
+    times: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """It has not come to its end."""
+        return bool(self.doomed or self.unmade or self.made)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What effects act on; one for a run. `clock.sleep` returns early when the run is being stopped,
@@ -92,7 +109,7 @@ class Environment:
     down: the hits that hold their nodes down. A node that several hold is started when none does.
     moved: the replicas that partitions had before a fault moved them, until they are known to be back.
     throttled: partitions whose replication is throttled. deleted: below which offsets records may have been
-    deleted since that was put on record.
+    deleted since that was put on record. config: of the run.
     """
 
     cluster: Cluster
@@ -103,6 +120,8 @@ class Environment:
     moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     throttled: set[TopicPartition] = field(default_factory=set)
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
+    remaking: Remaking = field(default_factory=Remaking)
+    config: RunConfig = field(default_factory=lambda: RunConfig(seed=0))
 
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing

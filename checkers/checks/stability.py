@@ -11,6 +11,7 @@ from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import RC, RU, Finding, OfTransaction
 from core.cluster import OpenTransaction
+from core.op import GONE_MARK
 from history.columns import columns
 from history.events import BoundsListed, Event, Recovered, TransactionsOpen, incomplete
 from history.reader import Bound, History
@@ -84,6 +85,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     opened = _last_listing(run.events)
     unlisted: list[int] = []
     for row in run.tables["tps"].to_pylist():
+        if GONE_MARK in row["topic"]:
+            continue  # a deleted topic has no end
         tp, levels = row["tp"], run.known.bounds.get(row["tp"], {})
         ru, rc = _listed(levels.get(RU)), _listed(levels.get(RC))
         if ru is None or rc is None or (rc.end < ru.end and early):

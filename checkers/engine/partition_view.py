@@ -17,6 +17,7 @@ from checkers.engine.kernel_input import KernelInput
 from checkers.windows import NOT_COMPACTED, Deletion, LogWindows
 from history.columns import Array, Columns, held
 from history.reader import Bound
+from history.tables import GONE
 
 NOTHING = -(2**63)
 """A value that no record has."""
@@ -189,6 +190,11 @@ class KernelView:
         return max((self.start, *(one.offset for one in self._deleted)))
 
     @property
+    def gone(self) -> bool:
+        """The topic was deleted, and what had its name then has another one here."""
+        return any(b is not None and b.start == GONE for b in self.bounds)
+
+    @property
     def _deleted(self) -> Sequence[Deletion]:
         return self.known.deleted.get(self.tp, ())
 
@@ -313,6 +319,7 @@ class KernelView:
                 start = self._begin(bound, rows)
                 missing |= _covers(bound, place, start=start, hides=hides) & ~shown[rows]
                 removed |= (place >= 0) & (place < start)
+        removed |= self.gone
         missing &= ~removed
         return missing, removed
 
@@ -401,7 +408,7 @@ class KernelView:
     @property
     def unread(self) -> bool:
         """It has sends, and lacks a complete final read at a level that they need."""
-        if not self.known.on_record.final_reads or not len(self.sends["op"]):
+        if not self.known.on_record.final_reads or not len(self.sends["op"]) or self.gone:
             return False
         ru, rc = (bound is not None and bound.complete for bound in self.bounds)
         return not (rc or (ru and not bool((self.sends["txn"] == 1).any())))

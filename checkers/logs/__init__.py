@@ -30,10 +30,10 @@ lineage              Ring 3, records: what leaders of one epoch had, the leaders
                      later epochs have.
 messages             Ring 4: what brokers say to each other and to clients, when
                      they say it.
-placement            Ring 3: where the controller placed the replicas of new partitions,
-                     against the placer of KRaft in the model.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
                      takes.
+placement            Ring 3: where the controller placed the replicas of new partitions,
+                     against the placer of KRaft in the model.
 producer_files       Files that brokers compute from a log of producers, against the
                      model: snapshots and the aborted index.
 producer_walk        Logs of producers, fed to the model: what it refuses, and the

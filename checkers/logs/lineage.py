@@ -29,6 +29,7 @@ EPOCHS_GIVEN: Final = "epochs-given"
 COMMITTED_KEPT: Final = "committed-kept"
 ACKNOWLEDGED: Final = "acknowledged-held"
 CONSUMED: Final = "consumed-kept"
+NAMESAKES: Final = "several topics had this name, one after the other"
 
 RULES: Final = {
     EPOCHS_GIVEN: Rule(
@@ -108,7 +109,7 @@ class _Lineage:
             self.result.leave_open(EPOCHS_GIVEN, self.tp, self.elections.unknown)
             return
         if self.elections.topics > 1:
-            self.result.leave_open(EPOCHS_GIVEN, self.tp, "several topics had this name, one after the other")
+            self.result.leave_open(EPOCHS_GIVEN, self.tp, NAMESAKES)
             return
         for log in self.logs:
             epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
@@ -166,6 +167,9 @@ class _Lineage:
 
     def consumed(self, main: ReplicaLog, positions: pa.Table) -> None:
         """Where groups have read to."""
+        if self.elections.topics > 1:
+            self.result.leave_open(CONSUMED, self.tp, NAMESAKES)
+            return
         base, last = main.whole["base"], main.whole["last"]
         columns = {name: positions[name].to_numpy() for name in ("committed", "epoch", "ms")}
         offset = columns["committed"] - 1

@@ -23,9 +23,9 @@ GROUPS_DEADLINE_S = 20.0
 
 
 class AskedBrokers:
-    """`Electable`, `Reassignable`, `Growable`, `Deletable`, `Throttleable`, and what `Cluster` says of
-    topics, roles and offsets. admin: the brokers as the harness asks them, each at a listener that only the
-    harness uses. Safe from any thread."""
+    """`Electable`, `Reassignable`, `Growable`, `Deletable`, `Remakable`, `Throttleable`, and what `Cluster`
+    says of topics, roles and offsets. admin: the brokers as the harness asks them, each at a listener that
+    only the harness uses. Safe from any thread."""
 
     admin: Brokers
     controller: Callable[[BrokerConnection], ControllerView] = staticmethod(quorum_leader)
@@ -83,6 +83,16 @@ class AskedBrokers:
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See `Deletable`."""
         return deletions.delete(self.admin, offsets)
+
+    async def delete_topics(self, topics: Sequence[str], within_s: float) -> None:
+        """See `Remakable`. Raises: ClusterError."""
+        deletions.delete_topics(self.admin, topics, within_s)
+
+    async def make_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], within_s: float
+    ) -> None:
+        """See `Remakable`. Raises: ClusterError."""
+        broker_views.request_topics(self.admin, (topic,), partitions, replication, settings, within_s)
 
     async def configure_groups(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """See `SharesGroups`. Raises: ClusterError, ConfigError."""

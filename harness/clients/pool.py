@@ -19,7 +19,17 @@ from core.cluster import ClientSlot, CrashPoint
 from core.errors import ClusterError
 from core.op import Phase, TopicPartition
 from core.runtime import Runtime
-from harness.clients.worker_protocol import ClientProgress, Crash, Enter, Grow, ReadFinal, WorkerHandle
+from harness.clients.worker_protocol import (
+    ClientProgress,
+    Command,
+    Crash,
+    Enter,
+    Grow,
+    ReadFinal,
+    Rest,
+    Resume,
+    WorkerHandle,
+)
 
 CRASH_S = 2.0
 """A client that does not get to its crash point within this time dies where it is."""
@@ -60,6 +70,9 @@ class ClientPool:
     """What clients did that were restarted since."""
     _grown: list[tuple[str, int]] = field(default_factory=list)
     """Partitions that topics got during the run."""
+    _resting: bool = False
+    _remade: int = 0
+    """How often the topics of the run were deleted and made again."""
 
     # -- the run program
 
@@ -72,6 +85,8 @@ class ClientPool:
         """Start the final readers; they wait for `read_final`."""
         for level in range(number):
             self._readers.append(self.open_worker(len(self.slots) + level))
+            if self._remade:
+                self._readers[-1].tell(Resume(self._remade))
 
     def enter(self, phase: Phase) -> None:
         """Tell all load clients, those that are restarted later too, that the run enters a phase."""
@@ -217,15 +232,40 @@ class ClientPool:
                 self._handles[slot] = fresh
                 if self._grown:
                     fresh.tell(Grow(self._grown))
+                if self._remade:
+                    fresh.tell(Resume(self._remade))
+                if self._resting:
+                    fresh.tell(Rest())
                 fresh.tell(Enter(self._phase))
 
     async def grow(self, tps: Sequence[TopicPartition]) -> None:
         """Tell all load clients, those that are restarted later too, of new partitions."""
         with self._lock:
             self._grown += [(tp.topic, tp.partition) for tp in tps]
-            for handle in self._handles:
-                if handle.ended is None:
-                    handle.tell(Grow(self._grown))
+            self._tell(Grow(self._grown))
+
+    async def rest(self, within_s: float) -> tuple[int, ...]:
+        """See `core.cluster.Clients`."""
+        with self._lock:
+            self._resting = True
+            self._tell(Rest())
+
+        def working() -> tuple[int, ...]:
+            return tuple(h.slot for h in self.handles if h.ended is None and not h.progress.rested_ns)
+
+        await self.runtime.until(lambda: not working(), within_s)
+        return working()
+
+    async def work(self, remade: int) -> None:
+        """See `core.cluster.Clients`."""
+        with self._lock:
+            self._resting, self._remade = False, remade
+            self._tell(Resume(remade))
+
+    def _tell(self, command: Command) -> None:
+        for handle in self._handles:
+            if handle.ended is None:
+                handle.tell(command)
 
     async def pause(self, slots: Sequence[int]) -> None:
         """SIGSTOP. They continue when the harness dies, however it dies.

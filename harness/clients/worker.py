@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from core.client_settings import ClientSettings, SessionSpec
 from core.cluster import CrashPoint
 from core.config import RunConfig
@@ -27,7 +29,16 @@ from harness.clients.application.instance import started
 from harness.clients.application.position import GroupPosition
 from harness.clients.database import Store
 from harness.clients.executor import Client
-from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, Grow, ReadFinal
+from harness.clients.worker_protocol import (
+    ClientProgress,
+    Command,
+    Crash,
+    Enter,
+    Grow,
+    ReadFinal,
+    Rest,
+    Resume,
+)
 from history.journal import Closed, Invoked, JournalHeader, JournalWriter, OpCompleted
 from history.run_folder import FORMAT
 from workloads.registry import workload_of_run
@@ -89,6 +100,8 @@ class Worker:
         self._final: ReadFinal | None = None
         self._more: tuple[TopicPartition, ...] = ()
         """Partitions that topics got during the run."""
+        self._resting = False
+        self._remade = 0
         self._begun = runtime.signal()
         self._stopping = runtime.signal()
         self._clock, self._runtime = runtime.clock(self._stopping), runtime
@@ -108,6 +121,10 @@ class Worker:
                 self._begun.set()
             case Grow(tps=tps):
                 self._more = tuple(TopicPartition(*tp) for tp in tps)
+            case Rest():
+                self._resting = True
+            case Resume(remade=remade):
+                self._remade, self._resting = remade, False
             case Crash(point=CrashPoint.ANYWHERE):
                 self.die()
             case Crash(point=point):
@@ -152,6 +169,14 @@ class Worker:
             end = await invoke_when_due(client, ops, self._clock, over)
             await client.close(end)
             await self._clock.sleep(REOPEN_S)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait until the slot may have a process again."""
+        while self._resting and not self._stopping.is_set():
+            self.progress.rested_ns = self.progress.rested_ns or self._clock.now_ns()
+            await self._clock.sleep(REOPEN_S)
+        self.progress.rested_ns = 0
 
     async def _run_instance(self, plan: SessionSpec) -> None:
         """Run an instance of the application until nothing feeds it and it has finished."""
@@ -236,7 +261,7 @@ class Worker:
 
     def _over(self, known: int) -> bool:
         """Whether a process is to end that knows this number of further partitions."""
-        return self._stopping.is_set() or len(self._more) > known
+        return self._stopping.is_set() or self._resting or len(self._more) > known
 
     def _unused(self, slot: int | None = None) -> int:
         process = self.slot if slot is None else slot
@@ -268,6 +293,7 @@ class Worker:
             ns=self._clock.now_ns(),
             spec=spec,
             client=client,
+            remade=self._remade or msgspec.UNSET,
         )
         return self._host.journal(header)
 

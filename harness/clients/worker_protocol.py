@@ -39,7 +39,17 @@ class Grow(msgspec.Struct, frozen=True, tag="grow", tag_field="command"):
     tps: list[tuple[str, int]]
 
 
-Command = Enter | ReadFinal | Crash | Grow
+class Rest(msgspec.Struct, frozen=True, tag="rest", tag_field="command"):
+    """End the process, and begin none until `Resume`."""
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="command"):
+    """Begin processes. remade: how often the topics of the run were deleted and made again by now."""
+
+    remade: int
+
+
+Command = Enter | ReadFinal | Crash | Grow | Rest | Resume
 
 
 class ClientProgress(msgspec.Struct, array_like=True):
@@ -58,6 +68,8 @@ class ClientProgress(msgspec.Struct, array_like=True):
     as meant too, and does not show that the group still works."""
     acked_ns: int = 0
     """When a broker last acknowledged a record."""
+    rested_ns: int = 0
+    """Since when it has no process, because it is to rest; 0 = it works."""
 
     def plus(self, other: "ClientProgress") -> "ClientProgress":
         """Both together: the counts added, the newer of the times."""

@@ -105,7 +105,9 @@ class RunProgram:
             self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)
         self._stop_faults = runtime.signal()
         clock, stopping = runtime.clock(self._stop_faults), self._stop_faults.is_set
-        stage = Environment(cluster=cluster, clients=self.clients, clock=clock, stopping=stopping)
+        stage = Environment(
+            cluster=cluster, clients=self.clients, clock=clock, stopping=stopping, config=plan.config
+        )
         waits, length_s = plan.config.faults_begin == "served", plan.config.duration_s
         acked_ns = (lambda: self.clients.progress().acked_ns) if waits else self._now
         self._faults = Faults(plan.steps, plan.names, stage, self._write, acked_ns, length_s)

@@ -49,6 +49,10 @@ class Coordinators:
             if part.topic == tp[0]:
                 part.became(tp[1])
 
+    def deleted(self, topic: str) -> None:
+        """A topic was deleted: groups have no offsets in it any more."""
+        self.commits.deleted(topic)
+
     def tick(self) -> None:
         """Every 100 ms."""
         self.transactions.tick()

@@ -23,8 +23,12 @@ Key = tuple[str, Partition]
 """Group and partition."""
 
 
+TOMBSTONE: Final = -1
+
+
 class OffsetRecord(NamedTuple):
-    """`group` reads `partition` on from `offset`; the last record that it read had `leader_epoch`."""
+    """`group` reads `partition` on from `offset`; the last record that it read had `leader_epoch`. With
+    TOMBSTONE as its offset nothing is committed any more."""
 
     group: str
     partition: Partition

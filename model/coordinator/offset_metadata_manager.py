@@ -8,7 +8,7 @@ from typing import Final
 
 from model.coordinator.classic_group import COMPLETING, EMPTY, ClassicGroup
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
-from model.coordinator.group_metadata_manager import GroupMetadataManager, OffsetRecord
+from model.coordinator.group_metadata_manager import TOMBSTONE, GroupMetadataManager, OffsetRecord
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
@@ -112,6 +112,16 @@ class OffsetMetadataManager:
             )
 
         self.replica_manager.verification.begin(request.transactional_id, {tp: batch}, verified)
+
+    def deleted(self, topic: str) -> None:
+        """Write tombstones for the offsets of a deleted topic, as far as groups are coordinated here, those
+        of open transactions too (OffsetMetadataManager.onPartitionsDeleted)."""
+        for number, loaded in self.log.loaded.items():
+            held = (loaded.offsets.committed, *loaded.offsets.pending.values())
+            keys = sorted({key for offsets in held for key in offsets if key[1][0] == topic})
+            if keys and "deleted-topic-keeps-offsets" not in self.bugs:
+                tombstones = tuple(OffsetRecord(*key, TOMBSTONE) for key in keys)
+                self.log.append(number, tombstones, self.log.timeout_ms, lambda _: None)
 
     def _fetch(self, request: OffsetFetch) -> OffsetFetchResponse:
         """Key 9. Offsets that are about to change are not answered (KIP-447)."""

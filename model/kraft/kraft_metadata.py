@@ -10,7 +10,7 @@ from functools import partial
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.kraft.kafka_raft_client import LEADER, WAIT_MS, KafkaRaftClient
 from model.kraft.quorum_controller import QuorumController
-from model.metadata.image import MetadataImage, PartitionRecord
+from model.metadata.image import MetadataImage, PartitionRecord, RemoveTopicRecord
 from model.protocol.controller_messages import (
     AllocateProducerIds,
     AllocateProducerIdsResponse,
@@ -30,6 +30,7 @@ from model.protocol.messages import (
     AlterPartitionReassignments,
     CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     ElectLeaders,
     ElectLeadersResponse,
     Partition,
@@ -72,6 +73,7 @@ class KRaftMetadata:
         self._heartbeat_at = 0
         self._forwards = 0
         self._unpublished: dict[Partition, None] = {}
+        self._deleted: dict[str, None] = {}
         self._caught_up = False
 
     @property
@@ -105,6 +107,7 @@ class KRaftMetadata:
         handlers.on(AllocateProducerIds, self._control, AllocateProducerIdsResponse)
         handlers.on(CreateTopics, self._control)
         handlers.on(CreatePartitions, self._control)
+        handlers.on(DeleteTopics, self._control)
         handlers.on(ElectLeaders, self._control, ElectLeadersResponse)
         handlers.on(AlterPartitionReassignments, self._control)
 
@@ -149,7 +152,7 @@ class KRaftMetadata:
         self.durable.quorum_epoch, self.durable.voted = quorum.epoch, quorum.voted
         if self.node.image.offset < quorum.high_watermark:
             self._apply()
-        elif self._unpublished:
+        elif self._unpublished or self._deleted:
             self._publish()
         if self._parked:
             self._release()
@@ -172,6 +175,8 @@ class KRaftMetadata:
             image.apply(change)
             if isinstance(change, PartitionRecord) and self.is_broker:
                 self._unpublished[change.partition] = None
+            elif isinstance(change, RemoveTopicRecord) and self.is_broker:
+                self._deleted[change.topic] = None
         self._publish()
         self._answer_committed()
 
@@ -188,7 +193,10 @@ class KRaftMetadata:
         self._caught_up = self._caught_up or 0 <= self.node.broker_epoch < image.offset
         if self._caught_up:
             changed, self._unpublished = self._unpublished, {}
-            self.publisher.became((tp, image.partitions[tp]) for tp in changed)
+            deleted, self._deleted = self._deleted, {}
+            self.publisher.deleted(deleted)
+            known = ((tp, image.partitions.get(tp)) for tp in changed)
+            self.publisher.became((tp, state) for tp, state in known if state is not None)
 
     # ---- the quorum's side
 

@@ -18,6 +18,7 @@ from model.metadata.image import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
 )
 from model.metadata.striped_replica_placer import UsableBroker, place
 from model.protocol.controller_messages import (
@@ -36,6 +37,7 @@ from model.protocol.messages import (
     AlterPartitionReassignmentsResponse,
     CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     ElectLeaders,
     ElectLeadersResponse,
     Partition,
@@ -102,6 +104,8 @@ class QuorumController:
                 return self._create(request)
             case CreatePartitions():
                 return self._add_partitions(request)
+            case DeleteTopics():
+                return self._delete(request)
             case ElectLeaders():
                 return self._elect(request)
             case AlterPartitionReassignments():
@@ -244,6 +248,12 @@ class QuorumController:
         No broker of the model is in a rack."""
         brokers = self.image.brokers.items()
         return [UsableBroker(broker, fenced=one.fenced) for broker, one in brokers if not one.leaving]
+
+    def _delete(self, request: DeleteTopics) -> ErrorResponse:
+        if request.topic not in self.image.topics:
+            return ErrorResponse(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        self._apply(RemoveTopicRecord(request.topic))
+        return ErrorResponse(NO_ERROR)
 
     def _add_partitions(self, request: CreatePartitions) -> ErrorResponse:
         """As many replicas each as the first partition has (ReplicationControlManager.createPartitions)."""

@@ -32,6 +32,12 @@ class PartitionRecord(NamedTuple):
     state: PartitionState
 
 
+class RemoveTopicRecord(NamedTuple):
+    """A topic is deleted, with all its partitions."""
+
+    topic: str
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `next` were handed out to brokers, the newest ones to `broker`."""
 
@@ -39,7 +45,13 @@ class ProducerIdsRecord(NamedTuple):
     broker: int
 
 
-MetadataRecord = RegisterBrokerRecord | BrokerRegistrationChangeRecord | PartitionRecord | ProducerIdsRecord
+MetadataRecord = (
+    RegisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | PartitionRecord
+    | RemoveTopicRecord
+    | ProducerIdsRecord
+)
 
 
 @dataclass(slots=True)
@@ -61,6 +73,10 @@ class MetadataImage:
     partitions: dict[Partition, PartitionState] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
     """Number of partitions by topic."""
+    topic_ids: dict[str, int] = field(default_factory=dict)
+    """Of each topic how many topics of its name were deleted before."""
+    deletions: dict[str, int] = field(default_factory=dict)
+    """How many topics of a name were deleted."""
     next_id: int = 1
 
     def apply(self, change: object) -> None:
@@ -73,10 +89,18 @@ class MetadataImage:
             case BrokerRegistrationChangeRecord(broker, fenced, leaving):
                 self.brokers[broker].fenced, self.brokers[broker].leaving = fenced, leaving
             case PartitionRecord((topic, number) as partition, state):
+                self.topic_ids.setdefault(topic, self.deletions.get(topic, 0))
                 self.partitions[partition] = state
                 self.topics[topic] = max(self.topics.get(topic, 0), number + 1)
+            case RemoveTopicRecord(topic):
+                self._remove(topic)
             case ProducerIdsRecord(next_, _):
                 self.next_id = next_
+
+    def _remove(self, topic: str) -> None:
+        for number in range(self.topics.pop(topic)):
+            del self.partitions[topic, number]
+        self.deletions[topic] = self.topic_ids.pop(topic) + 1
 
     def alive(self) -> set[int]:
         """Brokers that may be in sync."""

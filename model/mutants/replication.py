@@ -93,6 +93,20 @@ REPLICATION: Final[Areas] = {
             hunt=None,
         ),
     },
+    "topics": {
+        "deleted-topic-keeps-logs": Mutant(
+            wrong="brokers keep the logs of a deleted topic, and a new one of its name continues them",
+            right="each topic has an id, and logs of another id are given up (KIP-516)",
+            anomalies=("phantom-read",),
+            hunt=None,
+        ),
+        "deleted-topic-keeps-offsets": Mutant(
+            wrong="what groups committed in a deleted topic stays, and counts in a new one of its name",
+            right="the coordinators write tombstones for it (OffsetMetadataManager.onPartitionsDeleted)",
+            anomalies=("group-duplicate", "offset-commit-regression"),
+            hunt=None,
+        ),
+    },
     "election": {
         "elects-any-replica": Mutant(
             wrong="the first live replica becomes leader",

@@ -54,11 +54,13 @@ class ProduceResponse(Response, frozen=True):
 
 class FetchPartition(msgspec.Struct, frozen=True):
     """What a Fetch asks of one partition. `leader_epoch` -1: not checked (before KIP-320, or unknown).
-    `start`: log start offset of a follower, -1 of a consumer."""
+    `start`: log start offset of a follower, -1 of a consumer. `topic_id`: of a follower (KIP-516), -1 = any;
+    no other request of the model bears one."""
 
     offset: int
     leader_epoch: int = -1
     start: int = -1
+    topic_id: int = -1
 
 
 class Fetch(Request["FetchResponse"], frozen=True):
@@ -161,6 +163,12 @@ class CreatePartitions(AdminRequest[ErrorResponse], frozen=True):
 
     topic: str
     count: int
+
+
+class DeleteTopics(AdminRequest[ErrorResponse], frozen=True):
+    """Key 20."""
+
+    topic: str
 
 
 class ElectLeaders(AdminRequest["ElectLeadersResponse"], frozen=True):

@@ -47,6 +47,7 @@ class Replica:
         self.era = settings.era
         self.bugs = settings.bugs
         self.log = log or UnifiedLog(settings.era, settings.bugs)
+        self.topic_id = -1
         self.high_watermark = 0
         self.state = PartitionState((), (), -1, -1, -1)
         self.remotes: dict[int, RemoteReplica] = {}

@@ -77,7 +77,7 @@ class ReplicaFetcherManager:
         node = self.node
         now, fenced = node.now, node.settings.era.fenced_fetch
         parts = {
-            tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1, r.log.start)
+            tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1, r.log.start, r.topic_id)
             for tp, r in replicas.items()
             if not r.truncating and r.delayed_until <= now and not (r.lag and self.quota.throttles(tp, now))
         }
@@ -118,6 +118,7 @@ class ReplicaFetcherManager:
                 continue
             asked = request.parts[tp]
             of_now = asked.leader_epoch == replica.state.leader_epoch or asked.leader_epoch == -1
+            of_now = of_now and asked.topic_id == replica.topic_id
             if not of_now or asked.offset != replica.log.end:
                 continue  # an answer to what was asked under another epoch, or before a cut
             error = found.error

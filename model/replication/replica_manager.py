@@ -228,7 +228,7 @@ class ReplicaManager:
                 replica = node.leader_of(tp)
                 if replica is None:
                     continue
-                if part.leader_epoch == replica.state.leader_epoch or not self._stale(replica, part):
+                if not self._stale(replica, part):
                     who, epoch = request.replica, request.broker_epoch
                     moved = replica.fetched_by(who, part.offset, node.now, epoch, part.start)
                     if request.replica not in replica.state.isr:
@@ -261,7 +261,7 @@ class ReplicaManager:
             state, log, offset = replica.state, replica.log, part.offset
             if state.leader != replica.me:
                 return False
-            if part.leader_epoch != state.leader_epoch and self._stale(replica, part):
+            if self._stale(replica, part):
                 return False
             if follows:
                 if offset != log.end:
@@ -288,7 +288,7 @@ class ReplicaManager:
             return FetchedPartition(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
         if replica.state.leader != replica.me:
             return FetchedPartition(KafkaError.NOT_LEADER_OR_FOLLOWER)
-        if part.leader_epoch != replica.state.leader_epoch and (stale := self._stale(replica, part)):
+        if stale := self._stale(replica, part):
             return FetchedPartition(stale)
         log, high, offset = replica.log, replica.high_watermark, part.offset
         if offset > log.end or offset < log.start:
@@ -324,7 +324,10 @@ class ReplicaManager:
         return replica.high_watermark  # with that bug records of open transactions are read as if committed
 
     def _stale(self, replica: Replica, part: FetchPartition) -> KafkaError | None:
-        """KIP-320: the fetch is of another leader epoch than the one that is led here."""
+        """The fetch is of another topic of the name (KIP-516), or of another leader epoch than the one that
+        is led here (KIP-320)."""
+        if part.topic_id not in (-1, replica.topic_id):
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         if part.leader_epoch < 0 or part.leader_epoch == replica.state.leader_epoch:
             return None
         if not self.node.settings.era.fenced_fetch:

@@ -19,12 +19,14 @@ TICK_MS: Final = 100
 
 @dataclass(slots=True)
 class Durable:
-    """What a node finds again after a crash. `clean_epoch`: its broker epoch at a clean shutdown.
+    """What a node finds again after a crash. `topic_ids`: of its logs (`partition.metadata`, KIP-516).
+    `clean_epoch`: its broker epoch at a clean shutdown.
 
     quorum_epoch, voted, entries, clean_epoch: of the metadata quorum only.
     """
 
     logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
+    topic_ids: dict[Partition, int] = field(default_factory=dict)
     checkpoint: dict[Partition, int] = field(default_factory=dict)
     server_log: list[LogLine] = field(default_factory=list)
     quorum_epoch: int = 0
@@ -49,6 +51,7 @@ class BrokerMetadataPublisher:
         node = self.node
         for tp, log in self.durable.logs.items():
             replica = Replica(node.me, settings_of(node.settings, tp[0]), log)
+            replica.topic_id = self.durable.topic_ids[tp]
             replica.high_watermark = max(min(self.durable.checkpoint.get(tp, 0), log.end), log.start)
             node.replicas[tp] = replica
             if "producers-lost-on-restart" in node.settings.bugs:
@@ -83,20 +86,37 @@ class BrokerMetadataPublisher:
         if changed:
             self.replica_fetchers.pump()
 
+    def deleted(self, topics: Iterable[str]) -> None:
+        """Give up the logs of deleted topics, those of topics with the same name that there are by now
+        aside."""
+        keeps = "deleted-topic-keeps-logs" in self.node.settings.bugs
+        for topic in topics:
+            now = self.node.image.topic_ids.get(topic, -1)
+            for tp, replica in list(self.node.replicas.items()):
+                if tp[0] == topic and replica.topic_id != now and not keeps:
+                    self._give_up(tp)
+            self.coordinators.deleted(topic)
+
+    def _give_up(self, tp: Partition) -> None:
+        del self.node.replicas[tp]
+        for kept in (self.durable.logs, self.durable.checkpoint, self.durable.topic_ids):
+            kept.pop(tp, None)
+        self.replica_manager.moved(tp)
+
     def _become(self, tp: Partition, state: PartitionState) -> None:
         node = self.node
         replica = node.replicas.get(tp)
         if node.me not in state.replicas:
             if replica is not None:
-                del node.replicas[tp]
-                self.durable.logs.pop(tp, None)
-                self.durable.checkpoint.pop(tp, None)
-                self.replica_manager.moved(tp)
+                self._give_up(tp)
             return
         if replica is None:
             replica = Replica(node.me, settings_of(node.settings, tp[0]))
+            if not node.settings.era.zookeeper:
+                replica.topic_id = node.image.topic_ids[tp[0]]
             node.replicas[tp] = replica
             self.durable.logs[tp] = replica.log
+            self.durable.topic_ids[tp] = replica.topic_id
         epoch = replica.state.leader_epoch
         replica.become(state, node.now)
         if tp[0] == TRANSACTION_TOPIC and replica.leads and state.leader_epoch != epoch:

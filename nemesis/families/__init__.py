@@ -11,6 +11,8 @@ partition       The nemesis `partition`: links between brokers, or from clients 
 power           The nemesis `power`: nodes lose what was not flushed to disk.
 process         The nemeses `kill` and `pause`: broker processes end, or stand still.
 reassign        The nemesis `reassign`: replicas of partitions move to other brokers, and back.
+recreate_topics The nemesis `recreate-topics`: topics are deleted under load, and made again under
+                their names.
 restart         The nemesis `restart`: brokers are shut down in order and started again.
 slow_follower   The nemesis `slow-follower`: a follower is throttled, and falls behind when it
                 gets a new leader.

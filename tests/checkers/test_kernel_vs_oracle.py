@@ -25,6 +25,7 @@ from tests.histories.random_faults import (
     keyed,
     random_config,
     random_faults,
+    remade,
     slowed,
     vary_producers,
 )
@@ -53,7 +54,7 @@ def difference(seed: int) -> str:
         vary_producers(seed, built)
         begin_later(seed, built)
         tables, config = slowed(built.tables()), random_config(seed)
-        tables = keyed(seed, tables) if config.compacted else tables
+        tables = keyed(seed, tables) if config.compacted else remade(seed, tables)
         events = [*random_events(seed, built), *random_faults(seed, built)]
     slow = anomalies.findings(tables, portable=not recorded, events=events, config=config)
     tally = check_tables(tables, portable=not recorded, events=events, config=config, cap=2**31)

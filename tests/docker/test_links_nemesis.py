@@ -35,6 +35,10 @@ class NoClients:
     slots: tuple[ClientSlot, ...] = ()
 
     async def grow(self, tps: Sequence[TopicPartition]) -> None: ...
+    async def rest(self, within_s: float) -> tuple[int, ...]:
+        return ()
+
+    async def work(self, remade: int) -> None: ...
 
     def acked_ns(self, slot: int) -> int:
         return 0

@@ -11,11 +11,13 @@ from core.cluster import NodeEnd
 from core.config import RunConfig, run_config
 from core.op import Outcome, Phase
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
-from history.tables import OPEN
+from history.tables import GONE, OPEN
 from tests.histories.built import Built, Process
 
 DELETIONS = 0.2
 """Share of histories with a deletion."""
+REMADE = 0.15
+"""Share of histories in which topics were deleted and made again."""
 TICK_NS = 500_000_000
 """What a tick of a random history lasts here: 20 of them are as long as a leader may answer too late."""
 NAMES = (
@@ -107,6 +109,25 @@ def keyed(seed: int, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     ]
     made["reads"] = made["reads"].filter(pa.array(shown, pa.bool_()))
     made["sends"] = _placed(made["sends"], made["reads"])
+    return made
+
+
+def remade(seed: int, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The same history, in which some topics were deleted; mostly none. No final reader saw them."""
+    made, rng = dict(tables), Random(f"remade/{seed}")
+    if rng.random() >= REMADE:
+        return made
+    gone = [row["tp"] for row in tables["tps"].to_pylist() if rng.random() < 0.6]
+    names = [row | {"topic": row["topic"] + "~1" * (row["tp"] in gone)} for row in tables["tps"].to_pylist()]
+    made["tps"] = pa.Table.from_pylist(names, tables["tps"].schema)
+    bounds = [
+        row | ({"start": GONE, "end": -1, "read_to": -1, "complete": False} if row["tp"] in gone else {})
+        for row in tables["bounds"].to_pylist()
+    ]
+    made["bounds"] = pa.Table.from_pylist(bounds, tables["bounds"].schema)
+    kept = [row["phase"] != Phase.FINAL or row["tp"] not in gone for row in tables["reads"].to_pylist()]
+    made["reads"] = tables["reads"].filter(pa.array(kept, pa.bool_()))
+    made["sends"] = _placed(tables["sends"], made["reads"])
     return made
 
 

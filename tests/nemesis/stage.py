@@ -320,6 +320,20 @@ class Recording(Recorder):
         self.starts |= {tp: offset for tp, offset in offsets.items() if tp.partition in done}
         return {tp: self.starts[tp] for tp in offsets if tp.partition in done}
 
+    async def delete_topics(self, topics: Sequence[str], within_s: float) -> None:
+        if self.works("delete_topics", [len(topics)]):
+            self.order = {tp: nodes for tp, nodes in self.order.items() if tp.topic not in topics}
+        self.told("delete_topics", [len(topics)])
+
+    async def make_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], within_s: float
+    ) -> None:
+        if self.works("make_topic", [partitions]):
+            made = [TopicPartition(topic, number) for number in range(partitions)]
+            new = [tp for tp in made if tp not in self.order]
+            self.order |= {tp: self.usual.get(tp, self.brokers[:replication]) for tp in new}
+        self.told("make_topic", [partitions])
+
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         done = self.works("throttle", [node])
         self.slow = {tp: (node, self.clock.now_s) for tp in tps if node in done}
@@ -427,6 +441,10 @@ class RecordingClients(Recorder):
         self.paused: set[int] = set()
         self.points: list[CrashPoint] = []
         self.grown: list[TopicPartition] = []
+        self.resting, self.remade = False, 0
+        self.busy: tuple[int, ...] = ()
+        self.looks: Callable[[], list[TopicPartition]] = list
+        self.rested: list[tuple[str, list[TopicPartition]]] = []
         self.acked: dict[int, int] = {}
 
     @property
@@ -453,6 +471,15 @@ class RecordingClients(Recorder):
 
     async def grow(self, tps: Sequence[TopicPartition]) -> None:
         self.grown += tps
+
+    async def rest(self, within_s: float) -> tuple[int, ...]:
+        self.resting = True
+        self.rested.append(("rest", self.looks()))
+        return self.busy
+
+    async def work(self, remade: int) -> None:
+        self.resting, self.remade = False, remade
+        self.rested.append(("work", self.looks()))
 
     async def resume(self, slots: Sequence[int]) -> None:
         self.paused.difference_update(self.works("resume", slots))

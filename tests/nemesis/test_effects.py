@@ -104,7 +104,8 @@ def expected(step: PlannedFault) -> set[str]:
         return set()
     if Clients in nemesis.needs:
         return {"down" if step.kind in POINTS else "paused"}
-    held = {HELD[need] for need in nemesis.needs if need in HELD}
+    needs = (*nemesis.needs, *nemesis.kinds[step.kind].needs)
+    held = {HELD[need] for need in needs if need in HELD}
     if step.kind == "cancel":  # there is nothing left to take back but the order of replicas
         return set()
     return held - {"cuts"} if step.kind in ("successor", "recovering") else held

@@ -29,7 +29,7 @@ from history.events import (
     WorkerLost,
     WrongClusterSeen,
 )
-from history.tables import OPEN
+from history.tables import GONE, OPEN
 
 Row = dict[str, Any]
 """One row of a table, by column."""
@@ -212,7 +212,8 @@ class Partition:
 
     def removed(self, send: Row) -> bool:
         """It lay below the start of the log when that was read at the end."""
-        return any(0 <= send["place"] < self.gone_below(b, send) for b in self.bounds.values())
+        deleted = any(b.start == GONE for b in self.bounds.values())
+        return deleted or any(0 <= send["place"] < self.gone_below(b, send) for b in self.bounds.values())
 
     def missing(self, send: Row) -> bool:
         """Some final read had to show the send, and did not."""
@@ -289,6 +290,8 @@ class History:
     def deletions(self, tp: int) -> list[tuple[int, int]]:
         """When faults asked for the deletion of records of the partition, and below which offset."""
         name = "-".join(map(str, self.names.get(tp, ("", -1))))
+        if "~" in name:  # the topic was deleted
+            return [(OPEN, GONE)]
         asked = [event for event in self.events if isinstance(event, RecordsDeleted)]
         return [(event.ns, event.offsets[name]) for event in asked if name in event.offsets]
 

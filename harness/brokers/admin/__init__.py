@@ -2,7 +2,7 @@
 
 broker_views       Ask all brokers of a cluster at once, and agree on roles from their answers.
 connection         Connections to one chosen broker: addresses, security, deadlines.
-deletions          Records deleted on request: DeleteRecords (KIP-107).
+deletions          Records deleted on request: DeleteRecords (KIP-107); and topics.
 elections          Leaders moved on request: preferred elections, and the order of replicas that
                    decides who is preferred.
 features           A cluster that is upgraded: whether its quorum is whole, and the levels of its

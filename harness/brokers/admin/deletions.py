@@ -1,18 +1,22 @@
-"""Records deleted on request: DeleteRecords (KIP-107), asked of leaders.
+"""Records deleted on request: DeleteRecords (KIP-107), asked of leaders; and topics.
 
 Synchronous; safe from any thread.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kio.schema.delete_records.v1.response import DeleteRecordsResponse
+from kio.schema.delete_topics.v3.response import DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
-from harness.brokers.admin.connection import BrokerConnection, Brokers
+from harness.brokers.admin.connection import BrokerConnection, Brokers, check
+from harness.brokers.admin.protocol import view
+from harness.processes.waiting import NotYet, until
 from harness.protocol.topics import in_topics
 
 Offsets = dict[TopicPartition, int]
@@ -28,6 +32,26 @@ def delete(brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> Offsets:
     questions = {node: (node, partial(_delete, its)) for node, its in led.items()}
     answers = broker_views.ask(brokers, questions, within_s=broker_views.CALL_S)
     return {tp: start for answer in answers.values() for tp, start in answer.items()}
+
+
+def delete_topics(brokers: Brokers, topics: Sequence[str], within_s: float) -> None:
+    """Delete whole topics; returns when no broker that answers has them. Those that are not there count as
+    deleted. Raises: ClusterError: refused, or late."""
+    ends = time.monotonic() + within_s
+
+    def ask(connection: BrokerConnection) -> None:
+        answer = connection.call(DeleteTopicsResponse, topic_names=topics, timeout=broker_views.TIMEOUT)
+        for topic in answer.responses:
+            if topic.error_code != ErrorCode.unknown_topic_or_partition:
+                check(f"topic {topic.name}", topic.error_code)
+
+    def gone() -> None:
+        for node, known in broker_views.ask_all(brokers, view).items():
+            if left := {tp.topic for tp in known.partitions} & {*topics}:
+                raise NotYet(f"node {node} still has topic {min(left)}")
+
+    broker_views.anywhere(brokers, ask, within_s)
+    until(ends - time.monotonic(), broker_views.POLL_S, gone)
 
 
 def _delete(offsets: Offsets, connection: BrokerConnection) -> Offsets:

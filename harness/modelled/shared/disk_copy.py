@@ -23,6 +23,7 @@ def copied(durable: Durable) -> Durable:
     return replace(
         durable,
         logs={tp: _log(log) for tp, log in durable.logs.items()},
+        topic_ids=dict(durable.topic_ids),
         checkpoint=dict(durable.checkpoint),
         server_log=list(durable.server_log),
         entries=list(durable.entries),

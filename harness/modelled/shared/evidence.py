@@ -23,7 +23,7 @@ from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
 from model.coordinator.classic_group import GroupRecord
-from model.coordinator.group_metadata_manager import OffsetRecord
+from model.coordinator.group_metadata_manager import TOMBSTONE, OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
@@ -136,7 +136,8 @@ class _Node:
             yield "replication", self._disk.durable.checkpoint[tp]
 
     def _partition(self, tp: Partition, start: int, size: int) -> None:
-        known = None if self._settings.era.zookeeper else topic_id(tp[0])
+        number = self._disk.durable.topic_ids.get(tp, 0)
+        known = None if self._settings.era.zookeeper else topic_id(tp[0], number)
         self._add("partitions", [(known, start, 1, size)], tp)
 
     def _metadata_log(self) -> None:
@@ -254,7 +255,9 @@ def offsets(log: UnifiedLog) -> Iterator[Row]:
     for offset, batch, record in log.records():
         if isinstance(record, OffsetRecord):
             place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
-            committed = record.offset, record.leader_epoch, "", _time(batch), None
+            committed: Row = (record.offset, record.leader_epoch, "", _time(batch), None)
+            if record.offset == TOMBSTONE:
+                committed = (None,) * len(committed)
             yield *place, batch.transactional, record.group, *record.partition, *committed
 
 

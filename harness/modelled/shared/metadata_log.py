@@ -22,6 +22,7 @@ from model.metadata.image import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
 )
 from model.protocol.messages import Partition, PartitionState
 from model.replication.node import settings_of
@@ -50,9 +51,9 @@ CHANGED: Final = {
 """Fields of a PartitionState that a PartitionChangeRecord has only where they change."""
 
 
-def topic_id(topic: str) -> str:
-    """As Kafka writes ids: base64url."""
-    return _text(uuid5(UUID(int=0), topic))
+def topic_id(topic: str, number: int = 0) -> str:
+    """As Kafka writes ids: base64url. number: the model's own (`MetadataImage.topic_ids`)."""
+    return _text(uuid5(UUID(int=0), f"{topic}/{number}" if number else topic))
 
 
 def _text(number: UUID) -> str:
@@ -127,6 +128,8 @@ class _Translation:
                 )
             case PartitionRecord(partition, state):
                 yield from self._partition(partition, state)
+            case RemoveTopicRecord(topic):
+                yield "RemoveTopicRecord", {"topicId": self._id(topic)}
             case ProducerIdsRecord(next_, broker):
                 epoch = self._epochs.get(broker, -1)
                 yield "ProducerIdsRecord", {"brokerId": broker, "brokerEpoch": epoch, "nextProducerId": next_}
@@ -161,13 +164,17 @@ class _Translation:
             "logDirs": [],
         }
 
+    def _id(self, topic: str) -> str:
+        """As it is once the next record is applied."""
+        return topic_id(topic, self._image.topic_ids.get(topic, self._image.deletions.get(topic, 0)))
+
     def _partition(self, partition: Partition, state: PartitionState) -> Iterator[tuple[str, Message]]:
         topic, number = partition
         if topic not in self._image.topics:
-            yield "TopicRecord", {"name": topic, "topicId": topic_id(topic)}
+            yield "TopicRecord", {"name": topic, "topicId": self._id(topic)}
             yield from self._configs(topic)
         before = self._image.partitions.get(partition)
-        where: Message = {"partitionId": number, "topicId": topic_id(topic)}
+        where: Message = {"partitionId": number, "topicId": self._id(topic)}
         change = _change(before, state) if before is not None else None
         if change is not None:
             yield "PartitionChangeRecord", where | self._known(change)

@@ -24,6 +24,7 @@ from model.protocol.messages import (
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
+    DeleteTopics,
     ElectLeaders,
 )
 from model.replication.node import Ask
@@ -147,6 +148,26 @@ class Administered(ABC):
                 found[tp] = start
         return found
 
+    async def delete_topics(self, topics: Sequence[str], within_s: float) -> None:
+        """See `Remakable`. Raises: ClusterError."""
+        deadline = self.scheduler.now + round(within_s * 1e6)
+        for topic in topics:
+            if any(topic in view.topics for view in self.views().values()):
+                await self._anywhere(
+                    "delete-topic", DeleteTopics(topic), deadline, KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+                )
+        gone = lambda: not any({*topics} & {*view.topics} for view in self.views().values())  # noqa: E731
+        if not await self._until(gone, deadline):
+            raise ClusterError(f"a broker still has topics {', '.join(topics)}")
+
+    async def make_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], within_s: float
+    ) -> None:
+        """See `Remakable`. Raises: ClusterError."""
+        deadline = self.scheduler.now + round(within_s * 1e6)
+        request = CreateTopics(topic, partitions, replication)
+        await self._anywhere("create", request, deadline, KafkaError.TOPIC_ALREADY_EXISTS)
+
     # ---- looking
 
     def _replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
@@ -167,8 +188,11 @@ class Administered(ABC):
 
     # ---- asking
 
-    async def _anywhere(self, channel: str, request: Any, deadline: int) -> Any:
-        """Ask one broker after another until one has served it; its answer. Raises: ClusterError."""
+    async def _anywhere(
+        self, channel: str, request: Any, deadline: int, done: KafkaError = KafkaError.NONE
+    ) -> Any:
+        """Ask one broker after another until one has served it; its answer. done: an error that says that an
+        earlier try was served. Raises: ClusterError."""
         scheduler, last = self.scheduler, dict[int, str]()
         while scheduler.now < deadline:
             for node in self.brokers:
@@ -176,7 +200,7 @@ class Administered(ABC):
                 self.sender()(Ask(node, channel, request), answered.set)
                 answer = await answered
                 error, last[node] = _refusal(answer)
-                if error is KafkaError.NONE:
+                if error in (KafkaError.NONE, done):
                     return answer
                 if answer is not None and error not in RETRIABLE:
                     raise ClusterError(f"Kafka refused: {last[node]}")

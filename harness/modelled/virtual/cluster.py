@@ -19,6 +19,7 @@ from core.cluster import (
     NodeEnd,
     OpenTransaction,
     Reassignable,
+    Remakable,
     Roles,
     ShareOffsets,
     Toxic,
@@ -71,16 +72,16 @@ JOIN_GRACE_MS = 3_000
 
 def capabilities(config: RunConfig) -> Collection[type]:
     """What its cluster offers: no reassignment could be cancelled before KIP-455 (2.4), and with ZooKeeper
-    the model has no further partitions."""
+    the model has no further partitions and deletes no topics."""
     era = settings_of_run(config, config.section(SimulatedSection).era, "").era
-    without = {Reassignable, Growable} if era.zookeeper else set()
+    without = {Reassignable, Growable, Remakable} if era.zookeeper else set()
     return capabilities_of(SimulatedCluster) - without
 
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Reassignable`, `Growable`, `Deletable`, `Throttleable`, `Linked`, `Wired`, `WiredBetween`,
-    `SharesGroups`."""
+    `Reassignable`, `Growable`, `Deletable`, `Remakable`, `Throttleable`, `Linked`, `Wired`,
+    `WiredBetween`, `SharesGroups`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config

@@ -270,6 +270,7 @@ _TELLERS: dict[type, Callable[[Any, Any], Said]] = {
         tp: f"offset {offset}{_error(error)}" for tp, (error, offset) in a.parts.items()
     },
     m.CreateTopics: lambda r, _: {"": f"{r.topic}, {r.partitions} partitions"},
+    m.DeleteTopics: lambda r, _: {"": f"topic {r.topic}"},
     m.CreatePartitions: lambda r, _: {"": f"{r.topic}, {r.count} partitions"},
     m.ElectLeaders: lambda r, _: dict.fromkeys(r.partitions, "unclean" if r.unclean else "preferred"),
     m.ElectLeadersResponse: lambda a, _: {

@@ -13,7 +13,7 @@ from harness.evidence.coordinator_records import TRANSACTION_STATES
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
-from model.coordinator.group_metadata_manager import OffsetRecord
+from model.coordinator.group_metadata_manager import TOMBSTONE, OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import Era
 
@@ -51,6 +51,8 @@ def _bytes(value: bytes) -> bytes:
 def _offset(record: OffsetRecord, ms: int) -> KeyAndValue:
     topic, number = record.partition
     key = struct.pack(">h", OFFSET_KEY) + text(record.group) + text(topic) + struct.pack(">i", number)
+    if record.offset == TOMBSTONE:
+        return key, None
     value = struct.pack(">hqi", OFFSET_VERSION, record.offset, record.leader_epoch)
     return key, value + text("") + struct.pack(">q", ms)
 

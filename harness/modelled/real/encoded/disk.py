@@ -26,7 +26,7 @@ from model.settings import Settings
 _LENGTH: Final = struct.Struct(">I")
 BATCHES, LOG, GONE, QUORUM, NODE = "batches", "log", "gone", "quorum", "node"
 """Kinds of changes: batches from a number on, what else a log says, a log that was deleted, the quorum's
-state and entries from a number on, the checkpoint and the clean epoch."""
+state and entries from a number on, the checkpoint, the clean epoch and ids of topics."""
 
 
 @dataclass(slots=True)
@@ -55,6 +55,7 @@ class Disk:
         self._entries: list[tuple[int, object]] = []
         self._checkpoint: dict[Partition, int] = {}
         self._clean = -1
+        self._topic_ids: dict[Partition, int] = {}
         self._changes()  # everything that was read is written
 
     def save(self) -> None:
@@ -105,9 +106,11 @@ class Disk:
             self._quorum = state
             self._entries[keep:] = entries[keep:]
             found.append((QUORUM, *state, keep, tuple(entries[keep:])))
-        if durable.clean_epoch != self._clean or durable.checkpoint != self._checkpoint:
+        node = durable.clean_epoch, durable.checkpoint, durable.topic_ids
+        if node != (self._clean, self._checkpoint, self._topic_ids):
             self._clean, self._checkpoint = durable.clean_epoch, dict(durable.checkpoint)
-            found.append((NODE, self._clean, self._checkpoint))
+            self._topic_ids = dict(durable.topic_ids)
+            found.append((NODE, self._clean, self._checkpoint, self._topic_ids))
 
 
 def _differ(known: Sequence[object], now: Sequence[object]) -> bool:
@@ -151,8 +154,9 @@ def _read(path: Path, settings: Settings, later_ms: int = 0) -> tuple[Durable, i
             case (kind, epoch, voted, keep, added) if kind == QUORUM:
                 durable.quorum_epoch, durable.voted = epoch, voted
                 durable.entries[keep:] = added
-            case (kind, clean, checkpoint) if kind == NODE:
+            case (kind, clean, checkpoint, topic_ids) if kind == NODE:
                 durable.clean_epoch, durable.checkpoint = clean, checkpoint
+                durable.topic_ids = topic_ids
     for tp, its in batches.items():
         durable.logs[tp] = _log(its, rest.get(tp, (0, 0, ())), settings)
     return durable, whole

@@ -53,7 +53,7 @@ from model.broker import Broker
 from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
 from model.log.unified_log import RecordBatch
-from model.metadata.image import PartitionRecord
+from model.metadata.image import PartitionRecord, RemoveTopicRecord
 from model.protocol.messages import Partition
 from model.replication.node import TRANSACTION_TOPIC
 from model.replication.replica import Replica
@@ -104,7 +104,8 @@ class Invariants:
         self._views = {me: _View() for me in cluster.sim}
         self._committed: list[tuple[int, object]] = []
         self._quorum_leaders: dict[int, int] = {}
-        self._partitions: dict[Partition, Guarded] = {}
+        self._partitions: dict[tuple[Partition, int], Guarded] = {}
+        self._topic_ids: dict[str, int] = {}
         self._mechanisms = Mechanisms(cluster.settings.era)
         self._decisions = Decisions(cluster.settings, self._report, self._blame, self._mechanisms)
         for node in cluster.sim.values():
@@ -197,7 +198,8 @@ class Invariants:
         for tp, replica in replicas.items():
             seen = view.watched.get(tp)
             if seen is None or seen.replica is not replica:
-                view.watched[tp] = Watched(tp=tp, node=me, replica=replica, guarded=self._of(tp), told=told)
+                guarded = self._of(tp, replica.topic_id)
+                view.watched[tp] = Watched(tp=tp, node=me, replica=replica, guarded=guarded, told=told)
         view.replicas = [*replicas.values()]
         view.looks = [(seen.replica, seen.batches, seen) for seen in map(view.watched.__getitem__, replicas)]
 
@@ -226,11 +228,11 @@ class Invariants:
                 self._decisions.loaded(tp, replica.log, replica.high_watermark)
         view.loaded = dict(epochs)
 
-    def _of(self, tp: Partition) -> Guarded:
-        found = self._partitions.get(tp)
+    def _of(self, tp: Partition, topic_id: int) -> Guarded:
+        found = self._partitions.get((tp, topic_id))
         if found is None:
             committed = self._decisions.of(tp, log=tp[0] == TRANSACTION_TOPIC)
-            found = self._partitions[tp] = Guarded(
+            found = self._partitions[tp, topic_id] = Guarded(
                 tp=tp, settings=self._settings, report=self._report, decisions=committed
             )
         return found
@@ -250,7 +252,10 @@ class Invariants:
             committed.append(entry)
             change = entry[1]
             if isinstance(change, PartitionRecord):
-                self._of(change.partition).decided(change.state)
+                number = self._topic_ids.setdefault(change.partition[0], 0)
+                self._of(change.partition, number).decided(change.state)
+            elif isinstance(change, RemoveTopicRecord):
+                self._topic_ids[change.topic] += 1
         view.committed = quorum.high_watermark
 
     def _differs(self, node: int, offset: int, mine: object, committed: object) -> None:

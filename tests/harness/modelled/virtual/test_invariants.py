@@ -10,7 +10,7 @@ from core.config import RunConfig, run_config
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.end import unfinished
 from harness.modelled.virtual.invariants.observer import MOST, Invariants
-from harness.modelled.virtual.invariants.partition import producers_of
+from harness.modelled.virtual.invariants.partition import Guarded, producers_of
 from harness.modelled.virtual.nodes import SimNode
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.scheduler import Scheduler
@@ -261,9 +261,13 @@ def a_short_leader(world: World) -> SimNode:
     replica = world.replica(node)
     replica.log.truncate(2)
     replica.high_watermark = 2
-    world.invariants._of(TP).decided(state_of(world, leader=node.me, leader_epoch=1))
+    _guarded(world).decided(state_of(world, leader=node.me, leader_epoch=1))
     replica.become(state_of(world, leader=node.me, leader_epoch=1), 0)
     return node
+
+
+def _guarded(world: World) -> Guarded:
+    return world.invariants._of(TP, world.invariants._topic_ids[TP[0]])
 
 
 def state_of(world: World, **changes: Any) -> PartitionState:
@@ -342,20 +346,20 @@ def a_stable_offset_that_falls(world: World) -> SimNode:
 
 
 def a_stranger_in_sync(world: World) -> SimNode:
-    world.invariants._of(TP).decided(state_of(world, isr=(1, 2, 3, 9)))
+    _guarded(world).decided(state_of(world, isr=(1, 2, 3, 9)))
     return world.node()
 
 
 def a_leader_out_of_sync(world: World) -> SimNode:
     leader = world.node().me
     isr = tuple(n for n in (1, 2, 3) if n != leader)
-    world.invariants._of(TP).decided(state_of(world, isr=isr))
+    _guarded(world).decided(state_of(world, isr=isr))
     return world.node()
 
 
 def an_unclean_leader(world: World) -> SimNode:
     leader, other = world.node().me, world.node(leads=False).me
-    guarded = world.invariants._of(TP)
+    guarded = _guarded(world)
     guarded.decided(state_of(world, isr=(leader,)))
     guarded.decided(state_of(world, isr=(other,), leader=other, leader_epoch=1))
     return world.node()
@@ -401,7 +405,7 @@ def test_the_last_known_leader_has_to_hold_everything(world: World) -> None:
     replica = world.replica(node)
     replica.log.truncate(2)
     replica.high_watermark = 2
-    guarded = world.invariants._of(TP)
+    guarded = _guarded(world)
     guarded.decided(state_of(world, isr=(), leader=-1, leader_epoch=1, last_elr=(node.me,)))
     after = state_of(world, isr=(node.me,), leader=node.me, leader_epoch=2)
     guarded.decided(after)
@@ -415,7 +419,7 @@ def test_the_last_known_leader_leads_where_nobody_is_eligible_afterwards(
 ) -> None:
     """One change takes the last one from the eligible set and elects (KIP-966)."""
     node, eligible = world.node(leads=False).me, (world.node().me,)
-    guarded = world.invariants._of(TP)
+    guarded = _guarded(world)
     guarded.decided(state_of(world, isr=(), leader=-1, leader_epoch=1, elr=eligible, last_elr=(node,)))
     left = eligible if stays else ()
     guarded.decided(state_of(world, isr=(node,), leader=node, leader_epoch=2, elr=left))
@@ -429,13 +433,13 @@ def test_what_was_not_flushed_may_be_lost_with_the_power(era: str) -> None:
     world.append("a", "b")
     for node in world.cluster.sim.values():
         node.lose_power()
-    assert world.invariants._of(TP).exposed == 2
+    assert _guarded(world).exposed == 2
     for node in world.cluster.sim.values():
         node.start()
     world.settle(20_000_000)
     assert world.replica(world.node()).log.end == 0
     assert world.invariants.broken == []
-    assert world.invariants._of(TP).exposed == 0
+    assert _guarded(world).exposed == 0
 
 
 @pytest.mark.parametrize("unclean", [False, True])
@@ -447,7 +451,7 @@ def test_an_unclean_leader_may_lose_what_it_does_not_have(unclean: bool) -> None
     replica, leader = world.replica(node), world.node().me
     replica.log.truncate(0)
     replica.high_watermark = 0
-    guarded = world.invariants._of(TP)
+    guarded = _guarded(world)
     guarded.decided(state_of(world, isr=(leader,)))
     after = state_of(world, isr=(node.me,), leader=node.me, leader_epoch=1)
     guarded.decided(after)
@@ -466,7 +470,7 @@ def record(state: TransactionState, epoch: int, **fields: Any) -> TransactionRec
 
 def test_a_record_may_follow_what_the_coordinator_still_had_in_memory() -> None:
     invariants = World().invariants
-    log = invariants._of((TRANSACTION_TOPIC, 0)).decisions
+    log = invariants._of((TRANSACTION_TOPIC, 0), 0).decisions
 
     def add(epoch: int, *records: TransactionRecord | TransactionTombstone) -> list[str]:
         log.add(RecordBatch(0, epoch, records))
@@ -493,13 +497,13 @@ def test_a_decision_counts_once_a_coordinator_has_read_it(leads: bool) -> None:
     replica.log.copy(RecordBatch(0, 0, (record(PREPARE_COMMIT, 3),)))
     if leads:
         led = structs.replace(replica.state, leader=node.me, leader_epoch=1, partition_epoch=1)
-        world.invariants._of(tp).decided(led)
+        world.invariants._of(tp, replica.topic_id).decided(led)
         replica.become(led, 0)
         assert node.broker is not None
         node.broker.coordinators.transactions.log.epochs[0] = 1  # it has loaded the log
     assert world.look(node) == []
     assert replica.high_watermark == 0
-    world.invariants._of(TP).decisions.add(RecordBatch(0, 0, (), 5, 3, control="commit"))
+    _guarded(world).decisions.add(RecordBatch(0, 0, (), 5, 3, control="commit"))
     assert world.look(node) == ([] if leads else ["markers"])
 
 

@@ -1,0 +1,80 @@
+"""Topics that are deleted and made again: in which order, what is left where that fails, and its healing."""
+
+import pytest
+
+from core.config import run_config
+from core.errors import ClusterError
+from core.runtime import run_blocking
+from nemesis.execute import heal, heal_all
+from nemesis.registry import NEMESES
+from nemesis.types import NoEffect
+from tests.nemesis.stage import DATA, Recording, RecordingClients, stage_of
+from tests.nemesis.test_restart import hit
+
+ALL = "recreate-topics:all"
+AWAY = "recreate-topics:away@leader"
+
+
+def test_clients_rest_between_the_deletion_and_the_new_topic() -> None:
+    cluster, clients = Recording(3, replication=3), RecordingClients()
+    cluster.order |= dict.fromkeys(DATA, (1, 2, 3))
+    stage = stage_of(cluster, clients)
+    clients.looks = lambda: sorted(tp for tp in cluster.order if tp in DATA)
+    injected = hit(cluster, ALL, stage=stage)
+    assert clients.rested == [("rest", []), ("work", list(DATA))]
+    assert clients.remade == 1
+    assert injected.nodes == ()
+    assert injected.tps == DATA
+    assert injected.text == "topics were deleted, and made again: q"
+    assert not stage.remaking.begun
+    run_blocking(heal(stage, injected))
+    assert clients.remade == 1
+    hit(cluster, ALL, stage=stage)
+    assert clients.remade == 2
+
+
+def test_a_broker_that_is_away_comes_back_when_it_is_healed() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, AWAY, stage=stage)
+    assert cluster.dead == {*injected.nodes}
+    assert "was killed; then topics were deleted" in injected.text
+    run_blocking(heal(stage, injected))
+    assert not cluster.dead
+
+
+def test_what_could_not_be_made_again_is_made_by_healing() -> None:
+    cluster, clients = Recording(3, replication=3), RecordingClients()
+    cluster.broken.add(("make_topic", len(DATA)))
+    stage = stage_of(cluster, clients)
+    with pytest.raises(ClusterError, match="make_topic"):
+        hit(cluster, ALL, stage=stage)
+    assert [verb for verb, _ in clients.rested] == ["rest", "rest"]  # it was tried twice
+    assert stage.remaking.unmade == {"q": len(DATA)}
+    cluster.broken.clear()
+    run_blocking(heal_all(stage))
+    assert not stage.remaking.begun
+    assert [verb for verb, _ in clients.rested] == ["rest", "rest", "rest", "work"]
+    assert clients.remade == 1
+
+
+def test_nothing_is_made_while_a_client_still_works() -> None:
+    cluster, clients = Recording(3, replication=3), RecordingClients()
+    clients.busy = (2,)
+    stage = stage_of(cluster, clients)
+    with pytest.raises(NoEffect, match="clients 2 do not end"):
+        hit(cluster, ALL, stage=stage)
+    assert stage.remaking.unmade == {"q": len(DATA)}
+    assert not any(verb == "make_topic" for verb, _ in cluster.calls)
+
+
+@pytest.mark.parametrize("workload", ["sink", "share", "fresh-topic"])
+def test_workloads_whose_effects_outlive_the_topic_are_refused(workload: str) -> None:
+    refused = NEMESES["recreate-topics"].refuses(run_config({"seed": 1, "workload": workload}))
+    assert refused.startswith(f"not with the workload {workload}: ")
+    assert NEMESES["recreate-topics"].refuses(run_config({"seed": 1, "workload": "groups"})) == ""
+
+
+def test_compacted_topics_are_refused() -> None:
+    config = run_config({"seed": 1, "topic_settings": {"cleanup.policy": "compact"}})
+    assert "compaction" in NEMESES["recreate-topics"].refuses(config)
