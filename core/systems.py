@@ -140,6 +140,8 @@ class KafkaSection(Section):
     """The later version that the nemesis `upgrade` gives to nodes, "" = none."""
     ensemble: Literal[1, 3] = Field(default=1, exclude_if=lambda size: size == 1)
     """Nodes of ZooKeeper, after the brokers."""
+    racks: int = Field(default=0, ge=0, le=9, exclude_if=lambda number: not number)
+    """Racks that brokers are in, in turn (`broker.rack`); 0 = none is set."""
 
     @field_validator("metadata")
     @classmethod
@@ -264,7 +266,13 @@ SYSTEMS: Final[dict[str, System]] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
         section=KafkaSection,
-        short={"kafka": "version", "upgrade": "upgrade", "metadata": "metadata", "ensemble": "ensemble"},
+        short={
+            "kafka": "version",
+            "upgrade": "upgrade",
+            "metadata": "metadata",
+            "ensemble": "ensemble",
+            "racks": "racks",
+        },
         title=_kafka,
         report_title=lambda its: f"Apache {_kafka(its)}",
         backend=".kafka.system:KAFKA",

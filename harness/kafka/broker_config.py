@@ -11,6 +11,7 @@ from typing import Final
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.systems import KafkaSection
 from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS, host
 from harness.containers.data import DATA
 from harness.containers.images import RECIPES
@@ -53,7 +54,7 @@ def server_properties(
         "listener.security.protocol.map": _plaintext(ALL),
     }
     if "broker" in roles:
-        own |= advertised(host(config, node), advertised_port, harness_port)
+        own |= advertised(host(config, node), advertised_port, harness_port) | rack(config, node)
     return lines(settings(config, own))
 
 
@@ -77,6 +78,12 @@ def advertised(name: str, advertised_port: int, harness_port: int) -> dict[str, 
         ),
         "listener.name.harness.num.network.threads": "1",
     }
+
+
+def rack(config: RunConfig, node: int) -> dict[str, str]:
+    """Which rack a broker is in."""
+    racks = config.section(KafkaSection).racks
+    return {"broker.rack": f"rack-{(node - 1) % racks + 1}"} if racks else {}
 
 
 def settings(config: RunConfig, own: Mapping[str, str]) -> dict[str, str]:

@@ -88,3 +88,10 @@ def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:
 
 def test_no_cluster_id_looks_like_an_option() -> None:
     assert all(cluster_id(f"run-{number}")[0].isalnum() for number in range(1000))
+
+
+def test_brokers_are_in_racks_in_turn_and_controllers_in_none() -> None:
+    racks = [settings(node, brokers=5, racks=3).get("broker.rack") for node in range(1, 6)]
+    assert racks == ["rack-1", "rack-2", "rack-3", "rack-1", "rack-2"]
+    assert "broker.rack" not in settings(1)
+    assert "broker.rack" not in settings(6, brokers=5, controllers=1, racks=3)
