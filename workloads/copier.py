@@ -3,9 +3,10 @@
 Producers fill the input topic as in `queue`. Copiers (as many as `consumers`, at least two) share one
 group: each op polls the records that are there, produces a copy of each to the partition of the same
 number of the output topic, and adds the offsets after them to the same transaction (`commit`
-"transaction"). With `commit` "after" or "before" there is no transaction: the copier commits
-offsets after the copies were acknowledged (at least once), or before it makes them (at most once); with
-"automatic" its client commits what it was given, now and then (neither).
+"transaction"); after an abort it goes back, but for `commit` "without-rewind". With "after" or "before"
+there is no transaction: the copier commits offsets after the copies were acknowledged (at least once), or
+before it makes them (at most once); with "automatic" its client commits what it was given, now and then
+(neither).
 Copiers leave the group and come back now and then, so that partitions change hands.
 
 Finds: everything `transactions` finds; input records with two copies in committed output
@@ -26,6 +27,8 @@ INPUT = "copier-in"
 OUTPUT = "copier-out"
 GROUP = "copiers"
 COPIERS_MIN = 2
+IN_TRANSACTION = ("transaction", "without-rewind")
+"""Ways to commit offsets with the copies."""
 POLL = Poll(max_records=100, wait_ms=200)
 LIFE = (100, 600)
 """Ops after which a copier leaves and comes back as a new process, drawn uniformly."""
@@ -44,7 +47,7 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 
 
 def _copier(config: RunConfig, slot: int) -> SessionSpec:
-    if config.commit == "transaction":
+    if config.commit in IN_TRANSACTION:
         spec = transactional(config, slot, f"copier-{slot}")
     else:
         spec = producer(config, slot)
@@ -65,7 +68,7 @@ def _copying(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Plann
     for _ in range(slot.rng.randint(*LIFE)):
         copy = Copy(OUTPUT, slot.values.reserve(POLL.max_records), POLL.max_records)
         mops: dict[str, tuple[Mop, ...]] = {
-            "transaction": (POLL, copy, SendOffsets()),
+            **dict.fromkeys(IN_TRANSACTION, (POLL, copy, SendOffsets())),
             "after": (POLL, copy, CommitOffsets()),
             "before": (POLL, CommitOffsets(), copy),
             "automatic": (POLL, copy),

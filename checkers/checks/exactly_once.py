@@ -237,6 +237,8 @@ def copied_never(ground: Ground, variant: str) -> Answer:
         return truncated(ground, "offsets are committed only once the rows are in the database")
     if ground.commit == "automatic":
         return True, "automatic commits pass what a member was given, copied or not"
+    if ground.commit == "without-rewind":
+        return (True, "after an abort a copier reads on, and commits an offset behind what it had read")
     if ground.commit == "before":
         return True, "offsets are committed separately before the copies are made: at most once"
     if ground.commit == "after":

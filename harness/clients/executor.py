@@ -205,7 +205,7 @@ class Client:
             await self.session.abort()
         except (Definite, Indefinite) as error:
             return Completion(Outcome.INFO, error.code, replace=True)
-        positions = self._reading.to_rewind()
+        positions = {} if self.config.commit == "without-rewind" else self._reading.to_rewind()
         if not positions:
             return Completion(Outcome.FAIL, cause)
         try:

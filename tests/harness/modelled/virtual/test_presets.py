@@ -69,3 +69,10 @@ def test_transactions_span_many_partitions() -> None:
     for row in tables["sends"].to_pylist():
         spread.setdefault(row["op"], set()).add(row["tp"])
     assert max(len(spread[op]) for op in committed) == 60
+
+
+def test_a_copier_that_reads_on_after_an_abort_never_copies_what_it_had_read() -> None:
+    found, _ = shown("no-rewind")
+    assert found["eos-loss"] > 0
+    found, _ = shown("no-rewind", commit="transaction", expect=())
+    assert "eos-loss" not in found
