@@ -395,6 +395,15 @@ class Upgradable(Restartable, Protocol):
 
 
 @runtime_checkable
+class DiskFailable(Killable, Protocol):
+    """Disks of nodes can fail."""
+
+    async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
+        """From now on every write of these nodes to a file fails; returns when they have ended of it. A new
+        start can write again. Raises ClusterError, where one still runs."""
+
+
+@runtime_checkable
 class Electable(Protocol):
     """Leaders can be moved on a healthy cluster."""
 
@@ -542,6 +551,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Revivable,
     Killable,
     Powered,
+    DiskFailable,
     Pausable,
     Partitionable,
     HalfOpenable,

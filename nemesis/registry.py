@@ -4,6 +4,7 @@ from core.extensions import extensions
 from nemesis.families.add_partitions import ADD_PARTITIONS
 from nemesis.families.client import CLIENT
 from nemesis.families.delete_records import DELETE_RECORDS
+from nemesis.families.disk import DISK
 from nemesis.families.elections import ELECTIONS
 from nemesis.families.failover import FAILOVER
 from nemesis.families.half_open import HALF_OPEN
@@ -49,6 +50,7 @@ FAMILIES = (
     ADD_PARTITIONS,
     DELETE_RECORDS,
     RECREATE_TOPICS,
+    DISK,
 )
 
 RANDOM = Nemesis(
@@ -60,8 +62,8 @@ All of it follows from the seed. The two faults of a phase are of different fami
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
 the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`,
-`add-partitions`, `delete-records`, `recreate-topics`, and rolling restarts and `upgrade`, beside which no
-other fault could begin or end.
+`add-partitions`, `delete-records`, `recreate-topics`, `disk`, and rolling restarts and `upgrade`, beside
+which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

@@ -241,6 +241,13 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         self._ends.asked(nodes)
         kill_all(self._made(nodes))
 
+    async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
+        """See `DiskFailable`. Raises: ClusterError."""
+        made = self._made(nodes)
+        self._ends.asked(nodes)
+        on_each(NodeContainer.fail_writes, made)
+        until(within_s, READY_POLL_S, lambda: _must_have_ended(made))
+
     def flushes_each(self) -> bool:
         """See `Powered`."""
         return self.deployment.flushes_each()
@@ -461,6 +468,11 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         everyone = frozenset(self.brokers)
         seeing = {node for node, its in views.items() if its.brokers == everyone}
         return [node for node in self._made(self.brokers) if node.number not in seeing]
+
+
+def _must_have_ended(nodes: Sequence[NodeContainer]) -> None:
+    if up := [node.number for node in nodes if node.is_up()]:
+        raise NotYet(f"node {up[0]} continues though it cannot write")
 
 
 def _note(folder: Path, text: str) -> None:

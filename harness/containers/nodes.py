@@ -8,6 +8,7 @@ testcontainers, is off: it needs an image from a registry, and `reaper` does its
 
 import os
 import re
+import resource
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,6 +200,19 @@ class NodeContainer(DockerContainer):
         except OSError:
             return 0
         return pid if same and os.geteuid() == 0 else 0
+
+    def fail_writes(self) -> None:
+        """Let every write of the node's server to a file fail (EFBIG), by the limit of file sizes of its
+        process: pipes and sockets have none. Raises: ClusterError, where this process may not set it."""
+        if not (pid := self.host_pid()):
+            raise ClusterError(
+                f"node {self.number}: only root, on the machine of the engine, may limit its files"
+            )
+        try:
+            _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+        except OSError as error:
+            raise ClusterError(f"node {self.number}: its files could not be limited: {error}") from error
 
     def pause(self) -> None:
         """Freeze; no-op for a frozen node. The engine gives up early on a busy process: tried for 5 s."""

@@ -3,6 +3,7 @@
 add_partitions  The nemesis `add-partitions`: topics get further partitions, under load.
 client          The nemesis `client`: loading clients die in mid-work, or stand still.
 delete_records  The nemesis `delete-records`: records are deleted while clients write and read them.
+disk            The nemesis `disk`: a broker cannot write any more, and stops for it.
 elections       The nemesis `elections`: leaders move on a healthy cluster, at once.
 failover        The nemesis `failover`: a second death, before the cluster is whole after the
                 first one.

@@ -160,13 +160,13 @@ loads its offsets after the deletion, and removes none.""",
     refuses=_refuses,
     kinds={
         "all": FaultKind(
-            doc="each topic of the workload", targeted=False, hold=Hold.BRIEF, weight=2, apply_s=5.0
+            doc="each topic of the workload", targeted=False, hold=Hold.BRIEF, weight=2, apply_s=4.0
         ),
         "away": FaultKind(
             doc="each topic of the workload, while the target is down",
             brokers=2,
             brokers_only=True,
-            apply_s=5.0,
+            apply_s=4.0,
             needs=(Killable,),
         ),
     },

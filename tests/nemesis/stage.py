@@ -274,6 +274,12 @@ class Recording(Recorder):
             self.rules.pop(number, None)
         self.told("lift", numbers)
 
+    async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
+        done = self.works("fail_writes", nodes)
+        self.dead.update(done)
+        self.frozen.difference_update(done)
+        self.told("fail_writes", nodes)
+
     async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
         done = self.works("elect", [tp.partition for tp in tps])
         for tp in tps:

@@ -12,6 +12,7 @@ from core.cluster import (
     Cluster,
     Cut,
     Direction,
+    DiskFailable,
     HalfOpenable,
     Killable,
     Linked,
@@ -70,6 +71,7 @@ ALL = [
 HELD: dict[type, str] = {
     Killable: "dead",
     Powered: "dead",
+    DiskFailable: "dead",
     Restartable: "dead",
     Pausable: "frozen",
     Partitionable: "cuts",

@@ -55,6 +55,7 @@ FAMILIES = (
     "add-partitions",
     "delete-records",
     "recreate-topics",
+    "disk",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""
@@ -214,7 +215,8 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "power": "3",
             "half-open": "2",
             "slow-follower": "6",
-            "recreate-topics": "6",
+            "recreate-topics": "5",
+            "disk": "4",
         }
         assert least in [seconds for name, seconds in asked.items() if name in text]
         assert duration_s < 2.5 * float(least)

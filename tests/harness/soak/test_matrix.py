@@ -50,7 +50,7 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
     pairs = {(c.workload, c.nemesis) for c in combinations if c.workload != "compacted"}
     assert len(pairs) == (len(WORKLOADS) - 2) * (len(NEMESES) - len(left_out))
     assert {c[1:] for c in combinations if c.workload == "compacted"} == {
-        (nemesis, "compacted") for nemesis in ("none", "partition", "kill", "add-partitions")
+        (nemesis, "compacted") for nemesis in ("none", "partition", "kill", "add-partitions", "disk")
     }
     assert {c.workload for c in combinations if c.preset == "compacted"} == {"compacted"}
     assert all(PRESETS[name].get("expect") for name in matrix.canaries())
