@@ -9,7 +9,7 @@ import msgspec
 from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
-from checkers.engine.findings import Finding, Level
+from checkers.engine.findings import Finding, Level, LogFinding
 from core.config import RunConfig
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
@@ -26,9 +26,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     one before others; "" = none does. anomalies: forbidden classes → number of findings. weak: known
     weaknesses of Kafka that did harm → how often; explained: findings that come from them, by class, which
     do not fail the run. unknown: what the checks could not decide. broken: invariants of the model that
-    did not hold. refused: rules about brokers' logs → places that they refuse, where they were asked and no
-    known weakness did harm. unfinished: what the cluster left undone. crashed: the exception that ended the
-    simulation. harness: what kept the harness from making or judging the run, which says nothing about it.
+    did not hold. refused: rules about brokers' logs → places that they refuse, where they were asked, no
+    known weakness did harm, and no marker was left out there. unfinished: what the cluster left undone.
+    crashed: the exception that ended the simulation. harness: what kept the harness from making or judging
+    the run, which says nothing about it.
     simulated_s: of the simulated clock.
     """
 
@@ -88,11 +89,20 @@ def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
         weak=dict(sorted(Counter(one.name for one in done.weak).items())),
         explained=counted(explained),
         unknown=tuple(_undecided(tally, done.events)),
-        refused={} if done.weak else dict(sorted(tally.refused.items())),
+        refused=_refused(done, tally),
         broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
         unfinished=tuple(done.unfinished),
         simulated_s=round(done.simulated_s, 3),
     )
+
+
+def _refused(done: Simulated, tally: Tally) -> dict[str, int]:
+    known = Counter[str]()
+    for one in tally.findings:
+        if isinstance(one, LogFinding):
+            epochs = (one.producer_epoch, one.producer_epoch + 1)  # of the producer, or its marker's
+            known[one.check] += any((one.producer_id, each, one.log) in done.left_out for each in epochs)
+    return {} if done.weak else dict(sorted((tally.refused - known).items()))
 
 
 def settings(config: RunConfig) -> dict[str, Any]:

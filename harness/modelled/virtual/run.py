@@ -5,7 +5,7 @@ done = simulate(config)        # the same config and seed: the same journals, to
 
 import contextlib
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from harness.clients.pool import ClientPool
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.end import unfinished
 from harness.modelled.virtual.invariants.observer import Broken, Invariants
-from harness.modelled.virtual.invariants.weaknesses import Weakness
+from harness.modelled.virtual.invariants.weaknesses import Marker, Weakness
 from harness.modelled.virtual.scheduler import Scheduler, VirtualRuntime
 from harness.modelled.virtual.tracer import Tracing
 from harness.modelled.virtual.worker_task import Lines, WorkerTask
@@ -40,7 +40,8 @@ class Simulated:
     """A simulated run that has ended. `journals`: (name, lines) of each process. `calls`: of the scheduler.
 
     broken: safety invariants that did not hold, oldest first (empty also where they were not looked at).
-    weak: those that did not hold because of a known weakness of Kafka.
+    weak: those that did not hold because of a known weakness of Kafka. left_out: markers that a coordinator
+    left out (KAFKA-20734), whether or not that did harm: producer id, epoch, partition.
     unfinished: what the cluster has left undone at the end, in sentences.
     """
 
@@ -53,6 +54,7 @@ class Simulated:
     cluster: SimulatedCluster
     broken: list[Broken] = field(default_factory=list)
     weak: list[Weakness] = field(default_factory=list)
+    left_out: Collection[Marker] = ()
     unfinished: list[str] = field(default_factory=list)
     trace: Trace | None = None
 
@@ -110,6 +112,7 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
         cluster=cluster,
         broken=watched.broken if watched is not None else [],
         weak=watched.weak if watched is not None else [],
+        left_out=watched.left_out if watched is not None else (),
         unfinished=undone,
         trace=tracing.trace() if tracing is not None else None,
     )

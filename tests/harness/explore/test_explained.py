@@ -35,6 +35,23 @@ def config(seed: int, era: str) -> RunConfig:
     return run_config({**BASE, **settings, **load, "seed": seed, "era": era})
 
 
+def test_a_marker_that_was_left_out_where_nothing_was_written_fails_no_run() -> None:
+    """The rule about logs refuses it, and rightly: it is KAFKA-20734, which did no harm here."""
+    quick = {
+        "workload": "fencing",
+        "nemesis": "kill",
+        "brokers": 5,
+        "consumers": 3,
+        "fault_s": 1.5,
+        "seed": 90044,
+    }
+    found = run_config({**BASE, **quick})
+    done = simulate(found, invariants=True)
+    assert (done.weak, len(done.left_out)) == ([], 1)
+    assert checked(done, logs=True).refused == {"partitions-marked": 1}
+    assert trial(found, logs=True).failures == []
+
+
 @pytest.fixture(scope="module")
 def torn() -> RunConfig:
     """A run in which a marker was left out, and that shows."""

@@ -40,14 +40,14 @@ Nothing here changes the run: the nodes are only read. Each event costs a look a
 replica of its node; work is done where they changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.partition import Guarded, Watched
 from harness.modelled.virtual.invariants.transactions import Decisions
-from harness.modelled.virtual.invariants.weaknesses import START_FELL, Mechanisms, Weakness
+from harness.modelled.virtual.invariants.weaknesses import START_FELL, Marker, Mechanisms, Weakness
 from harness.modelled.virtual.nodes import SimNode
 from model.broker import Broker
 from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
@@ -136,6 +136,11 @@ class Invariants:
                 tps=frozenset(ended),
             )
         )
+
+    @property
+    def left_out(self) -> Collection[Marker]:
+        """Markers that coordinators left out."""
+        return self._mechanisms.left_out
 
     def explained(self, tp: Partition, producer_id: int, epoch: int) -> bool:
         """Whether a transaction that is open at the end of the run is so by a known weakness."""

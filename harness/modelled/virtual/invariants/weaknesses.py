@@ -24,6 +24,9 @@ LEFT_OUT: Final = "KAFKA-20734"
 UNCOMMITTED: Final = "uncommitted-transaction-state"
 START_FELL: Final = "share-start-falls"
 
+Marker = tuple[int, int, Partition]
+"""Producer id, epoch, partition."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weakness:
@@ -49,13 +52,12 @@ class UncommittedRead(NamedTuple):
 
 @dataclass(slots=True)
 class Mechanisms:
-    """What the coordinators of a cluster did. left_out: producer id, epoch of the marker, partition. `read`:
-    by producer id. committed: of each partition of the transaction log, leader epoch by offset,
-    in the order of offsets.
-    ids: transactional id by producer id."""
+    """What the coordinators of a cluster did. left_out: markers. `read`: by producer id. committed: of each
+    partition of the transaction log, leader epoch by offset, in the order of offsets. ids: transactional id
+    by producer id."""
 
     era: Era
-    left_out: set[tuple[int, int, Partition]] = field(default_factory=set)
+    left_out: set[Marker] = field(default_factory=set)
     read: dict[int, list[UncommittedRead]] = field(default_factory=dict)
     committed: dict[Partition, dict[int, int]] = field(default_factory=dict)
     ids: dict[int, str] = field(default_factory=dict)
