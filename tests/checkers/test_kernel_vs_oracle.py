@@ -172,7 +172,8 @@ def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
             excuses.update(kind.excuse for kind in tally.counts)
     excused = {name for name, _ in seen} - NEVER_EXCUSED - {"send-skip"}
     assert {each for name in excused for each in ((name, True), (name, False)) if not seen[each]} == set()
-    assert {one: excuses[one] for one in Excuse if excuses[one] < 20} == {}
+    often = dict.fromkeys(Excuse, 20) | {Excuse.AWAY: 10}  # that one in compacted topics alone
+    assert {one: excuses[one] for one, least in often.items() if excuses[one] < least} == {}
     promises = {("lost-write", one) for one in ("all", "1", "0", "read", "hole")} | {("duplicate", "retries")}
     assert {each for each in promises if not variants[each]} == set()
 
