@@ -48,9 +48,9 @@ class _Creation(NamedTuple):
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module."""
     log = run.evidence.once(newest_log)
-    if log is None or "tps" not in run.tables:
-        return
-    own = {row["topic"] for row in run.tables["tps"].to_pylist()}
+    own = {row["topic"] for row in run.tables["tps"].to_pylist()} if "tps" in run.tables else set()
+    if log is None or not own:
+        return  # who created the topics is not known
     for one in _creations(list(rows(log)), frozenset({*own, TRANSACTIONS, OFFSETS, SHARE_STATE})):
         _spread(one, result)
         _striped(one, result)
