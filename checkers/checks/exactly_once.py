@@ -133,9 +133,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     for _, position in positions(p):
         if position.group in p.known.copying:
             wanted = to_see(p, position)
+            if position.group in p.known.unseen:  # it cannot copy what Kafka does not show
+                wanted = wanted[p.shown_committed[wanted]]
+                part = replace(part, left=int((p.expected(RC) & p.shown_committed).sum()) - len(wanted))
             part.inputs.append((position, runs(p.slots.offsets(wanted))))
-            if position.group in p.known.unseen:
-                part = replace(part, left=int(p.expected(RC).sum()) - len(wanted))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     group = p.known.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]

@@ -244,10 +244,17 @@ class KernelView:
             self._expected[level] = self._expect(level)
         return self._expected[level]
 
+    @cached_property
+    def shown_committed(self) -> Array:
+        """Flags, by slot: a consumer at read_committed was given the offset, by the final reads if they are
+        whole."""
+        shown = np.zeros(self.slots.size, bool)
+        shown[self.read_slot[self._evidence() & (self.reads["isolation"] == RC)]] = True
+        return shown
+
     def _expect(self, level: int) -> Array:
-        known = np.zeros(self.slots.size, bool)
         evidence, rc = self._evidence(), self.reads["isolation"] == RC
-        known[self.read_slot[evidence & rc]] = True
+        known = self.shown_committed.copy()
         others = np.flatnonzero(evidence & ~rc)
         if level == RC:
             plain = (self.sends["txn"] == 0) | self.committed

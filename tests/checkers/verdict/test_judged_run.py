@@ -474,6 +474,19 @@ def test_an_application_is_judged_by_its_copies_and_its_commits(tmp_path: Path) 
     assert (kept.anomalies["eos-loss"].allowed, kept.valid) == (True, True)
 
 
+def test_an_application_cannot_copy_what_kafka_does_not_show(tmp_path: Path) -> None:
+    """The record at offset 1 is acknowledged and in the log, and read_committed does not show it."""
+    built = applied(3)
+    finals = [op for op in built.ops if op.phase is Phase.FINAL]
+    (committed,) = [op for op in finals if built.processes[op.process].isolation is Isolation.READ_COMMITTED]
+    committed.mops = [mop for mop in committed.mops if getattr(mop, "offset", -1) != 1]
+    hidden = judged(tmp_path / "hidden", built.tables(), APP).anomalies
+    assert hidden["eos-loss"].count == 1
+    (lost,) = hidden["eos-loss"].examples
+    assert "at offset 2 of in-0 was never copied" in lost.sentence
+    assert "lost-write" in hidden
+
+
 def test_the_group_of_another_workload_has_to_have_read_what_it_passed(tmp_path: Path) -> None:
     """The same rows, of members whose reads are on record."""
     verdict = judged(tmp_path / "run", applied(3).tables())
