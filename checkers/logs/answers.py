@@ -19,6 +19,7 @@ from checkers.logs.transactions import Transaction, TransactionLogs, transaction
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
 from history.reader import History, Identity, OpRecord, Process
+from history.unit_files import EVERYWHERE
 
 ANSWERED: Final = "answers-decided"
 IDENTITIES: Final = "identities-logged"
@@ -27,7 +28,8 @@ FENCED: Final = "fencing-logged"
 RULES: Final = {
     ANSWERED: Rule(
         "A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
-        " client waited; one that its client saw aborted has no PrepareCommit.",
+        " client waited, unless all its records failed; one that its client saw aborted has no"
+        " PrepareCommit.",
         "KIP-98; TransactionCoordinator.endTransaction",
         LOST_DECISION,
     ),
@@ -57,6 +59,7 @@ def join(run: WholeRun, result: Tally) -> None:
             found.answers(process)
             found.identities(process)
             found.fenced(process)
+    found.undecided()
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
@@ -69,6 +72,8 @@ class _Answers:
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.result = result
         self.apart_ms = CLOCK_MS + jumped_ms(history)
+        self.suspects: dict[int, tuple[Process, int, str]] = {}
+        """By op: who saw it committed, when it began in ms, what is missing."""
         self.by_id: dict[str, list[Transaction]] = {}
         for every in self.logs.of.values():
             for one in every:
@@ -93,9 +98,17 @@ class _Answers:
                         f"op {op.op} of {process}, from {since} to {until} ms, was committed, as its client"
                     )
                     text += " saw; __transaction_state has no PrepareCommit of its transactional id then"
-                    self._tell(ANSWERED, process, -1, text, ms=since)
+                    self.suspects[op.op] = process, since, text
             elif op.outcome == Outcome.FAIL:
                 self._aborted(process, op, since, until)
+
+    def undecided(self) -> None:
+        """Refuse the commits without a decision. A transaction whose records all failed has no partition, and
+        a client ends it without its coordinator."""
+        sends = self.history.sends({EVERYWHERE: {"op": self.suspects.keys()}}) if self.suspects else ()
+        for op in sorted({row.op for row in sends if row.outcome != Outcome.FAIL}):
+            process, since, text = self.suspects[op]
+            self._tell(ANSWERED, process, -1, text, ms=since)
 
     def _aborted(self, process: Process, op: OpRecord, since: int, until: int) -> None:
         """No commit of its producer begins and ends while an op ran that did not happen."""

@@ -93,6 +93,20 @@ def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
     assert found(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, OK))) == [("answers-decided", "txn-0")]
 
 
+def test_a_commit_whose_records_all_failed_needs_no_coordinator(tmp_path: Path) -> None:
+    """librdkafka ends it on its own: no partition was added. One record that is in doubt needs a decision."""
+    history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, OK))
+    for outcome, wanted in ((FAIL, []), (Outcome.INFO, [("answers-decided", "txn-0")])):
+        built = Built(tps=["q"], ops=[], processes={0: Process(txn_id=0)})
+        begin = ABORTS_S * 10**9 - 10**8
+        failed = Op(process=0, f="txn", invoke=begin, complete=begin + 3 * 10**8, outcome=OK, txn=True)
+        failed.mops = [Send(tp=0, value=1, outcome=outcome)]
+        built.ops = [failed]
+        made = load(write_run(tmp_path / outcome.name, built.tables()))
+        made = replace(made, tables=dict(made.tables) | {"producers": history.tables["producers"]})
+        assert found(logs(), made) == wanted
+
+
 def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
     history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL))
     (finding,) = judged(logs(second_commits=True), history).in_logs
