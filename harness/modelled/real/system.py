@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from core.cluster import Remakable, ServedCluster, Throttleable, capabilities_of
+from core.cluster import DiskFailable, Remakable, ServedCluster, Throttleable, capabilities_of
 from core.config import RunConfig
 from core.systems import ModelSection
 from harness.containers.cluster import ContainerCluster
@@ -24,10 +24,10 @@ def cluster(config: RunConfig, run_dir: Path) -> ServedCluster:
 
 
 def capabilities(config: RunConfig) -> Collection[type]:
-    """Those of containers, or of processes. No setting of the model's brokers is dynamic, and they serve no
-    deletion of topics."""
+    """Those of containers, or of processes. No setting of the model's brokers is dynamic, they serve no
+    deletion of topics, and what they do about a disk that fails is not Kafka's."""
     every = capabilities_of(ContainerCluster if _contained(config) else ModelCluster)
-    return every - {Remakable, Throttleable}
+    return every - {DiskFailable, Remakable, Throttleable}
 
 
 def release(run: str, config: RunConfig) -> list[str]:

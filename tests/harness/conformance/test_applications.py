@@ -51,7 +51,7 @@ def test_each_application_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
     [
@@ -85,7 +85,7 @@ def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:
     assert "were lost: the application ended with exit code 4; its last line: no more" in output
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) -> None:
     ended, output = run(tmp_path, ["sleep", "1000"], "none", "--duration", "1")
     assert ended == ExitCode.UNKNOWN, output

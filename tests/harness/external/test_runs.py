@@ -45,7 +45,7 @@ def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
 )
