@@ -1,4 +1,4 @@
-"""Whole runs on real Kafka, as a user types them: from the command to the exit code, the last five lines, the
+"""Whole runs on real Kafka, as a user types them: from the command to the exit code, the last six lines, the
 verdict, the report, and who judged it.
 
 Each has 12 s of faults, the upgrade of three nodes 60. The one that has to find something, `acks1`, is in
@@ -18,7 +18,7 @@ from history.run_folder import Run
 from tests.faults.command import Inquest, the_run, verdict
 from tests.harness.cli.bad_input import Ended
 
-LINES = ("faults: ", "broker logs: ", "report: ", "repeat: ")
+LINES = ("faults: ", "reached: ", "broker logs: ", "report: ", "repeat: ")
 HEADINGS = (
     "What was tested",
     "What was found",
