@@ -101,7 +101,8 @@ doctor: $(INSTALLED) ## this machine's prerequisites
 test: $(INSTALLED) ## everything: lint, types, imports, all tests; of long series the share of the day
 	@$(MAKE) -j 2 --output-sync=line types setup-tests lint imports
 	@$(MAKE) test-fast
-	@$(MAKE) -j 2 --output-sync=target test-browser test-docker
+	@$(MAKE) test-browser
+	@$(MAKE) test-docker
 
 .PHONY: test-all
 test-all: ## make test with every case of every series; the nightly job runs it
