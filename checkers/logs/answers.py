@@ -17,6 +17,7 @@ from checkers.logs.elections import elections
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
 from core.op import Outcome, TopicPartition
+from history.columns import columns
 from history.evidence import Evidence
 from history.reader import History, Identity, OpRecord, Process
 from history.unit_files import EVERYWHERE
@@ -28,7 +29,7 @@ FENCED: Final = "fencing-logged"
 RULES: Final = {
     ANSWERED: Rule(
         "A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
-        " client waited, unless all its records failed; one that its client saw aborted has no"
+        " client waited, unless all its records and offsets failed; one that its client saw aborted has no"
         " PrepareCommit.",
         "KIP-98; TransactionCoordinator.endTransaction",
         LOST_DECISION,
@@ -59,7 +60,7 @@ def join(run: WholeRun, result: Tally) -> None:
             found.answers(process)
             found.identities(process)
             found.fenced(process)
-    found.undecided()
+    found.without_decision()
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
@@ -102,11 +103,16 @@ class _Answers:
             elif op.outcome == Outcome.FAIL:
                 self._aborted(process, op, since, until)
 
-    def undecided(self) -> None:
-        """Refuse the commits without a decision. A transaction whose records all failed has no partition, and
-        a client ends it without its coordinator."""
-        sends = self.history.sends({EVERYWHERE: {"op": self.suspects.keys()}}) if self.suspects else ()
-        for op in sorted({row.op for row in sends if row.outcome != Outcome.FAIL}):
+    def without_decision(self) -> None:
+        """Refuse the commits without a decision. A transaction whose records all failed, and that has no
+        offsets, has no partition, and a client ends it without its coordinator."""
+        if not self.suspects:
+            return
+        sends = self.history.sends({EVERYWHERE: {"op": self.suspects.keys()}})
+        commits = columns(self.history.tables["commits"], ("op", "outcome"))
+        added = {row.op for row in sends if row.outcome != Outcome.FAIL}
+        added.update(commits["op"][commits["outcome"] != Outcome.FAIL].tolist())
+        for op in sorted(added & self.suspects.keys()):
             process, since, text = self.suspects[op]
             self._tell(ANSWERED, process, -1, text, ms=since)
 

@@ -10,14 +10,14 @@ import pytest
 
 from checkers.engine.findings import Found
 from checkers.logs.answers import CHECKS
-from core.op import Outcome
+from core.op import CommitKind, Outcome
 from history.events import ClockJumped
 from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
 from tests.checkers.logs.made import of_all, tables
 from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, PRODUCER, Cluster
-from tests.histories.built import Built, Op, Process, Send
+from tests.histories.built import Built, Commit, Op, Process, Send
 from tests.histories.folders import write_run
 
 OK, FAIL = Outcome.OK, Outcome.FAIL
@@ -93,18 +93,24 @@ def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
     assert found(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, OK))) == [("answers-decided", "txn-0")]
 
 
-def test_a_commit_whose_records_all_failed_needs_no_coordinator(tmp_path: Path) -> None:
-    """librdkafka ends it on its own: no partition was added. One record that is in doubt needs a decision."""
-    history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, OK))
-    for outcome, wanted in ((FAIL, []), (Outcome.INFO, [("answers-decided", "txn-0")])):
-        built = Built(tps=["q"], ops=[], processes={0: Process(txn_id=0)})
-        begin = ABORTS_S * 10**9 - 10**8
-        failed = Op(process=0, f="txn", invoke=begin, complete=begin + 3 * 10**8, outcome=OK, txn=True)
-        failed.mops = [Send(tp=0, value=1, outcome=outcome)]
-        built.ops = [failed]
-        made = load(write_run(tmp_path / outcome.name, built.tables()))
-        made = replace(made, tables=dict(made.tables) | {"producers": history.tables["producers"]})
-        assert found(logs(), made) == wanted
+@pytest.mark.parametrize(
+    ("mops", "wanted"),
+    [
+        ([Send(tp=0, value=1, outcome=FAIL)], 0),
+        ([Send(tp=0, value=1, outcome=FAIL), Send(tp=0, value=2, outcome=Outcome.INFO)], 1),
+        ([Send(tp=0, value=1, outcome=FAIL), Commit(tp=0, offset=3, kind=CommitKind.TXN)], 1),
+    ],
+)
+def test_a_commit_whose_records_all_failed_needs_no_coordinator(
+    tmp_path: Path, mops: list[Any], wanted: int
+) -> None:
+    """librdkafka ends it on its own: no partition was added. A record in doubt needs a decision, and so do
+    offsets."""
+    begin = ABORTS_S * 10**9 - 10**8
+    op = Op(process=0, f="txn", invoke=begin, complete=begin + 3 * 10**8, outcome=OK, txn=True, mops=mops)
+    built = Built(tps=["q"], ops=[op], processes={0: Process(txn_id=0, group=0)})
+    history = load(write_run(tmp_path / "run", built.tables()))
+    assert found(logs(), history) == [("answers-decided", "txn-0")] * wanted
 
 
 def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
