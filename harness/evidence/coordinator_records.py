@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from harness.evidence.damage import Damages
-from harness.evidence.records import LogRecord, walk
+from harness.evidence.records import LogRecord, decoded
 from harness.evidence.segments import Segment
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.definitions import definitions
@@ -123,15 +123,7 @@ def transactions(segment: Segment, damages: Damages) -> pa.Table:
 
     damages: gets what is malformed.
     """
-    rows: list[Row] = []
-    for record in walk(segment, damages):
-        if record.control:
-            continue
-        try:
-            rows.append(_transaction(record))
-        except (Malformed, UnknownMessage) as error:
-            damages.note(segment.path, record.position, f"record at offset {record.offset}: {error}")
-    return table(TRANSACTION_LOG, rows)
+    return table(TRANSACTION_LOG, [*decoded(segment, damages, _transaction)])
 
 
 def _transaction(record: LogRecord) -> Row:
@@ -155,20 +147,16 @@ def groups(segment: Segment, damages: Damages) -> tuple[pa.Table, pa.Table]:
 
     `damages` gets what is malformed.
     """
-    offsets: list[Row] = []
-    others: list[Row] = []
     types = group_types()
-    for record in walk(segment, damages):
-        if record.control:
-            continue
-        try:
-            kind = Cursor(record.key or b"").integer(2)
-            if types.get(kind) in OFFSETS:
-                offsets.append(_offset(record, types[kind]))
-            else:
-                others.append(_group(record, kind, types.get(kind, UNKNOWN)))
-        except Malformed as error:
-            damages.note(segment.path, record.position, f"record at offset {record.offset}: {error}")
+
+    def row_of(record: LogRecord) -> tuple[bool, Row]:
+        kind = Cursor(record.key or b"").integer(2)
+        if types.get(kind) in OFFSETS:
+            return True, _offset(record, types[kind])
+        return False, _group(record, kind, types.get(kind, UNKNOWN))
+
+    rows = [*decoded(segment, damages, row_of)]
+    offsets, others = ([row for of_offsets, row in rows if of_offsets == each] for each in (True, False))
     return table(OFFSET_LOG, offsets), table(GROUP_LOG, others)
 
 
@@ -176,7 +164,7 @@ def _begin(record: LogRecord) -> Row:
     return record.offset, record.leader_epoch, record.timestamp, record.producer_id, record.producer_epoch
 
 
-def _value(record: LogRecord, name: str) -> tuple[int | None, Message | None, bytes | None]:
+def value_of(record: LogRecord, name: str) -> tuple[int | None, Message | None, bytes | None]:
     """Version and message of a record's value, or its bytes where no definition reads it.
 
     Raises: Malformed.
@@ -194,7 +182,7 @@ def _value(record: LogRecord, name: str) -> tuple[int | None, Message | None, by
 def _offset(record: LogRecord, name: str) -> Row:
     """Raises: Malformed."""
     key = decode(f"{name}Key", 0, Cursor(record.key or b"", 2))
-    _, message, opaque = _value(record, name)
+    _, message, opaque = value_of(record, name)
     committed: Row = (None, None, None, None)
     if message:
         committed = (
@@ -212,7 +200,7 @@ def _group(record: LogRecord, kind: int, name: str) -> Row:
     key: Message = {}
     if name != UNKNOWN:
         key = decode(f"{name}Key", 0, Cursor(record.key or b"", 2))
-    version, message, opaque = _value(record, name)
+    version, message, opaque = value_of(record, name)
     names: list[Cell] = [key.get("group", key.get("groupId")), key.get("memberId")]  # type: ignore[list-item]
     epoch: Cell = None
     if message:

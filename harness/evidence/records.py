@@ -6,9 +6,9 @@ Kafka writes `__transaction_state`,
 over, and that is noted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment
@@ -22,6 +22,9 @@ from harness.protocol.batches import (
     TRANSACTIONAL,
 )
 from harness.protocol.cursor import VARLONG_BITS, Cursor, Malformed
+from harness.protocol.messages import UnknownMessage
+
+Decoded = TypeVar("Decoded")
 
 SHORTEST: Final = 7
 """Bytes of a record with null key and value and without headers."""
@@ -69,6 +72,17 @@ def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> I
                 yield from records_of(cursor, position, header)
             except Malformed as error:
                 damages.note(segment.path, error.at, error.why)
+
+
+def decoded(segment: Segment, damages: Damages, decode: Callable[[LogRecord], Decoded]) -> Iterator[Decoded]:
+    """What records of data mean, in the order of the file. damages: gets those that `decode` refuses."""
+    for record in walk(segment, damages):
+        if record.control:
+            continue
+        try:
+            yield decode(record)
+        except (Malformed, UnknownMessage) as error:
+            damages.note(segment.path, record.position, f"record at offset {record.offset}: {error}")
 
 
 def records_of(cursor: Cursor, position: int, header: dict[str, int]) -> Iterator[LogRecord]:

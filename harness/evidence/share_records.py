@@ -5,10 +5,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from harness.evidence.coordinator_records import value_of
 from harness.evidence.damage import Damages
-from harness.evidence.records import LogRecord, walk
+from harness.evidence.records import LogRecord, decoded
 from harness.evidence.segments import Segment
-from harness.protocol.cursor import Cursor, Malformed
+from harness.protocol.cursor import Cursor
 from harness.protocol.messages import Message, UnknownMessage, decode
 from history.evidence import SHARE_LOG, Row, table
 
@@ -20,15 +21,7 @@ NOTHING: Final[Row] = (None,) * 5
 
 def states(segment: Segment, damages: Damages) -> pa.Table:
     """A segment of `__share_group_state` as rows of `SHARE_LOG`. damages: gets what is malformed."""
-    rows: list[Row] = []
-    for record in walk(segment, damages):
-        if record.control:
-            continue
-        try:
-            rows.append(_row(record))
-        except (Malformed, UnknownMessage) as error:
-            damages.note(segment.path, record.position, f"record at offset {record.offset}: {error}")
-    return table(SHARE_LOG, rows)
+    return table(SHARE_LOG, [*decoded(segment, damages, _row)])
 
 
 def _row(record: LogRecord) -> Row:
@@ -41,14 +34,8 @@ def _row(record: LogRecord) -> Row:
     key = decode(f"{name}Key", 0, cursor)
     place: Row = (record.offset, record.leader_epoch, record.timestamp, name)
     shared: Row = (str(key["groupId"]), str(key["topicId"]), _number(key, "partition"))
-    if record.value is None:
-        return *place, *shared, *NOTHING, None
-    value = Cursor(record.value)
-    try:
-        message = decode(f"{name}Value", value.integer(2), value)
-    except UnknownMessage:
-        return *place, *shared, *NOTHING, record.value
-    return *place, *shared, *_state(message), None
+    _, message, opaque = value_of(record, name)
+    return *place, *shared, *(_state(message) if message else NOTHING), opaque
 
 
 def _state(message: Message) -> Row:
