@@ -10,7 +10,7 @@ runs         The runs of a results folder, as rows.
 session_log  The log of a session: `nights/<utc>/night.jsonl`, one JSON line an event, written as it
              happens.
 shares       What a share of the nights comes to: the work of one task.
-side_by_side  Systems side by side: a row is a nemesis, a column a system with its clients.
+side_by_side  Systems side by side: their runs by nemesis, and the bugs that they met.
 totals       What all nights come to: workers read shares of them (Spark's, or this process), and these
              are added up.
 trend        The trend over sessions: a few rows of columns, one column a session, as shapes that

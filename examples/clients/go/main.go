@@ -23,7 +23,7 @@ type client struct {
 	broken        atomic.Pointer[error] // an error of a record in it
 	given         offsets               // to it
 	next          offsets               // after what polls have returned
-	direct        map[string][]int32
+	direct        map[string][]int32    // assigned without a group
 }
 
 func main() {
@@ -62,10 +62,7 @@ func (c *client) perform(time context.Context, one *command, answer object) erro
 	case "assign":
 		c.assign(one.Positions)
 	case "seek":
-		if c.group == "" {
-			c.assign(one.Positions)
-		}
-		c.SetOffsets(offsetsOf(one.Positions))
+		c.seek(one.Positions)
 	case "poll":
 		answer["records"] = c.poll(time, one.MaxRecords)
 	case "position":
@@ -155,10 +152,20 @@ func (c *client) end(time context.Context, how kgo.TransactionEndTry) error {
 
 func (c *client) assign(those []place) {
 	c.RemoveConsumePartitions(c.direct)
-	c.direct, c.next = map[string][]int32{}, offsets{}
+	c.direct, c.next = partitionsOf(those), offsets{}
+	c.AddConsumePartitions(starts(those))
+}
+
+// seek to offsets, or to the beginning, which a group of franz-go cannot.
+func (c *client) seek(those []place) {
 	for _, at := range those {
-		c.direct[at.Topic] = append(c.direct[at.Topic], at.Partition)
+		delete(c.next[at.Topic], at.Partition)
 	}
+	if c.group != "" {
+		c.SetOffsets(offsetsOf(those))
+		return
+	}
+	c.RemoveConsumePartitions(partitionsOf(those))
 	c.AddConsumePartitions(starts(those))
 }
 

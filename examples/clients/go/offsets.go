@@ -36,6 +36,14 @@ func placesOf(known offsets) []place {
 	return found
 }
 
+func partitionsOf(given []place) map[string][]int32 {
+	found := map[string][]int32{}
+	for _, at := range given {
+		found[at.Topic] = append(found[at.Topic], at.Partition)
+	}
+	return found
+}
+
 // starts are where to read from: -2 is the beginning.
 func starts(given []place) map[string]map[int32]kgo.Offset {
 	found := map[string]map[int32]kgo.Offset{}
