@@ -1,7 +1,6 @@
 """A record came after the end of its transaction, and holds a transaction open."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -29,7 +28,7 @@ def _unverified(suspicion: Suspicion) -> bool:
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, StuckLso | HangingTransaction)
     opened = unclaimed(finding)
-    if opened is None or _verifies(suspicion.config):
+    if opened is None or _verifies(run):
         return False
     first = first_open(suspicion.history, finding)
     late = bool(first) and all(row.txn and row.outcome != OK and row.op_outcome != OK for row in first)
@@ -38,22 +37,14 @@ def _unverified(suspicion: Suspicion) -> bool:
     return late and (not known or came_after_marker(run, tp, opened.start, opened.producer_id))
 
 
-def _verifies(config: Mapping[str, Any]) -> bool:
+def _verifies(run: LabelledRun) -> bool:
     """Brokers ask the coordinator before they add a transaction's first record to a partition."""
-    verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
-    return verified and _version(config) >= VERIFIED
-
-
-def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The version of the brokers, or the era of modelled ones; () = not on record."""
-    version = (config.get("kafka") or {}).get("version", "")
-    modelled = config.get("simulated") or config.get("model") or {}
-    version = version or modelled.get("era", "")
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    settings = run.history.config.get("broker_settings", {})
+    return is_true(settings.get(VERIFICATION, "true")) and run.version >= VERIFIED
 
 
 def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
-    return not _verifies(run.history.config) and record_came_late(run, finding)
+    return not _verifies(run) and record_came_late(run, finding)
 
 
 def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:

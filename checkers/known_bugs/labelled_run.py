@@ -41,6 +41,15 @@ class LabelledRun:
     skips: Sequence[Skipped] = ()
     """Findings about what was passed over: all are looked up at once."""
 
+    @cached_property
+    def version(self) -> tuple[int, ...]:
+        """The version of the brokers, or the era of modelled ones; () = not on record."""
+        config = self.history.config
+        version = (config.get("kafka") or {}).get("version", "")
+        modelled = config.get("simulated") or config.get("model") or {}
+        version = version or modelled.get("era", "")
+        return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
+
     # ---- records
 
     @cached_property

@@ -4,12 +4,14 @@ Within a state epoch a share partition has one life: its start offset and the le
 not fall, and a snapshot has what was stored before it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from checkers.engine.findings import LogFinding, PartitionResult
-from checkers.logs.replicas import last_take, newest, replicas
+from checkers.logs.elections import elections, partition_count, survivor
+from checkers.logs.replicas import newest, replicas
 from checkers.logs.rule import Rule, checks_of
 from core.cluster import SHARE_STATE_TOPIC
 from core.op import TopicPartition
@@ -41,13 +43,39 @@ Key = tuple[str, str, int]
 """A share partition: group, topic by its id, number of the partition."""
 
 
-class StartFell(NamedTuple):
-    """A record of a share coordinator that sets the start offset of a share partition back. ms: its time."""
+class Stored(NamedTuple):
+    """The start offset that a record stores. newer: a newer leader wrote it than all before."""
+
+    ms: int
+    start: int
+    newer: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class StartFell:
+    """A record of a share coordinator that sets the start offset of a share partition back.
+
+    log, offset: its place. ms: its time. before, after: the start. by_newer: a newer leader wrote it than all
+    before. later: what follows, until a newer leader writes, or the start is as high as before.
+    """
 
     key: Key
+    log: TopicPartition
+    offset: int
+    ms: int
     before: int
     after: int
-    ms: int
+    by_newer: bool
+    later: list[Stored] = field(default_factory=list)
+
+    def forgets(self, offset: int, ms: int) -> bool:
+        """A leader may have begun by then as if the record at an offset had not ended: it read the start
+        while that was no higher. A leader has its epoch stored when it reads; the same one may read again."""
+        if ms < self.ms or not self.after <= offset < self.before:
+            return False
+        past = (one for one in self.later if one.ms <= ms)
+        last = next((one for one in past if one.newer or one.start > offset), None)
+        return last is None or last.start <= offset
 
 
 @dataclass(slots=True)
@@ -94,13 +122,27 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
 
 def starts_that_fell(evidence: Evidence) -> tuple[StartFell, ...]:
     """All of a run, in no order."""
-    return tuple(
-        StartFell(key, life.start, row["start"], row["timestamp"])
-        for tp in evidence.partitions()
-        if tp.topic == SHARE_STATE_TOPIC
-        for key, life, row in _records(evidence, tp)
-        if life.falls(row)
-    )
+    logs = (tp for tp in evidence.partitions() if tp.topic == SHARE_STATE_TOPIC)
+    return tuple(one for tp in logs for one in _falls(evidence, tp))
+
+
+def _falls(evidence: Evidence, tp: TopicPartition) -> list[StartFell]:
+    found: list[StartFell] = []
+    open_: dict[Key, list[StartFell]] = defaultdict(list)
+    for key, life, row in _records(evidence, tp):
+        newer = row["shared_leader_epoch"] > life.leader_epoch
+        goes_on, ms = life.goes_on(row), row["timestamp"]
+        start = row["start"] if row["start"] >= 0 else life.start
+        for one in open_[key]:
+            one.later.append(Stored(ms, start if goes_on else one.before, newer or not goes_on))
+        open_[key] = [one for one in open_[key] if not one.later[-1].newer and start < one.before]
+        if life.falls(row):
+            fell = StartFell(
+                key=key, log=tp, offset=row["offset"], ms=ms, before=life.start, after=start, by_newer=newer
+            )
+            open_[key].append(fell)
+            found.append(fell)
+    return found
 
 
 def stored_states(
@@ -114,10 +156,28 @@ def stored_states(
             yield key, row["start"], _states(row["states"])
 
 
+def lacking(evidence: Evidence) -> str:
+    """Why a record that was committed may be missing from what `stored_states` reads, "" = none may."""
+    known = {tp for tp in evidence.partitions() if tp.topic == SHARE_STATE_TOPIC}
+    count = partition_count(evidence, SHARE_STATE_TOPIC)
+    wanted = known | {TopicPartition(SHARE_STATE_TOPIC, number) for number in range(count)}
+    for tp in sorted(wanted):
+        lineage = elections(evidence, tp)
+        log = survivor(replicas(evidence, tp), lineage)
+        if log is None:
+            return f"no node had {tp} at the end"
+        opaque = any(row["opaque"] is not None for row in _rows(evidence, tp))
+        why = f"{log.where()} has records in {tp} that no definition reads" if opaque else lineage.lacks(log)
+        if why:
+            return why
+    return ""
+
+
 def _rows(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
-    """The records of the newest replica, in their order."""
+    """The records that a clean leader has at the end, in their order; of the newest copy, where none was
+    taken then."""
     copies = replicas(evidence, tp)
-    one = newest(last_take(copies) or copies)
+    one = survivor(copies, elections(evidence, tp)) or newest(copies)
     if one is None:
         return []
     place = one.take, one.node

@@ -2,7 +2,8 @@
 
 An acknowledgement that is answered while the member's lock lasts is about its own delivery (docs/checks.md,
 "Share groups"); a later answer says nothing of who ended the record. Without a history of clients, and where
-no node has a log of share state, nothing is asked.
+no node has a log of share state, nothing is asked. Where a part of that log may be missing, what is not found
+there is a doubt.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from typing import Final
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import LogFinding
 from checkers.engine.share_groups import Said, ShareGroups, share_groups
-from checkers.logs.accept_share import ENDED, Key, stored_states
+from checkers.logs.accept_share import ENDED, Key, lacking, stored_states
 from checkers.logs.rule import Rule, checks_of
 from core.cluster import SHARE_STATE_TOPIC
 from core.config import recorded_config
@@ -42,7 +43,7 @@ def join(run: WholeRun, result: Tally) -> None:
     groups = share_groups(history.tables, named, process, recorded_config(history.run.config), ())
     if groups is None:
         return
-    known = evidence.once(_ended)
+    known, lacks = evidence.once(_ended), evidence.once(lacking)
     ids = {name: topic for topic, name in evidence.topics.items()}
     for tp, (topic, number) in named.items():
         for group, offset, said in _answered(groups, tp):
@@ -51,7 +52,10 @@ def join(run: WholeRun, result: Tally) -> None:
             start, ended = known[key]
             if offset >= start and offset not in ended:
                 where = TopicPartition(topic, number)
-                result.refuse(_finding(history, where, key[0], offset, said))
+                if why := lacks or ("" if key[1] else f"no node had {where}"):
+                    result.leave_open(STORED, where, why)
+                else:
+                    result.refuse(_finding(history, where, key[0], offset, said))
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)

@@ -1,0 +1,128 @@
+"""The label share-start-falls: a leader has to have read the start while it was too low."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.logs.share_answers import STORED
+from core.cluster import SHARE_STATE_TOPIC
+from core.op import TopicPartition
+from history import evidence
+from history.run_folder import Run
+from history.verdict import Verdict
+from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
+from tests.checkers.logs.made import at, batch, tables, whole
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.histories.notation import stories
+
+LOG, X = TopicPartition(SHARE_STATE_TOPIC, 0), TopicPartition("x", 0)
+DONE = {"state": 2, "times": 1}
+STORY = """share
+set p1 group0 acks-2
+set p2 group0 acks-2
+p0 send x:1@0 x:2@1
+p1 acquire x{1@0} x{2@1}
+p1 acknowledge x+0 x+1
+p2 acquire x{2@1*2}
+p1 leave
+p9 final x[1@0,2@1]
+end x rc 2"""
+"""Offset 1 is accepted by 3 s, and delivered again by 4 s."""
+
+
+def stored(at_s: float, start: int, *ended: int, leader: int = 0, snapshot: bool = False) -> dict[str, Any]:
+    """A record of the share coordinator."""
+    return {
+        "timestamp": BEGAN_MS + int(at_s * 1000),
+        "name": "ShareSnapshot" if snapshot else "ShareUpdate",
+        "group": "group-0",
+        "shared_topic": "X",
+        "snapshot_epoch": 0,
+        "state_epoch": 0 if snapshot else None,
+        "shared_leader_epoch": leader,
+        "start": start,
+        "states": [{"first": one, "last": one, **DONE} for one in ended],
+    }
+
+
+BEGUN, BOTH = stored(0.1, 0, snapshot=True), stored(2.6, 2, 0, 1)
+LATE = stored(2.7, 1, 0)
+"""An earlier write comes late: the start falls from 2 to 1."""
+
+
+def judged(folder: Path, rows: Sequence[dict[str, Any]], version: str = "4.3.1", **more: Any) -> Verdict:
+    """The verdict, where a coordinator has these records."""
+    (story,) = stories(f"== case\n{STORY}")
+    kafka = {"kafka": {"version": version}}
+    run: Run = write_run(folder, story.tables(), settings=kafka, events=(STARTED, RECOVERED))
+    found = {
+        "partitions": [whole(LOG, 1), {**whole(X, 1), "topic_id": "X"}],
+        "batches": [batch(LOG, 1, offset) for offset in range(len(rows))],
+        "share_log": [at(LOG, 1, offset=offset, **row) for offset, row in enumerate(rows)],
+        **more,
+    }
+    evidence.write(run.evidence, tables(found, nodes=(1,)))
+    return check_run(run)
+
+
+def labels(found: Verdict) -> tuple[str, str | None]:
+    """Of the delivery, and of the fall in the log, None = there is none."""
+    given = found.anomalies["share-redelivery"]
+    fell = found.anomalies.get("model-violation")
+    return given.examples[0].known_bug, fell.examples[0].known_bug if fell else None
+
+
+BUG = "share-start-falls"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([BEGUN, BOTH, LATE, stored(3, 1, leader=1)], (BUG, BUG)),  # the next leader read 1
+        ([BEGUN, BOTH, LATE], (BUG, BUG)),  # it is still too low
+        ([BEGUN, BOTH, stored(3.9, 1, 0)], (BUG, BUG)),
+        ([BEGUN, BOTH, LATE, stored(2.8, 2), stored(3, 2, leader=1)], ("", BUG)),  # it was right again
+        ([BEGUN, BOTH, LATE, stored(2.8, 2)], ("", BUG)),
+        ([BEGUN, BOTH, stored(9, 1, 0)], ("", BUG)),  # it fell later
+        ([BEGUN, BOTH, stored(2.7, 1, 0, leader=1)], ("", "")),  # a new leader went back of itself
+        ([BEGUN, stored(2.6, 1, 0, 1), stored(2.7, 0, 0)], ("", BUG)),  # not the start of this record
+        ([BEGUN, BOTH, stored(3, 2, leader=1)], ("", None)),
+    ],
+)
+def test_the_label_needs_a_start_that_a_leader_read_while_it_was_too_low(
+    tmp_path: Path, rows: Sequence[dict[str, Any]], expected: tuple[str, str | None]
+) -> None:
+    assert labels(judged(tmp_path, rows)) == expected
+
+
+def test_brokers_that_keep_the_higher_start_have_no_label(tmp_path: Path) -> None:
+    assert labels(judged(tmp_path, [BEGUN, BOTH, LATE], version="4.4.0")) == ("", "")
+
+
+def test_an_answer_that_is_not_stored_is_refused_where_the_log_is_whole(tmp_path: Path) -> None:
+    check = judged(tmp_path, [BEGUN, stored(2.6, 1, 0)]).log_checks[STORED]
+    assert (check.status, check.found) == ("invalid", 1)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        {"batches": [batch(LOG, 1, 0), batch(LOG, 1, 1, intact=False)]},
+        {"share_log": [at(LOG, 1, offset=0, **BEGUN), at(LOG, 1, offset=1, opaque=b"?")]},
+        {"partitions": [whole(LOG, 1)]},  # no node had the topic: its id is not known
+        {
+            "partitions": [
+                whole(LOG, 1),
+                {**whole(X, 1), "topic_id": "X"},
+                whole(LOG._replace(partition=1), 2),
+            ]
+        },
+    ],
+)
+def test_an_answer_that_is_not_stored_is_a_doubt_where_a_part_of_the_log_may_be_missing(
+    tmp_path: Path, missing: dict[str, Any]
+) -> None:
+    check = judged(tmp_path, [BEGUN, stored(2.6, 1, 0)], **missing).log_checks[STORED]
+    assert (check.status, check.found) == ("unknown", 0)
