@@ -16,7 +16,7 @@ from checkers.logs.coordinator_log import Row
 from checkers.logs.elections import elections
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
-from core.op import Outcome, TopicPartition
+from core.op import CommitKind, Outcome, TopicPartition
 from history.columns import columns
 from history.evidence import Evidence
 from history.reader import History, Identity, OpRecord, Process
@@ -109,9 +109,10 @@ class _Answers:
         if not self.suspects:
             return
         sends = self.history.sends({EVERYWHERE: {"op": self.suspects.keys()}})
-        commits = columns(self.history.tables["commits"], ("op", "outcome"))
+        commits = columns(self.history.tables["commits"], ("op", "kind", "outcome"))
+        taken = (commits["kind"] == CommitKind.TXN) & (commits["outcome"] != Outcome.FAIL)
         added = {row.op for row in sends if row.outcome != Outcome.FAIL}
-        added.update(commits["op"][commits["outcome"] != Outcome.FAIL].tolist())
+        added.update(commits["op"][taken].tolist())
         for op in sorted(added & self.suspects.keys()):
             process, since, text = self.suspects[op]
             self._tell(ANSWERED, process, -1, text, ms=since)

@@ -99,13 +99,14 @@ def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
         ([Send(tp=0, value=1, outcome=FAIL)], 0),
         ([Send(tp=0, value=1, outcome=FAIL), Send(tp=0, value=2, outcome=Outcome.INFO)], 1),
         ([Send(tp=0, value=1, outcome=FAIL), Commit(tp=0, offset=3, kind=CommitKind.TXN)], 1),
+        ([Send(tp=0, value=1, outcome=FAIL), Commit(tp=0, offset=3, kind=CommitKind.FETCHED)], 0),
     ],
 )
 def test_a_commit_whose_records_all_failed_needs_no_coordinator(
     tmp_path: Path, mops: list[Any], wanted: int
 ) -> None:
     """librdkafka ends it on its own: no partition was added. A record in doubt needs a decision, and so do
-    offsets."""
+    offsets that it takes along, not those that a member was told."""
     begin = ABORTS_S * 10**9 - 10**8
     op = Op(process=0, f="txn", invoke=begin, complete=begin + 3 * 10**8, outcome=OK, txn=True, mops=mops)
     built = Built(tps=["q"], ops=[op], processes={0: Process(txn_id=0, group=0)})
