@@ -10,6 +10,8 @@ from typing import Final
 
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
+from checkers.checks.exactly_once import LOST as NEVER_COPIED
+from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK
@@ -115,9 +117,10 @@ isolated controller and 12 producers, `transactions` under `restart:replicas` sh
     " partition that was left out have one fate, and in all other partitions the transaction ended one"
     " way. The log has every acknowledged record (the final reads at read_uncommitted show it). Of a"
     " transaction that stays open: the line names its id and partition, and the coordinator that knows"
-    " its producer id answered and does not claim it. In brokers' logs: the line names the partition of"
+    " its producer id answered and does not claim it. A record that a group was never given, or never copied,"
+    " is of such a transaction and hidden so. In brokers' logs: the line names the partition of"
     " the finding, and was written between the decision of that transaction and its completion.",
-    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
+    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=left_out,
     in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),
     wanted=left_out_wanted,

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from checkers.checks.exactly_once import NeverCopied
+from checkers.checks.group_delivery import NeverGiven
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
@@ -28,6 +30,7 @@ from history.columns import Array, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, SendRow
 
+Input = NeverCopied | NeverGiven
 SLACK_MS: Final = 1
 """Times of the run in ms since 1970 are rounded down."""
 
@@ -40,6 +43,8 @@ class LabelledRun:
     evidence: Evidence
     skips: Sequence[Skipped] = ()
     """Findings about what was passed over: all are looked up at once."""
+    inputs: Sequence[Input] = ()
+    """Likewise, about records that a group was never given, or never copied."""
 
     @cached_property
     def version(self) -> tuple[int, ...]:
@@ -63,6 +68,23 @@ class LabelledRun:
             if row.place in places[row.tp]:
                 found[row.tp].append(row)
         return {tp: sorted(rows, key=lambda row: row.place) for tp, rows in found.items()}
+
+    @cached_property
+    def _sent_to(self) -> Mapping[tuple[int, int], list[SendRow]]:
+        """Partition and offset of each of `inputs` -> what was sent there."""
+        places: dict[int, set[int]] = defaultdict(set)
+        for finding in self.inputs:
+            tp, _, offset = finding.key
+            places[tp].add(offset)
+        found: dict[tuple[int, int], list[SendRow]] = defaultdict(list)
+        for row in self.history.sends({tp: {"place": some} for tp, some in places.items()}):
+            found[row.tp, row.place].append(row)
+        return found
+
+    def sent_to(self, finding: Input) -> list[SendRow]:
+        """What was sent to the place of one of `inputs`."""
+        tp, _, offset = finding.key
+        return self._sent_to.get((tp, offset), [])
 
     def between(self, finding: Skipped) -> list[SendRow]:
         """What was sent to the places that one of `skips` passed over."""

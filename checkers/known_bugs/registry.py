@@ -26,7 +26,7 @@ from checkers.known_bugs import (
     uncommitted_state,
 )
 from checkers.known_bugs.bug import KnownBug
-from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.labelled_run import Input, LabelledRun
 from checkers.known_bugs.transaction_fates import Fates, Suspicion
 from history.evidence import Evidence
 from history.reader import History
@@ -51,7 +51,12 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
 
     Raises: HistoryError, where a file cannot be read.
     """
-    run = LabelledRun(history, evidence, [one for one in findings if isinstance(one, Skipped)])
+    run = LabelledRun(
+        history,
+        evidence,
+        skips=[one for one in findings if isinstance(one, Skipped)],
+        inputs=[one for one in findings if isinstance(one, Input)],
+    )
     suspected = [
         (number, name, wanted)
         for number, finding in enumerate(findings)

@@ -16,7 +16,7 @@ from checkers.checks.poll_order import Skipped
 from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import FetchedRecords
 from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, Finding, What
-from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.labelled_run import Input, LabelledRun
 from core.cluster import OpenTransaction
 from history.reader import History, OpRecord, SendRow
 
@@ -162,6 +162,8 @@ def behind(run: LabelledRun, finding: Finding) -> tuple[int, ...]:
     """The transactions whose records a finding is about; of a skip: those that may be committed."""
     if isinstance(finding, Skipped):
         return tuple({row.op for row in run.between(finding) if row.op_outcome != FAIL})
+    if isinstance(finding, Input):
+        return tuple({row.op for row in run.sent_to(finding)})
     if isinstance(finding, TornTransaction):
         return finding.ops[:1]
     if isinstance(finding, StuckLso | HangingTransaction):

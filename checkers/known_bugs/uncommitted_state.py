@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
+from checkers.checks.exactly_once import LOST as NEVER_COPIED
+from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK
@@ -187,12 +189,13 @@ KAFKA-20734.""",
     " whole at the end, does not name the partition in this transaction, which has an acknowledged"
     " record there; or it lacks the decision whose markers a coordinator says that it sent after"
     " loading. In all other partitions the transaction ended one way, and the log has every"
-    " acknowledged record (the final reads at read_uncommitted show it). In brokers' logs: the finding"
-    " is a decision, an answer or a partition of that transaction that `__transaction_state` lacks; of"
+    " acknowledged record (the final reads at read_uncommitted show it). A record that a group was never"
+    " given, or never copied, is of that transaction and hidden so. In brokers' logs: the finding is a"
+    " decision, an answer or a partition of that transaction that `__transaction_state` lacks; of"
     " a marker, the coordinator that lost its state wrote it. Or, where messages were captured, a"
     " coordinator sent markers of that transaction by a decision that a leader before it had appended,"
     " and could not know that it was committed (`early-act`; it need not harm).",
-    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
+    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=uncommitted,
     in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION, HANGING_PARTITION), state_went_back)
     | {EARLY: acted_upon_what_it_loaded},

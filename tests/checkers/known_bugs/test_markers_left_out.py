@@ -14,7 +14,7 @@ from history.events import TransactionsOpen
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
-from tests.histories.built import Built, Mop, Op, Process, Read, Send, final_reads
+from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send, final_reads
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -125,6 +125,38 @@ def test_only_partitions_without_a_marker_may_differ(
     assert found
     assert verdict.exit_code == 1
     assert set(found.values()) == ({"KAFKA-20734"} if labelled else {""})
+
+
+def passed(built: Built, *tps: int, given: bool = False) -> Built:
+    """A copying group commits behind the first record of these partitions, and copies nothing. given: it has
+    read it."""
+    built.processes[5] = Process(group=0, slot=5)
+    op = Op(process=5, f="txn", invoke=30 * S, complete=31 * S)
+    op.mops = [Commit(tp=tp, offset=1) for tp in tps]
+    if given:
+        op.mops += [Read(tp=tp, offset=0, value=value_of(1, tp)) for tp in tps]
+    built.ops.append(op)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "lines", "classes", "labelled"),
+    [
+        (passed(torn(OK, {0, 1}), 2), [line(12, "z-0")], {"eos-loss", "group-skip"}, True),
+        (passed(torn(OK, {0, 1}), 2), [], {"eos-loss", "group-skip"}, False),
+        (passed(torn(OK, {0, 1}), 2), [line(12, "y-0")], {"eos-loss", "group-skip"}, False),
+        # x has its marker, and was shown to everyone
+        (passed(torn(OK, {0, 1}), 0), [line(12, "z-0")], {"eos-loss", "group-skip"}, False),
+        (passed(torn(OK, {0, 1, 2}), 2), [line(12, "z-0")], {"eos-loss", "group-skip"}, False),
+        (passed(torn(OK, {0, 1, 2}), 2, given=True), [line(12, "z-0")], {"eos-loss"}, False),
+    ],
+)
+def test_a_group_that_passed_what_was_hidden_so_has_the_label(
+    tmp_path: Path, built: Built, lines: list[str], classes: set[str], *, labelled: bool
+) -> None:
+    found = judged(tmp_path / "run", built, *lines).anomalies
+    groups = {name: each.known_bug for name, each in found.items() if name in ("eos-loss", "group-skip")}
+    assert groups == dict.fromkeys(classes, "KAFKA-20734" if labelled else "")
 
 
 def hanging(folder: Path, claimed: str, coordinator: int) -> Run:

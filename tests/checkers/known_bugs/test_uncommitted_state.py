@@ -14,7 +14,7 @@ from history import evidence
 from history.broker_logs import broker_logs
 from history.run_folder import Run
 from history.verdict import Verdict
-from tests.checkers.known_bugs.test_markers_left_out import ID, beside, hanging, line, torn
+from tests.checkers.known_bugs.test_markers_left_out import ID, beside, hanging, line, passed, torn
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.histories.built import Built
 from tests.histories.folders import check_run, write_run
@@ -136,6 +136,7 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
         # the log does not name z, or nothing of the transaction
         (torn(OK, {0, 1}), LACKS_Z, [B, C], True),
         (torn(OK, {0}), LACKS_ALL, [B, C], True),
+        (passed(torn(OK, {0, 1}), 2), LACKS_Z, [B, C], True),  # a group never got it, and copied it not
         (torn(FAIL, {2}), LACKS_Z, [B, C], True),
         (torn(FAIL, {0, 1, 2}), LACKS_ALL, [B, C], True),
         (torn(INFO, {2}), LACKS_Z, [B, C], True),
