@@ -30,6 +30,8 @@ class KafkaDeployment:
     """Why none before the first line can."""
     newest: str = ""
     """Why none after the last line can, "" = one that is released later can."""
+    between: Mapping[str, str] = field(default_factory=dict)
+    """Lines between them that cannot run, and why."""
     recipe: str
     """Folder of `docker/` that its image is built from."""
     controllers: bool
@@ -50,16 +52,20 @@ class KafkaDeployment:
             return f"{self.oldest} {self.lines[0]} or later; {self.text()}"
         if self.newest and _numbers(version) > _numbers(self.lines[-1]):
             return f"{self.newest}; {self.text()}"
-        return ""
+        return self.between.get(line_of(version), "")
 
     def bounds(self) -> str:
         """Which versions can run, and why none before and after them."""
-        after = f"; {self.newest}" if self.newest else ""
-        return f"{self.lines[0]} to {self.lines[-1]}: {self.oldest} {self.lines[0]} or later{after}"
+        reasons = [f"{self.oldest} {self.lines[0]} or later"]
+        for why in dict.fromkeys(self.between.values()):
+            lines = [line for line, its in self.between.items() if its == why]
+            reasons.append(f"not {', '.join(lines)}: {why}")
+        return f"{self.lines[0]} to {self.lines[-1]}: {'; '.join([*reasons, *filter(None, [self.newest])])}"
 
     def text(self) -> str:
         """Which versions can run, in words."""
-        return f"versions of the lines {self.lines[0]} to {self.lines[-1]} can run"
+        without = f", but {', '.join(self.between)}" if self.between else ""
+        return f"versions of the lines {self.lines[0]} to {self.lines[-1]}{without} can run"
 
 
 def line_of(version: str) -> str:
@@ -76,9 +82,16 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def is_since(version: str, first: str) -> bool:
+    """Whether a version is this one or a later one."""
+    return _order(version) >= _order(first)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return _order(line_of(version))
 
+
+UNRESOLVED: Final = "the client of ZooKeeper 3.4.13 and 3.4.14 resolves no host on the images' Java 17"
 
 DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
     "kraft": KafkaDeployment(
@@ -94,8 +107,12 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
     ),
     "zookeeper": KafkaDeployment(
         doc="brokers whose metadata ZooKeeper keeps, which is one node more, or three",
-        lines=("2.4", "2.5", "2.6", "2.7", "2.8", *(f"3.{minor}" for minor in range(10))),
-        oldest="the harness asks brokers of Kafka",
+        lines=(
+            *("0.10.2", "0.11.0", "1.0", "1.1", "2.4", "2.5", "2.6", "2.7", "2.8"),
+            *(f"3.{minor}" for minor in range(10)),
+        ),
+        oldest="listeners of the harness's own need Kafka",
+        between=dict.fromkeys(("2.0", "2.1", "2.2", "2.3"), UNRESOLVED),
         newest="Kafka has no ZooKeeper from 4.0 on",
         recipe="zookeeper",
         controllers=False,

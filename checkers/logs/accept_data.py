@@ -102,13 +102,14 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     files = snapshots(evidence, tp)
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
+    any_version = cluster.era is None
     whole = walk(evidence, tp, judged, cluster, offsets)
     _tell(result, tp, judged, cluster, whole)
     for log in logs:
         mine = files.get((log.take, log.node), {})
         found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine})
-        compare_snapshots(result, tp, log, found, mine)
-        compare_aborted(result, tp, log, found, evidence)
+        compare_snapshots(result, tp, log, found, mine, any_version=any_version)
+        compare_aborted(result, tp, log, found, evidence, any_version=any_version)
 
 
 CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)

@@ -71,9 +71,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     if judged is None:
         return
     era = evidence.once(era_of)
-    log = TransactionLog(
-        Kept(ids_logged=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
-    )
+    kept = Kept(ids_logged=era is not None and era.ids_logged, fenced_again=era is None)
+    log = TransactionLog(kept, tp.partition, partition_count(evidence, tp.topic))
     log.owners.update(evidence.once(_owners))
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"

@@ -1,5 +1,12 @@
-"""Files that brokers compute from a log of producers, against the model: snapshots and the aborted index."""
+"""Files that brokers compute from a log of producers, against the model: snapshots and the aborted index.
 
+Where the evidence does not say which version wrote them (brokers on ZooKeeper), the rules accept two things
+that old versions did. Before 1.0 (KAFKA-5494) a snapshot has a producer's marker for its last batch. Before
+2.8 (KAFKA-10702) an abort marker of a producer with no open transaction is in the index, as a transaction
+that begins and ends there.
+"""
+
+import numpy as np
 import pyarrow.compute as pc
 
 from checkers.engine.findings import Found, LogFinding
@@ -24,9 +31,15 @@ def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], d
 
 
 def compare_snapshots(
-    result: Found, tp: TopicPartition, log: ReplicaLog, walk: Walk, found: dict[int, Snapshot]
+    result: Found,
+    tp: TopicPartition,
+    log: ReplicaLog,
+    walk: Walk,
+    found: dict[int, Snapshot],
+    *,
+    any_version: bool,
 ) -> None:
-    """A node's snapshots and the states that its log makes."""
+    """A node's snapshots and the states that its log makes. any_version: the evidence names none."""
     for at, snapshot in sorted(found.items()):
         made = walk.states.get(at)
         if made is None or any(gap < at for gap in walk.accepted.gaps):
@@ -36,12 +49,27 @@ def compare_snapshots(
             continue
         result.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
         for producer in sorted({*made, *snapshot}):
-            if made.get(producer) != snapshot.get(producer):
+            ours, said = made.get(producer), snapshot.get(producer)
+            if ours != said and not (any_version and _at_marker(log, producer, ours, said)):
                 sentence = (
                     f"at offset {at} of {tp}: the snapshot of {log.where()} says of producer {producer}: "
-                    f"{_words(snapshot.get(producer))}; its log says: {_words(made.get(producer))}"
+                    f"{_words(said)}; its log says: {_words(ours)}"
                 )
                 result.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
+
+
+def _at_marker(
+    log: ReplicaLog, producer: int, ours: ProducerSnapshotEntry | None, said: ProducerSnapshotEntry | None
+) -> bool:
+    """Whether a snapshot differs in the last batch alone, and has a marker of the producer for it."""
+    if ours is None or said is None:
+        return False
+    if said._replace(last_offset=ours.last_offset, offset_delta=ours.offset_delta) != ours:
+        return False
+    at = int(np.searchsorted(log.whole["base"], said.last_offset))
+    names = ("base", "producer_id", "control")
+    there = tuple(log.whole[name][at] for name in names) if at < log.count else ()
+    return said.offset_delta == 0 and there == (said.last_offset, producer, True)
 
 
 def _words(entry: ProducerSnapshotEntry | None) -> str:
@@ -51,9 +79,9 @@ def _words(entry: ProducerSnapshotEntry | None) -> str:
 
 
 def compare_aborted(
-    result: Found, tp: TopicPartition, log: ReplicaLog, walk: Walk, evidence: Evidence
+    result: Found, tp: TopicPartition, log: ReplicaLog, walk: Walk, evidence: Evidence, *, any_version: bool
 ) -> None:
-    """A node's aborted index and the transactions that its log aborts."""
+    """A node's aborted index and the transactions that its log aborts. any_version: as above."""
     rows = evidence.of("aborted", tp)
     rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
     made = {(one.producer_id, one.last): one for one in walk.accepted.log.aborted if one.last < log.end}
@@ -66,6 +94,8 @@ def compare_aborted(
         newest = max(newest, last)
         if min(first, stable) < max((gap for gap in walk.accepted.gaps if gap <= last), default=0):
             continue  # of what was open before a gap the log says nothing
+        if one is None and any_version and first == last:
+            continue
         result.asked[ABORTED_INDEX] += 1
         if one is None or not _agrees(one, first, stable):
             sentence = (

@@ -144,7 +144,7 @@ def run(
     sut: Annotated[
         str | None, Option(help="System under test (inquest list systems; default kafka).")
     ] = None,
-    kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None,
+    kafka: Annotated[str | None, Option(help="Version of Kafka (`list versions`).")] = None,
     upgrade: Annotated[
         str | None, Option(help="The later version that the nemesis upgrade gives to its nodes.")
     ] = None,
@@ -489,7 +489,7 @@ def list_(
 
 @app.command()
 def setup(
-    kafka: Annotated[str | None, Option(help="Version of Kafka, 2.4.0 or later.")] = None,
+    kafka: Annotated[str | None, Option(help="Version of Kafka (`list versions`).")] = None,
     upgrade: Annotated[str | None, Option(help="A later version that its nodes are to change to.")] = None,
 ) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""

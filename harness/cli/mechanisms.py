@@ -23,10 +23,10 @@ Generated from `harness/cli/mechanisms.toml` by `make catalogue`: do not edit.
 
 *Model*: tables that are played step by step ([all of them](model/index.md)); in bold those that
 `inquest model contract` compares with a real broker. *Real brokers*: commands that make it happen; `inquest
-run` is on Kafka 2.4 to 4.4 where it says no other version (`inquest list versions`). *Simulated*: the same in
-virtual time, by the model alone. *Judged by*: [checks](checks.md) of what clients saw, and [rules about
-logs](log-rules.md). *Measured*: by scripted schedules, [how often](known-bugs.md) each showed the bug, and
-its good side did. *Not shown*: what real brokers do unseen, or not at all here."""
+run` takes Kafka 0.10.2 to 4.4 where no other version is named (`inquest list versions`). *Simulated*: the
+same in virtual time, by the model alone. *Judged by*: [checks](checks.md) of what clients saw, and [rules
+about logs](log-rules.md). *Measured*: by scripted schedules, [how often](known-bugs.md) each showed the bug,
+and its good side did. *Not shown*: what real brokers do unseen, or not at all here."""
 
 
 class Mechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -86,7 +86,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         super().__init__(self._plan, self._nodes[: config.brokers])
         self._cluster = cluster_id(self.run)
         listeners = {n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers}
-        self.admin = Brokers(listeners, cluster=self._cluster)
+        self.admin = Brokers(listeners, cluster=self._cluster, older=deployment.older)
         self._image = self._code_image = ""
         self._client: DockerClient | None = None
         self._watcher: DockerClient | None = None

@@ -35,6 +35,8 @@ class Deployment(Protocol):
     """What a container starts; empty = what its image says."""
     own_program: bool
     """The program of a node is the project's own: where it fails, Kafka is not to blame."""
+    older: bool
+    """Its brokers may lack versions of requests that the harness asks with (`Brokers`)."""
 
     def image(self, client: "DockerClient") -> str:
         """The image of nodes; built where it is missing. Raises: ClusterError."""

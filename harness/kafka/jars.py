@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
-from core.systems import DEPLOYMENTS, KAFKA_VERSION, KafkaSection, line_of, refused_version
+from core.systems import DEPLOYMENTS, KAFKA_VERSION, KafkaSection, is_since, line_of, refused_version
 from core.terminal import say
 from harness.processes.cache import cache_folder, locked
 
@@ -30,8 +30,8 @@ _MODULE = """<ivy-module version="2.0">
   <info organisation="inquest" module="kafka"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->master,runtime"/>
-    <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->master,runtime"/>
+    <dependency org="org.apache.kafka" name="{core}" rev="{version}" conf="default->master,runtime"/>
+{beside}
     <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->master,runtime"/>
     <exclude org="org.slf4j" module="slf4j-reload4j"/>
     <exclude org="org.slf4j" module="slf4j-log4j12"/>
@@ -39,6 +39,7 @@ _MODULE = """<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
+_BESIDE: Final = """    <dependency org="{org}" name="{name}" rev="{rev}" conf="default->master,runtime"/>"""
 DIGESTS: Final = {
     "3.9.1": "b946891fabd6897df12702410ef17c755dfbc0da06bc478d376539d066d56c35",
     "4.3.1": "31f2c64ea56400f9bf2f7e0b39c35d3e49e393116852221bc29ef5f32915de1a",
@@ -107,7 +108,7 @@ def _resolve(version: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as work:
         module, settings, libs = (Path(work, "ivy.xml"), Path(work, "settings.xml"), Path(work, "libs"))
-        module.write_text(_MODULE.format(version=version))
+        module.write_text(_module(version))
         mirror = _mirror()
         settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""))
         command = [java(), *_proxies(), "-jar", str(_ivy()), "-settings", str(settings)]
@@ -120,11 +121,27 @@ def _resolve(version: str, folder: Path) -> None:
             raise ClusterError(
                 f"Kafka {version} was not fetched within {DEADLINE_S:.0f} s; is Maven Central reached?"
             ) from None
-        if done.returncode != 0 or not any(libs.glob("kafka_2.13-*.jar")):
+        if done.returncode != 0 or not any(libs.glob(f"{_core(version)}-*.jar")):
             raise ClusterError(_why(version, done.stdout + done.stderr))
         if why := _strange(version, libs):
             raise ClusterError(why)
         libs.rename(folder)
+
+
+def _core(version: str) -> str:
+    """The artifact of the broker, which is named for the Scala that it was built with."""
+    return "kafka_2.13" if is_since(version, "2.4") else "kafka_2.12"
+
+
+def _module(version: str) -> str:
+    """What Ivy is to resolve: the broker, and its tools; before 1.0 what Java had up to its release 10."""
+    beside = ("org.apache.kafka", "kafka-tools", version)
+    if not is_since(version, "1.0"):
+        beside = ("javax.xml.bind", "jaxb-api", "2.3.1")
+    org, name, rev = beside
+    return _MODULE.format(
+        core=_core(version), version=version, beside=_BESIDE.format(org=org, name=name, rev=rev)
+    )
 
 
 def digest(libs: Path) -> str:
@@ -149,7 +166,7 @@ def _strange(version: str, libs: Path) -> str:
 
 def _why(version: str, output: str) -> str:
     unreached = ("Server access error", "UnknownHost", "ConnectException", "timed out", "SSL")
-    if f"kafka_2.13;{version}: not found" in output and not any(m in output for m in unreached):
+    if f"{_core(version)};{version}: not found" in output and not any(m in output for m in unreached):
         return f"there is no Kafka {version} on Maven Central; give a released version, as {KAFKA_VERSION}"
     return f"Kafka {version} could not be fetched from Maven Central; the end of Ivy's output:\n" + (
         "\n".join(line for line in output.splitlines()[-25:] if line.strip())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each
-from core.systems import KafkaSection
+from core.systems import KafkaSection, is_since
 from harness.brokers.addresses import cluster_id, host_names
 from harness.containers.nodes import NodeContainer
 from harness.kafka.evidence import NodeEvidence
@@ -34,6 +34,7 @@ class KafkaNodes(NodeEvidence):
         self._config = config
         self._section = config.section(KafkaSection)
         self._cluster = cluster_id(run.name)
+        self.older = not is_since(self._section.version, "2.4")
         self.names: Mapping[int, str] = host_names(config)
 
     def image(self, client: "DockerClient") -> str:

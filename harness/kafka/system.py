@@ -5,18 +5,38 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Final
 
-from core.cluster import capabilities_of
+from core.cluster import (
+    Deletable,
+    Electable,
+    Growable,
+    Reassignable,
+    Remakable,
+    Throttleable,
+    capabilities_of,
+)
 from core.config import RunConfig
-from core.systems import DEPLOYMENTS, KafkaSection
+from core.systems import DEPLOYMENTS, KafkaSection, is_since
 from harness.containers.cluster import READY_DEADLINE_S, ContainerCluster
 from harness.containers.deployment import Deployment
 from harness.containers.reaper import reap
 from harness.kafka.broker_settings import refusal
 from harness.kafka.two_versions import TwoVersionCluster
 from harness.run.backend import Backend
+from workloads.registry import workload_of_run
 
-SHARING: Final = (4, 1)
+SHARING: Final = "4.1"
 """The first line with share groups that are not an experiment."""
+IDEMPOTENCE: Final = "0.11.0"
+"""The first line with idempotent producers and transactions (KIP-98)."""
+ASKED_SINCE: Final[dict[type, str]] = {
+    Deletable: "0.11.0",  # DeleteRecords (KIP-107)
+    Remakable: "0.11.0",  # DeleteTopics, version 1
+    Growable: "1.0",  # CreatePartitions (KIP-195)
+    Throttleable: "2.3",  # IncrementalAlterConfigs (KIP-339)
+    Electable: "2.4",  # ElectLeaders, version 1 (KIP-460)
+    Reassignable: "2.4",  # AlterPartitionReassignments (KIP-455)
+}
+"""The first line whose brokers know the requests of a capability."""
 
 
 def kafka_cluster(
@@ -41,19 +61,38 @@ def _refusal(config: RunConfig) -> str:
         return f"controllers: {deployment.doc}, have no isolated controllers; set controllers=0"
     if its.ensemble > 1 and not deployment.ensemble:
         return f"ensemble: {deployment.doc}, have no ensemble of other nodes; set metadata=zookeeper"
-    return refusal(config)
+    return _before_idempotence(config) or refusal(config)
+
+
+def _before_idempotence(config: RunConfig) -> str:
+    """What a run asks of its clients that brokers have only since `IDEMPOTENCE`, "" = nothing."""
+    its = config.section(KafkaSection)
+    if is_since(its.version, IDEMPOTENCE):
+        return ""
+    since = f"; {IDEMPOTENCE} and later have"
+    if any(one.transactional_id for one in workload_of_run(config).plans(config)):
+        return f"workload {config.workload}: Kafka {its.version} has no transactions{since}"
+    if config.idempotent:
+        return f"idempotent: Kafka {its.version} has no idempotent producers{since}; set idempotent=false"
+    return ""
+
+
+def _capabilities(config: RunConfig) -> frozenset[type]:
+    version = config.section(KafkaSection).version
+    unknown = {one for one, since in ASKED_SINCE.items() if not is_since(version, since)}
+    return capabilities_of(_kind(config)) - unknown
 
 
 def _share_groups(config: RunConfig) -> str:
     its = config.section(KafkaSection)
-    if tuple(map(int, its.version.split(".")[:2])) >= SHARING:
+    if is_since(its.version, SHARING):
         return ""
     return f"workload {config.workload}: Kafka {its.version} has no share groups; 4.1 and later have"
 
 
 KAFKA: Final = Backend(
     cluster=kafka_cluster,
-    capabilities=lambda config: capabilities_of(_kind(config)),
+    capabilities=_capabilities,
     refusal=_refusal,
     share_groups=_share_groups,
     release=lambda run, _: reap(run),

@@ -8,6 +8,7 @@ encoding     Requests and responses from plain values, straight to bytes, by Kaf
 frames       Where a frame ends in a stream of bytes, and what its header says.
 messages     Messages of Kafka's logs read by their definitions: bytes → the JSON that Kafka would print.
 newer        Schemas of requests and responses that are newer than kio, in the form of its classes.
+older        Schemas of requests and responses that kio has no more, since Kafka 4.0 dropped them.
 payloads     What frames hold, by Kafka's own schemas: requests and responses as objects of kio's classes.
 schemas      Kafka's schemas, field by field, as kio's generated classes have them.
 topics       What requests and responses say of partitions: topics first, and in each topic its partitions.

@@ -1,11 +1,11 @@
 """What frames hold, by Kafka's own schemas: requests and responses as objects of kio's classes.
 
 Only what has to be understood is decoded. A frame of an API or a version that neither
-kio nor `newer` knows stays opaque.
+kio nor `newer` nor `older` knows stays opaque.
 """
 
 from functools import cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
@@ -13,13 +13,17 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
 
+from harness.protocol import newer, older
 from harness.protocol.bounds import check
 from harness.protocol.frames import SIZE, FrameError
-from harness.protocol.newer import REQUESTS, RESPONSES
+from harness.protocol.schemas import schema
 
+E = TypeVar("E", bound=Entity)
 P = TypeVar("P", bound=Payload)
 R = TypeVar("R", bound=ResponsePayload)
 
+_REQUESTS: Final = newer.REQUESTS | older.REQUESTS
+_RESPONSES: Final = newer.RESPONSES | older.RESPONSES
 _UNREADABLE: Final = (SerialError, ValueError, LookupError, OverflowError)
 """What kio raises for bytes that no schema describes."""
 
@@ -38,7 +42,7 @@ def request_type(api_key: int, version: int) -> type[RequestPayload] | None:
     try:
         return load_request_schema(api_key, version)
     except KioIndexError:
-        return REQUESTS.get((api_key, version))
+        return _REQUESTS.get((api_key, version))
 
 
 @cache
@@ -47,7 +51,7 @@ def response_type(api_key: int, version: int) -> type[ResponsePayload] | None:
     try:
         return load_response_schema(api_key, version)
     except KioIndexError:
-        return RESPONSES.get((api_key, version))
+        return _RESPONSES.get((api_key, version))
 
 
 def decode_request(data: bytes, kind: type[RequestPayload]) -> RequestPayload:
@@ -68,3 +72,23 @@ def _decode(data: bytes, kind: type[P]) -> P:
         return entity_reader(kind)(data, begin)[0]
     except _UNREADABLE as error:
         raise FrameError(f"{kind.__name__}: {error}") from error
+
+
+def in_version(kind: type[E], found: Any) -> E:
+    """What was read in an earlier version of a schema as one of a later version (kind): fields that the
+    earlier one lacks have the values that the later one gives to absent ones."""
+    if type(found) is kind:
+        return found
+    values = {}
+    for field in schema(kind):
+        if not hasattr(found, field.name):
+            values[field.name] = None if field.optional else () if field.array else field.zero
+            continue
+        value = getattr(found, field.name)
+        if not isinstance(field.kind, str) and value is not None:
+            inner = field.kind
+            value = (
+                tuple(in_version(inner, one) for one in value) if field.array else in_version(inner, value)
+            )
+        values[field.name] = value
+    return kind(**values)

@@ -45,10 +45,13 @@ UNKNOWN_EPOCH: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a log keeps. most: the largest producer epoch. ids_logged: see `Era`."""
+    """What a log keeps. most: the largest producer epoch. ids_logged: see `Era`. fenced_again: each fence
+    that could not be written raised the epoch in memory (before KAFKA-9666, 2.6), so that the next one that
+    was may be any number of epochs later."""
 
     most: int = PRODUCER_EPOCH_MAX
     ids_logged: bool = True
+    fenced_again: bool = False
 
 
 @dataclass(slots=True)
@@ -242,7 +245,7 @@ def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> It
     elif state is ONGOING:
         yield known, known.prepare_add(after.partitions, after.updated, after.version)
     elif state in PREPARED:
-        yield from _ended(known, after)
+        yield from _ended(known, after, kept)
     elif state in COMPLETED:
         if known.exhausted and before.next_id == NO_PRODUCER and not kept.ids_logged:
             another = after.producer_id != before.producer_id  # the log does not say which one follows
@@ -250,7 +253,7 @@ def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> It
         yield known, known.prepare_complete(after.updated)
 
 
-def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[_Prepared]:
+def _ended(known: TransactionMetadata, after: TransactionRecord, kept: Kept) -> Iterator[_Prepared]:
     """By EndTxn of its client; or by a fence, which from version 2 on makes the same record."""
     before, commit, version = known.record, after.state is PREPARE_COMMIT, after.version
     if version >= 2:
@@ -260,6 +263,8 @@ def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[_Pr
     if answer is None:
         yield known, known.prepare_end(commit, after.updated, version, next_id=after.next_id)
     if version < 2 and not commit:
-        fenced = TransactionMetadata(before, known.most)
+        raised = kept.fenced_again and after.epoch > before.epoch + 1
+        unwritten = before._replace(epoch=after.epoch - 1) if raised else before
+        fenced = TransactionMetadata(unwritten, known.most)
         fenced.prepare_fence()
         yield fenced, fenced.prepare_end(False, after.updated, version, next_id=after.next_id, fence=True)

@@ -42,7 +42,12 @@ def test_isolation_by_name() -> None:
         ({"seed": -1}, "seed"),
         ({"kafka": "2.3.0"}, "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.4 can run"),
         ({"kafka": "2.8.0", "metadata": "kraft"}, "kafka.version: KRaft needs Kafka 3.3 or later"),
-        ({"kafka": "4.0.0", "metadata": "zookeeper"}, "no ZooKeeper from 4.0 on; .* 2.4 to 3.9 can run"),
+        (
+            {"kafka": "4.0.0", "metadata": "zookeeper"},
+            "no ZooKeeper from 4.0 on; .* 0.10.2 to 3.9, but 2.0, .* can run",
+        ),
+        ({"kafka": "2.0.1"}, "resolves no host on the images' Java 17"),
+        ({"kafka": "0.10.1.1"}, "listeners of the harness's own need Kafka 0.10.2 or later"),
         ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
         ({"kafka": {"colour": "red"}}, "kafka.colour"),
         ({"kafka": "4.1.2", "upgrade": "3.9.1"}, "kafka.upgrade: a version after 4.1.2, which nodes have"),

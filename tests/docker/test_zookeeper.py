@@ -17,10 +17,11 @@ from tests.docker.conftest import roles_when, whole
 TP = TopicPartition("t", 0)
 
 
-@pytest.mark.sampled(2)
-def test_a_controller_that_dies_is_followed_and_zookeeper_may_die_too(tmp_path: Path) -> None:
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("version", ["0.11.0.3", "2.8.2"])
+def test_a_controller_that_dies_is_followed_and_zookeeper_may_die_too(tmp_path: Path, version: str) -> None:
     run = Run(tmp_path / f"docker-tests-{time.time_ns()}")
-    cluster = kafka_cluster(run_config({"seed": 1, "kafka": "2.8.2"}), run.folder)
+    cluster = kafka_cluster(run_config({"seed": 1, "kafka": version}), run.folder)
     try:
         run_blocking(cluster.start())
         assert (cluster.nodes, cluster.brokers) == ((1, 2, 3, 4), (1, 2, 3))

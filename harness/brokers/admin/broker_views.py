@@ -145,10 +145,11 @@ def _leader(reported: Mapping[int, MetadataResponsePartition], needed: int) -> t
     votes: dict[int, list[int]] = defaultdict(list)
     for one in reported.values():
         votes[one.leader_id].append(one.leader_epoch)
-    backed = [(max(epochs), leader) for leader, epochs in votes.items() if len(epochs) >= needed]
+    # Kafka before 2.1 tells no epoch: then the one that most name.
+    backed = [(max(epochs), len(epochs), leader) for leader, epochs in votes.items() if len(epochs) >= needed]
     if not backed:
         return -1, -1
-    epoch, leader = max(backed)
+    epoch, _, leader = max(backed)
     return leader, epoch
 
 

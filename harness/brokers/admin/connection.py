@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from kio.schema.api_versions.v0.response import ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v9.response import MetadataResponse
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
@@ -27,7 +28,7 @@ from core.errors import ConfigError, InquestError
 from harness.brokers.admin.sasl import Refused, Sasl, sasl
 from harness.protocol.encoding import Values, request_frame
 from harness.protocol.frames import FrameError, Splitter
-from harness.protocol.payloads import decode_response, request_type
+from harness.protocol.payloads import decode_response, in_version, request_type, response_type
 from harness.protocol.schemas import unknown_names
 
 R = TypeVar("R", bound=ResponsePayload)
@@ -71,15 +72,23 @@ class Brokers:
 
     cluster: id of the cluster, which each connection proves before anything else is asked on it: another
     program may have taken the port of a broker that is down. "" = the brokers of any cluster. strangers: the
-    id of another cluster, by the node at whose address its broker answered.
+    id of another cluster, by the node at whose address its broker answered. older: they may lack versions
+    that requests here have, so each is asked first which it has.
     """
 
     def __init__(
-        self, addresses: Mapping[int, Address], security: Security | None = None, *, cluster: str = ""
+        self,
+        addresses: Mapping[int, Address],
+        security: Security | None = None,
+        *,
+        cluster: str = "",
+        older: bool = False,
     ) -> None:
         """Raises: ConfigError, for security settings that these connections cannot honour."""
         self.addresses = addresses
         self.cluster = cluster
+        self._older = older
+        self._newest: dict[int, Mapping[int, int]] = {}
         self.strangers: dict[int, str] = {}
         security = security or Security()
         self._tls = tls_context(security)
@@ -106,6 +115,9 @@ class Brokers:
                 raise AdminError(f"{address}: {error}") from error
             if self._sasl is not None:
                 made.authenticate(self._sasl)
+            if self._older:
+                made.newest = self._newest.get(node) or made.versions()
+                self._newest[node] = made.newest
             if self.cluster:
                 self._prove(node, made)
             yield made
@@ -119,7 +131,10 @@ class Brokers:
 
 
 class BrokerConnection:
-    """See `Brokers.connect`."""
+    """See `Brokers.connect`. newest: the newest version of each API that the broker has, by its key; None =
+    it has those that it is asked with."""
+
+    newest: Mapping[int, int] | None = None
 
     def __init__(self, address: Address, deadline_s: float) -> None:
         """Raises: OSError."""
@@ -156,9 +171,16 @@ class BrokerConnection:
         """What the broker says of its cluster: the id, the brokers, and no topic. Raises: as `call`."""
         return self.call(MetadataResponse, topics=(), allow_auto_topic_creation=False)
 
+    def versions(self) -> Mapping[int, int]:
+        """See `newest`. Raises: as `call`."""
+        answer = self.call(ApiVersionsResponse)
+        check("ApiVersions", answer.error_code)
+        return {int(one.api_key): int(one.max_version) for one in answer.api_keys}
+
     def call(self, response: type[R], /, **values: Any) -> R:
         """Send a request and read its response. response: of the API, in the version of the request. values:
-        of the request's fields (`harness.protocol.encoding`): this version must have each of them.
+        of the request's fields (`harness.protocol.encoding`): this version must have each of them. A broker
+        that has only earlier versions is asked with its newest one, which may lack some.
 
         Raises: AdminError; the connection is of no use afterwards.
         """
@@ -169,7 +191,7 @@ class BrokerConnection:
     def send(self, response: type[Any], values: Values) -> None:
         """Send a request. response, raises: as `call`. values: of any version; what this one does not have is
         left out."""
-        kind = _request(response)
+        kind = _request(self._spoken(response))
         try:
             self._wait()
             self._socket.sendall(request_frame(kind, values, next(_ids) & 0x7FFFFFFF, "inquest"))
@@ -191,9 +213,19 @@ class BrokerConnection:
         except FrameError as error:
             raise AdminError(f"{name}: no response of Kafka's: {error}") from error
         try:
-            return decode_response(answer, response)
+            return in_version(response, decode_response(answer, self._spoken(response)))
         except FrameError as error:
             raise AdminError(f"{name}: unreadable response: {error}") from error
+
+    def _spoken(self, response: type[R]) -> type[Any]:
+        """The response in the version that the broker has. Raises: AdminError, where it has none."""
+        if self.newest is None:
+            return response
+        newest = self.newest.get(response.__api_key__, -1)
+        kind = response_type(response.__api_key__, min(response.__version__, newest))
+        if kind is None:
+            raise AdminError(f"{response.__name__}: this version of Kafka has no such request")
+        return kind
 
     def _receive(self) -> bytes:
         """The next frame. Raises: OSError, FrameError."""

@@ -1,6 +1,8 @@
 """Questions to one chosen broker: what it says of the cluster, offsets.
 
 Versions of requests are the lowest with the fields needed; every broker from 2.4 to 4.x has them.
+Earlier ones are asked with the newest that they have: before 2.1 they neither tell nor take a leader epoch,
+before 0.11 the end that they give at either isolation is the high watermark.
 """
 
 from collections.abc import Mapping

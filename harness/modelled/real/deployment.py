@@ -65,6 +65,7 @@ class ModelNodes:
 
     command: Sequence[str] = (PROGRAM, SETTINGS)
     own_program = True
+    older = False
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         run = Run(run_dir)

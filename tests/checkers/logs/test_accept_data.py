@@ -322,3 +322,29 @@ def test_a_moved_entry_of_a_real_index_is_told() -> None:
 
 def test_every_rule_that_is_asked_is_declared() -> None:
     assert set(judged(clean()).asked) <= set(CHECKS)
+
+
+def test_a_snapshot_before_1_0_has_a_marker_for_the_last_batch_and_nothing_else() -> None:
+    def snapshot_of(release: str, last_offset: int, **changed: int) -> set[tuple[str, int]]:
+        made = clean(release)
+        made["producers"][1].update(last_offset=last_offset, **changed)
+        return told(made)
+
+    marker = 5  # producer 8's
+    assert snapshot_of("", marker) == set()
+    assert snapshot_of("4.3", marker) == {("producer-snapshot", 8)}  # a version that is known writes none
+    for wrong in (4, 6):  # another producer's marker, and a batch
+        assert snapshot_of("", wrong) == {("producer-snapshot", 8)}
+    assert snapshot_of("", marker, last_sequence=4) == {("producer-snapshot", 8)}
+
+
+def test_an_empty_abort_was_indexed_before_2_8() -> None:
+    def index_with(release: str, first: int) -> set[tuple[str, int]]:
+        made = clean(release)
+        row = {"producer_id": 9, "first": first, "last": 5, "last_stable": 6}
+        made["aborted"].append(at(TP, 2, take=1, **row))
+        return told(made)
+
+    assert index_with("", 5) == set()
+    assert index_with("4.3", 5) == {("aborted-index", 5)}
+    assert index_with("", 4) == {("aborted-index", 5)}

@@ -67,7 +67,17 @@ RUN: dict[str, tuple[list[str], str]] = {
     "unknown system": (["--sut", "abacus"], "abacus … kafka"),
     "imported is no system": (["--sut", "imported"], "imported"),
     "kafka in words": (["--kafka", "four"], "kafka … four"),
-    "kafka of old": (["--kafka", "2.3.1"], "2.4"),
+    "kafka of old": (["--kafka", "0.9.0.1"], "0.10.2"),
+    "kafka of old whose zookeeper cannot run": (["--kafka", "2.0.1"], "Java 17"),
+    "kafka of old without idempotence": (["--kafka", "0.10.2.2"], "idempotent … 0.10.2.2 … idempotent=false"),
+    "kafka of old without transactions": (
+        ["--kafka", "0.10.2.2", "--workload", "transactions"],
+        "workload transactions … 0.10.2.2 … 0.11.0",
+    ),
+    "kafka of old without reassignments": (
+        ["--kafka", "1.1.1", "--nemesis", "reassign"],
+        "reassign … Reassignable",
+    ),
     "kafka of old without its zookeeper": (["--kafka", "2.8.2", "--set", "metadata=kraft"], "3.3"),
     "kafka of today with zookeeper": (["--kafka", "4.3.1", "--set", "metadata=zookeeper"], "3.9"),
     "kafka of the future": (["--kafka", "9.9.9"], "9.9.9"),

@@ -211,3 +211,12 @@ def test_a_refusal_tells_the_record_and_the_one_before() -> None:
         "CompleteCommit does not follow Ongoing"
     )
     assert refusal.before == "t: Ongoing of producer 5 epoch 0, partitions [t-0]"
+
+
+def test_before_2_6_a_fence_that_was_not_written_raised_the_epoch_again() -> None:
+    """KAFKA-9666."""
+    before, after = record(ONGOING, 2), record(PREPARE_ABORT, 9)
+    assert following(before, after, Kept(fenced_again=True))
+    assert not following(before, after, Kept())
+    assert not following(before, record(PREPARE_COMMIT, 9), Kept(fenced_again=True))
+    assert not following(before, record(PREPARE_ABORT, 1), Kept(fenced_again=True))
