@@ -61,13 +61,15 @@ class Copier:
         if self.transactional:
             self.in_transaction(messages)
             return
-        if self.mode == "at-most-once":
+        early = self.mode == "at-most-once"
+        if early:
             self.commit(messages)
         for message in messages:
+            time.sleep(early * WORK_S)  # between the commit and the output, where a crash does harm
             self.write(message)
             self.acknowledged()
-            time.sleep(WORK_S)
-        if self.mode != "at-most-once":
+            time.sleep((not early) * WORK_S)
+        if not early:
             self.commit(messages)
 
     def acknowledged(self) -> None:

@@ -41,11 +41,13 @@ def write(database: sqlite3.Connection, message) -> None:
 
 
 def store(database: sqlite3.Connection, messages: list) -> None:
+    early = MODE == "early"
     for message in messages:
+        time.sleep(early * WORK_S)  # between the commit of offsets and the row, where a crash does harm
         database.execute("BEGIN IMMEDIATE")
         write(database, message)
         database.execute("COMMIT")
-        time.sleep(WORK_S)
+        time.sleep((not early) * WORK_S)
 
 
 def consume(database: sqlite3.Connection) -> None:

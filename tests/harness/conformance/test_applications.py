@@ -17,6 +17,10 @@ COPIER = [sys.executable, "examples/applications/copier.py"]
 SINK = [sys.executable, "examples/applications/sink.py"]
 CRASH = "client:crash@member"
 SPLIT = ("--set", 'app={"shape":"flat-map","outputs":2}')
+WORK_S = "0.12"
+EVEN = ("--set", "home_producers=0")
+"""Feeds that spread records evenly: three instances copy 25 records a second and get as many, so that each of
+them is at work whenever a crash hits it."""
 UNDECIDED = "UNKNOWN: no forbidden anomaly found, but not everything could be decided"
 
 
@@ -25,7 +29,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
     # Between faults the group is to work again, which takes the 6 s of a session: else no crash hits a copy.
     short = ("--duration", "30", "--rate", "3", "--set", "fault_s=2", "--set", "calm_s=8")
     return inquest(
-        tmp_path, "run", *where, *short, "--nemesis", nemesis, "--app", shlex.join(command), *words
+        tmp_path, "run", *where, *short, *EVEN, "--nemesis", nemesis, "--app", shlex.join(command), *words
     )
 
 
@@ -46,7 +50,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
 def test_each_application_has_its_verdict(
     tmp_path: Path, kind: str, nemesis: str, words: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
-    ended, output = run(tmp_path, [*COPIER, kind, "0.08"], nemesis, *words)
+    ended, output = run(tmp_path, [*COPIER, kind, WORK_S], nemesis, *words)
     assert ended == code, output
     assert said in output
 
@@ -63,7 +67,7 @@ def test_each_application_has_its_verdict(
 )
 def test_each_sink_has_its_verdict(tmp_path: Path, kind: str, code: ExitCode, said: str) -> None:
     effects = shlex.join([*SINK, "show"])
-    ended, output = run(tmp_path, [*SINK, kind, "0.08"], CRASH, "--effects", effects)
+    ended, output = run(tmp_path, [*SINK, kind, WORK_S], CRASH, "--effects", effects)
     assert ended == code, output
     assert said in output
 

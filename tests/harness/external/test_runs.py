@@ -50,11 +50,12 @@ def events(run: Run) -> list[object]:
     ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
 )
 def test_a_file_brings_its_application(kind: str, code: ExitCode, said: str, cluster_file: FileMaker) -> None:
-    app = f"{sys.executable} examples/applications/copier.py {kind} 0.08"
+    app = f"{sys.executable} examples/applications/copier.py {kind} 0.12"
     file = cluster_file(f'[app]\ncommand = "{app}"\nin = "orders"\n')
     words = ("--duration", "30", "--rate", "3", "--nemesis", "client:crash@member")
     calm = ("--set", "fault_s=2", "--set", "calm_s=8")  # a group needs 6 s to miss a member
-    ended, output = inquest(file, *SHORT, *words, *calm)
+    even = ("--set", "home_producers=0")  # each instance is at work whenever a crash hits it
+    ended, output = inquest(file, *SHORT, *words, *calm, *even)
     assert ended == code, output
     assert said in output
     assert recorded_config(only_run(file).config).app == Application(input="orders")
