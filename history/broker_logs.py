@@ -4,7 +4,7 @@ A log line counts as evidence only; nothing is judged by it alone.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -36,6 +36,12 @@ CANCELLED: Final = re.compile(
     r" request with correlation id \d+ due to node (?P<to>\d+) being disconnected"
     r" \(elapsed time since creation: (?P<age>\d+)ms, elapsed time since send: \d+ms,"
 )
+DELETED: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[GroupCoordinator"
+    r" (?:id=\d+ topic=__consumer_offsets partition=(?P<partition>\d+)\]|\d+\]:)"
+    r" (?:Generated|Removed) \d+ .* (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
+)
+DELETED_TOPIC: Final = re.compile(r"DeletedTopic\[(?:id=(?P<id>[^,\]]+), )?name=(?P<name>[^\]]+)\]?")
 REFUSED: Final = re.compile(
     r"\S+UnsupportedVersionException: Received request for api with key 27 \(WriteTxnMarkers\)"
     r" and unsupported version \d+"
@@ -63,6 +69,20 @@ class LeftOutMarkersLine:
     wall: datetime
     transactional_id: str
     partitions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsDeletedLine:
+    """A coordinator of groups removed the offsets that groups had in deleted topics, if they had any.
+
+    node: the coordinator. wall: when. partition: of `__consumer_offsets`, -1 = all that it coordinates
+    (before Kafka 4.0). topics: name -> id, "" = not said (before 4.3).
+    """
+
+    node: int
+    wall: datetime
+    partition: int
+    topics: Mapping[str, str]
 
 
 def write_virtual(run: Run, node: int, lines: Sequence[tuple[int, str]]) -> None:
@@ -188,13 +208,15 @@ def _lines(run: Run) -> Iterator[tuple[int, list[str]]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogs:
-    """What the logs of all brokers say; nothing where the run has none."""
+    """What the logs of all brokers say; nothing where the run has none. nodes: that have a log."""
 
     left_out: list[LeftOutMarkersLine]
     elected: list[CoordinatorElected]
     sent: list[MarkersSent]
     cancelled: list[CancelledMarkersLine]
     refused: list[RefusedMarkersLine]
+    deleted: list[OffsetsDeletedLine]
+    nodes: set[int]
 
 
 def broker_logs(run: Run) -> BrokerLogs:
@@ -202,8 +224,9 @@ def broker_logs(run: Run) -> BrokerLogs:
 
     Raises: HistoryError.
     """
-    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[])
+    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], nodes=set())
     for node, lines in _lines(run):
+        logs.nodes.add(node)
         for at, line in enumerate(lines):  # a search for plain words is fast, and few lines have them
             if "Couldn't find leader endpoint" in line and (match := LEFT_OUT.match(line)):
                 logs.left_out.append(_left_out(node, match))
@@ -215,6 +238,8 @@ def broker_logs(run: Run) -> BrokerLogs:
                 logs.cancelled.append(_cancelled(match))
             elif "(WriteTxnMarkers) and unsupported version" in line and REFUSED.match(line):
                 logs.refused.extend(_refused(node, lines[at - 1]))  # an exception stands below its line
+            elif "[GroupCoordinator " in line and (match := DELETED.match(line)):
+                logs.deleted.append(_deleted(node, match))
     return logs
 
 
@@ -257,6 +282,16 @@ def _refused(node: int, line: str) -> Iterator[RefusedMarkersLine]:
     """line: the one above the exception."""
     if match := STAMPED.match(line):
         yield RefusedMarkersLine(node=node, wall=datetime.fromisoformat(match["wall"]))
+
+
+def _deleted(node: int, match: re.Match[str]) -> OffsetsDeletedLine:
+    if match["what"] == "topics":
+        topics = {one["name"]: one["id"] or "" for one in DELETED_TOPIC.finditer(match["names"])}
+    else:
+        topics = {one.rpartition("-")[0]: "" for one in match["names"].split(", ")}
+    partition = -1 if match["partition"] is None else int(match["partition"])
+    wall = datetime.fromisoformat(match["wall"])
+    return OffsetsDeletedLine(node=node, wall=wall, partition=partition, topics=topics)
 
 
 def _cancelled(match: re.Match[str]) -> CancelledMarkersLine:

@@ -1,21 +1,22 @@
 """Known bugs of Kafka and its clients, recognised by evidence in the history of a run: one module a bug, with
 the signature that clients see and the one in brokers' logs.
 
-bug                A known bug: what it is, and how a finding shows it.
-cancelled_markers  Markers that came late by a request that their coordinator had given up.
-kafka_14402        A record came after the end of its transaction, and holds a transaction open.
-kafka_15591        The first batches of a fresh partition are accepted out of order; the first one is lost.
-kafka_17754        A delayed EndTxn of one transaction ended the next one.
-kafka_19446        A delayed marker ended the producer's next transaction in one partition.
-kafka_19972        A member that ends gives back the records that it held with a lower delivery count.
-kafka_20322        In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.
-kafka_20734        A transaction ended without a marker in a partition that had no leader just then.
-labelled_run       A run whose findings get labels: what signatures ask of it again and again.
-late_requests      Requests that a rule of the wire held back, and when they came.
-librdkafka_4953    An idempotent producer writes a record twice after an epoch bump.
-log_findings       What signatures ask of a finding in brokers' logs: its transaction, and its marker.
-registry           Known bugs by their ids, and the labels of findings.
-share_start_falls  A write of share state that came late set the start offset of a share partition back.
-transaction_fates  The fates of a transaction's records, partition by partition.
-uncommitted_state  A new transaction coordinator acted upon state that was not committed.
+bug                    A known bug: what it is, and how a finding shows it.
+cancelled_markers      Markers that came late by a request that their coordinator had given up.
+deleted_topic_offsets  A group's offsets of a deleted topic stay: no broker coordinated it then.
+kafka_14402            A record came after the end of its transaction, and holds a transaction open.
+kafka_15591            The first batches of a fresh partition are accepted out of order; the first is lost.
+kafka_17754            A delayed EndTxn of one transaction ended the next one.
+kafka_19446            A delayed marker ended the producer's next transaction in one partition.
+kafka_19972            A member that ends gives back the records that it held with a lower delivery count.
+kafka_20322            In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.
+kafka_20734            A transaction ended without a marker in a partition that had no leader just then.
+labelled_run           A run whose findings get labels: what signatures ask of it again and again.
+late_requests          Requests that a rule of the wire held back, and when they came.
+librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.
+log_findings           What signatures ask of a finding in brokers' logs: its transaction, and its marker.
+registry               Known bugs by their ids, and the labels of findings.
+share_start_falls      A write of share state that came late set the start offset of a share partition back.
+transaction_fates      The fates of a transaction's records, partition by partition.
+uncommitted_state      A new transaction coordinator acted upon state that was not committed.
 """

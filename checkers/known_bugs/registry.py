@@ -14,6 +14,7 @@ from checkers.checks.poll_order import Skipped
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
+    deleted_topic_offsets,
     kafka_14402,
     kafka_15591,
     kafka_17754,
@@ -40,6 +41,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-19972": kafka_19972.BUG,
     "KAFKA-20322": kafka_20322.BUG,
     "KAFKA-20734": kafka_20734.BUG,
+    "deleted-topic-offsets": deleted_topic_offsets.BUG,
     "share-start-falls": share_start_falls.BUG,
     "uncommitted-state": uncommitted_state.BUG,
 }

@@ -1,6 +1,7 @@
 """Scripted schedules that show one known bug of Kafka on a real cluster, and the twin that does not show it.
 
 attempts          N runs of one side: what each showed, and the exit code.
+deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
 library_producer  Producers of librdkafka, transactional and plain.

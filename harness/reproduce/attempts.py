@@ -3,9 +3,9 @@
 A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
 coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
-transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets. A run
-of the good side has to show that every record of an acknowledged commit is read, or that the commit was
-refused or kept.
+transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets, or
+still has one of a deleted topic, so that the group passes over records of the new one. A run of the good side
+has to show that every record of an acknowledged commit is read, or that the commit was refused or kept.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -25,6 +25,7 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
@@ -169,6 +170,8 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         match performed:
             case PerformedCommit():
                 return judge_commit(performed), ""
+            case PerformedDeletion():
+                return judge_deletion(performed), ""
             case PerformedEndings():
                 return judge_endings(stage, performed), performed.transactional_id
             case Sent():
@@ -187,6 +190,18 @@ def judge_commit(performed: PerformedCommit) -> ScheduleRun:
     if performed.found == performed.offset:
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     return ScheduleRun(shows=Shows.SHOWN, text=f"{text}; the next coordinator has {performed.found}")
+
+
+def judge_deletion(performed: PerformedDeletion) -> ScheduleRun:
+    """What a group's offset of a deleted topic does to its reading of the next one."""
+    if performed.found == NONE and not performed.passed:
+        return ScheduleRun(shows=Shows.CLEAN, text="the group has no offset in the new topic")
+    text = (
+        f"{performed.group} committed offset {performed.offset} in the topic that was deleted, and has offset"
+        f" {performed.found} in the new one; it is not given {', '.join(performed.passed) or 'any less'}"
+    )
+    survived = performed.found == performed.offset and performed.passed
+    return ScheduleRun(shows=Shows.SHOWN if survived else Shows.UNREACHED, text=text)
 
 
 def judge_endings(stage: FiveBrokers, performed: PerformedEndings) -> ScheduleRun:

@@ -20,6 +20,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
@@ -232,6 +233,9 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
     return PerformedCommit(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
 
 
+Performed = PerformedTransaction | PerformedCommit | PerformedDeletion | PerformedEndings | Sent
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
     """A known bug.
@@ -250,7 +254,7 @@ class Reproduction:
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], PerformedTransaction | PerformedCommit | PerformedEndings | Sent]
+    play: Callable[[FiveBrokers, str, bool], Performed]
     label: str
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
@@ -289,6 +293,14 @@ REPRODUCTIONS = {
         play=moved,
         label="acks1",
         shows=frozenset([LOST]),
+    ),
+    "deleted-topic-offsets": Reproduction(
+        title="A group passes over records of a new topic: it has offsets of the deleted one of that name.",
+        bad="the topic is deleted after its group's coordinator died, before another broker leads",
+        good="the topic is deleted first, and its group's coordinator dies then",
+        versions=("4.4.0", "4.4.0"),
+        play=survives,
+        label="deleted-topic-offsets",
     ),
     "duplicate": Reproduction(
         title="A request comes late, and its client has sent it again: the record is in the log twice.",

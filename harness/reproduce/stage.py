@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_STORED, Consumer
 from confluent_kafka import TopicPartition as At
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
@@ -324,19 +324,22 @@ class FiveBrokers:
         return set(self.read(tps, Isolation.READ_COMMITTED))
 
     def read(
-        self, tps: Sequence[TopicPartition], isolation: Isolation
+        self, tps: Sequence[TopicPartition], isolation: Isolation, group: str = ""
     ) -> dict[tuple[TopicPartition, int], str]:
-        """The values that a reader gets, in the order of offsets. Raises: NotYet."""
+        """The values that a reader gets, in the order of offsets. group: it begins where the group's
+        committed offsets say. Raises: NotYet."""
         reader = Consumer(
             {
                 "bootstrap.servers": ",".join(map(str, self.cluster.admin.addresses.values())),
-                "group.id": "inquest-reproduce",
+                "group.id": group or "inquest-reproduce",
+                "auto.offset.reset": "earliest",
                 "isolation.level": isolation.name.lower(),
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
             }
         )
-        reader.assign([At(tp.topic, tp.partition, 0) for tp in tps])
+        begin = OFFSET_STORED if group else 0
+        reader.assign([At(tp.topic, tp.partition, begin) for tp in tps])
         found: dict[tuple[TopicPartition, int], str] = {}
         ended: set[TopicPartition] = set()
         deadline = time.monotonic() + STEP_S

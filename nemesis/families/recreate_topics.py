@@ -154,7 +154,7 @@ order, isolation, repetition and integrity, as far as clients saw it. What it te
 old topic in the new one; acknowledged records of the new one that a broker with old logs lacks; committed
 offsets of the old topic, by which a group passes records of the new one. None of that is allowed. Kafka shows
 the last one (4.4.0: 3 of 3 runs of `groups` under `away@group-coordinator`): who coordinates the group next
-loads its offsets after the deletion, and removes none.""",
+loads its offsets after the deletion, and removes none (known bug `deleted-topic-offsets`).""",
     colour="#AA4466",
     needs=(Remakable,),
     refuses=_refuses,

@@ -95,7 +95,7 @@ class MemoryHistory(History):
     @property
     def broker_logs(self) -> BrokerLogs:
         """None."""
-        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[])
+        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], nodes=set())
 
 
 def _fits(row: Row, where: Mapping[int, Where]) -> bool:

@@ -21,6 +21,8 @@ SIDES = [
     ("acks1", True, Shows.CLEAN),
     ("acks1-moved", False, Shows.SHOWN),
     ("acks1-moved", True, Shows.CLEAN),
+    ("deleted-topic-offsets", False, Shows.SHOWN),
+    ("deleted-topic-offsets", True, Shows.CLEAN),
     ("duplicate", False, Shows.SHOWN),
     ("duplicate", True, Shows.CLEAN),
     ("kafka-14402", True, Shows.CLEAN),

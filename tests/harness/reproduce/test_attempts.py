@@ -14,6 +14,7 @@ from core.op import TopicPartition
 from harness.processes.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
+from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, PerformedCommit, PerformedTransaction, Reproduction
@@ -80,6 +81,24 @@ def test_a_hidden_record_of_an_open_transaction_is_watched_until_its_time_is_up(
 def test_a_refused_commit_promises_nothing() -> None:
     attempt = attempts.judge(stage(set(), {P0: 2, P1: 2}), performed("Empty", acknowledged=False))
     assert attempt.shows is Shows.CLEAN
+
+
+@pytest.mark.parametrize(
+    ("found", "passed", "shows"),
+    [
+        (2, ["new 0", "new 1"], Shows.SHOWN),
+        (-1, [], Shows.CLEAN),
+        (2, [], Shows.UNREACHED),  # the group was given all the same
+        (-1, ["new 0"], Shows.UNREACHED),  # something else hides it
+        (1, ["new 0"], Shows.UNREACHED),
+    ],
+)
+def test_a_deleted_topic_leaves_its_offset_and_the_group_passes_over_records(
+    found: int, passed: list[str], shows: Shows
+) -> None:
+    attempt = attempts.judge_deletion(PerformedDeletion(group="g", offset=2, found=found, passed=passed))
+    assert attempt.shows is shows
+    assert all(value in attempt.text for value in passed)
 
 
 def reproduction(error: Exception) -> Reproduction:

@@ -1,0 +1,162 @@
+"""What a group had committed in a deleted topic stays, since no broker coordinated the group just then."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from checkers.checks.group_delivery import NEVER_GIVEN
+from checkers.checks.group_offsets import PHANTOM_COMMIT
+from checkers.engine.findings import Finding, What
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.logs.elections import elections, newest_log
+from checkers.logs.metadata_rows import rows
+from core.cluster import GROUP_TOPIC
+from core.op import GONE_MARK, TopicPartition
+from history.broker_logs import OffsetsDeletedLine
+from history.evidence import Evidence
+
+
+class Deletion(NamedTuple):
+    """A topic was deleted. offset, ms: of the record in the metadata log. until_ms: when the next topic of
+    the name was deleted."""
+
+    id: str
+    offset: int
+    ms: int
+    until_ms: float
+
+
+class Stored(NamedTuple):
+    """A record of a group's offset in a partition. offset: -1 = a tombstone. ms: when it was written."""
+
+    ms: int
+    offset: int
+
+
+class Survivor(NamedTuple):
+    """A group's offset of a deleted topic that no coordinator removed. first: the first offset that the group
+    has committed in that partition since, or the survivor itself."""
+
+    offset: int
+    first: int
+
+
+def deletions(evidence: Evidence) -> Mapping[str, Sequence[Deletion]]:
+    """The deletions of topics by name, in order, as the metadata log has them."""
+    log = evidence.once(newest_log)
+    names: dict[str, str] = {}
+    found: dict[str, list[Deletion]] = defaultdict(list)
+    for row in rows(log) if log is not None else ():
+        key = row.topic_id or ""
+        if row.name == "TopicRecord":
+            names[key] = str(row.topic)
+        elif row.name == "RemoveTopicRecord" and key in names:
+            before = found[names[key]]
+            if before:
+                before[-1] = before[-1]._replace(until_ms=row.timestamp)
+            before.append(Deletion(key, row.offset, row.timestamp, float("inf")))
+    return found
+
+
+def _stored(run: LabelledRun, group: str, tp: TopicPartition) -> tuple[TopicPartition, list[Stored]]:
+    """The partition of `__consumer_offsets` that has a group's offsets in a partition, and these in order."""
+    for log in run.evidence.partitions():
+        kept = run.survivor(log) if log.topic == GROUP_TOPIC else None
+        if kept is None:
+            continue
+        table = run.evidence.of("offset_log", log)
+        mine = {"take": kept.take, "node": kept.node, "group": group}
+        mine |= {"committed_topic": tp.topic, "committed_partition": tp.partition}
+        for name, value in mine.items():
+            table = table.filter(pc.equal(table[name], value))
+        if table.num_rows:
+            found = table.sort_by("offset").select(["timestamp", "committed"]).to_pylist()
+            return log, [
+                Stored(one["timestamp"], -1 if one["committed"] is None else one["committed"])
+                for one in found
+            ]
+    return TopicPartition(GROUP_TOPIC, -1), []
+
+
+def _survivors(suspicion: Suspicion) -> Iterator[Survivor]:
+    """What the group of a finding kept of deleted topics in its partition, up to the finding."""
+    finding, history, run = suspicion.finding, suspicion.history, suspicion.run
+    tp = run.partition(finding.tp)
+    topic = tp.topic.partition(GONE_MARK)[0]
+    at_ms = history.wall_ms(finding.at_ns) + SLACK_MS
+    log, stored = _stored(run, history.group(finding.key[1]), TopicPartition(topic, tp.partition))
+    for one in run.evidence.once(deletions).get(topic, ()):
+        before = [record for record in stored if record.ms <= one.ms]
+        since = [record for record in stored if one.ms < record.ms <= at_ms]
+        kept = before and before[-1].offset >= 0 and all(record.offset >= 0 for record in since)
+        if kept and one.ms < at_ms and _unheard(run, topic, one, log, at_ms):
+            offset = before[-1].offset
+            yield Survivor(offset, since[0].offset if since else offset)
+
+
+def _unheard(run: LabelledRun, topic: str, one: Deletion, log: TopicPartition, at_ms: int) -> bool:
+    """The broker that led the log at the deletion did not hear of it, though others did; another leader came
+    after it, and before a time."""
+    lineage = elections(run.evidence, log).found
+    led = [election for election in lineage if election.offset < one.offset]
+    later = [election for election in lineage if one.offset < election.offset and election.leader >= 0]
+    if not led or not later or later[0].ms > at_ms:
+        return False
+    logs, leader = run.history.broker_logs, led[-1].leader
+    told = [line for line in logs.deleted if _of(run, line, topic, one)]
+    own = any(line.partition == log.partition or (line.partition, line.node) == (-1, leader) for line in told)
+    return bool(told) and not own and (leader < 0 or leader in logs.nodes)
+
+
+def _of(run: LabelledRun, line: OffsetsDeletedLine, topic: str, one: Deletion) -> bool:
+    """Whether a line is about this deletion."""
+    if known := line.topics.get(topic):
+        return known == one.id
+    ms = run.history.wall_ms(run.history.wall_ns(line.wall)) + SLACK_MS
+    return topic in line.topics and one.ms <= ms < one.until_ms
+
+
+def _given(suspicion: Suspicion) -> bool:
+    """The group was given, or committed, just that offset."""
+    offset = suspicion.finding.records[-1].offset
+    return any(one.offset == offset for one in _survivors(suspicion))
+
+
+def _passed(suspicion: Suspicion) -> bool:
+    """The record lay below that offset, and the group began there."""
+    (read,) = suspicion.finding.only(What.READ)
+    return any(read.offset < one.offset <= one.first for one in _survivors(suspicion))
+
+
+def _match(suspicion: Suspicion) -> bool:
+    finding: Finding = suspicion.finding
+    return _given(suspicion) if finding.name == PHANTOM_COMMIT else _passed(suspicion)
+
+
+BUG: Final = KnownBug(
+    title="Offsets of a deleted topic count in the next one of its name: its group had no coordinator then",
+    url="findings/deleted-topic-offsets.md",
+    link="the report",
+    versions="brokers 0.10.2 to 4.4",
+    doc="""\
+When a topic is deleted, each broker removes the offsets of those groups that it coordinates just then. It is
+asked once. Where the coordinator of a group is down, and its successor leads only afterwards, no broker
+removes them: one that loads a partition of `__consumer_offsets` does not ask which topics there still are.
+The next topic of that name has these offsets, so that the group passes over its first records, or asks for
+records behind its end. Clients that ask by the id of the topic (OffsetFetch 10, since 4.1) do not get them.
+
+`groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0; in simulated runs
+6 of 6 seeds did.""",
+    evidence="The metadata log has the deletion of a topic of that name; who led the group's partition of"
+    " `__consumer_offsets` then has a log in which it does not say that it deleted offsets of that topic"
+    " (`… tombstone records … while deleting offsets for topics …`), though other brokers’ logs say so of"
+    " theirs; another leader came after the deletion. The last record of the group's offset before it is a"
+    " commit, and no tombstone came after it. The group was given just that offset; or the record that it was"
+    " not given lies below it, and the group committed nothing lower since.",
+    anomalies=(PHANTOM_COMMIT, NEVER_GIVEN),
+    match=_match,
+)
