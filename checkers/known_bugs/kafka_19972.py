@@ -31,7 +31,7 @@ BUG: Final = KnownBug(
     url="https://issues.apache.org/jira/browse/KAFKA-19972",
     link="KAFKA-19972",
     versions="Kafka 4.1; right from 4.2.0 on",
-    doc="""\\
+    doc="""\
 The delivery count of a record ends one that no member can process: at the limit (5) the group archives it.
 Where the session of a member ends, because it died or its connection broke, the leader gives back what the
 member held, and lowers the count as if it had not been delivered. A record on which every member dies is

@@ -37,7 +37,7 @@ BUG: Final = KnownBug(
     url="https://issues.apache.org/jira/browse/KAFKA-20322",
     link="KAFKA-20322",
     versions="brokers of 4.2.0 beside earlier ones",
-    doc="""\\
+    doc="""\
 A coordinator of 4.2.0 sends the markers of a transaction (WriteTxnMarkers) in the newest version that it
 knows, and does not ask which one the other broker knows. A broker of 4.1 or earlier closes the
 connection, and the coordinator sends them again, for ever: the transaction is decided and does not end.

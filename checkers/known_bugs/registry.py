@@ -22,6 +22,7 @@ from checkers.known_bugs import (
     kafka_19972,
     kafka_20322,
     kafka_20734,
+    late_offset_query,
     librdkafka_4953,
     share_start_falls,
     uncommitted_state,
@@ -42,6 +43,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-20322": kafka_20322.BUG,
     "KAFKA-20734": kafka_20734.BUG,
     "deleted-topic-offsets": deleted_topic_offsets.BUG,
+    "outdated-offset-query": late_offset_query.BUG,
     "share-start-falls": share_start_falls.BUG,
     "uncommitted-state": uncommitted_state.BUG,
 }

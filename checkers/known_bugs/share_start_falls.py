@@ -48,7 +48,7 @@ BUG: Final = KnownBug(
     url="https://github.com/apache/kafka/pull/23074",
     link="apache/kafka#23074",
     versions="Kafka 4.1 to 4.3; right from 4.4.0 on",
-    doc="""\\
+    doc="""\
 The leader of a share partition has its start offset stored with each change of its state. Where no answer
 comes it sends the same again. The share coordinator takes the start offset of any write that no newer leader
 has fenced: one that comes late sets it back, and what was stored of the records in between is gone. The

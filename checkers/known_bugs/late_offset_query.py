@@ -1,0 +1,81 @@
+"""librdkafka asks again where a partition begins, and goes there, though it was assigned again since."""
+
+from itertools import pairwise
+from typing import Final
+
+from checkers.checks.poll_order import BACK, BACK_INSIDE, WentBack
+from checkers.engine.evidence import Wanted
+from checkers.engine.findings import Finding
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from core.op import AssignmentKind
+from history.columns import columns
+
+TIMER_NS: Final = 500_000_000
+"""After an outdated answer librdkafka asks again this much later (rd_kafka_toppar_handle_Offset)."""
+ANSWERS_NS: Final = 10_000_000_000
+"""How long the outdated answer and the second one may take together."""
+LIBRDKAFKA: Final = ("", "librdkafka")
+
+
+def _assigned(run: LabelledRun, finding: Finding) -> list[tuple[int, bool]]:
+    """When the reader assigned the partition, by hand, before it went back; and whether it asked for the
+    beginning."""
+    rows = columns(run.history.tables["assignments"], ("process", "tp", "kind", "ns"))
+    mine = (rows["process"] == finding.process) & (rows["tp"] == finding.tp)
+    found: dict[int, bool] = {}
+    for kind, ns in zip(rows["kind"][mine].tolist(), rows["ns"][mine].tolist(), strict=True):
+        if kind not in (AssignmentKind.MANUAL, AssignmentKind.BEGINNING):
+            return []
+        found[ns] = found.get(ns, False) or kind == AssignmentKind.BEGINNING
+    return sorted((ns, begins) for ns, begins in found.items() if ns <= finding.records[-1].done_ns)
+
+
+def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
+    config = run.history.config
+    known = config.get("clients", "") in LIBRDKAFKA and config.get("sut") != "simulated"
+    return Wanted() if known and len(_assigned(run, finding)) > 1 else None
+
+
+def _asked_again(suspicion: Suspicion) -> bool:
+    """The reader assigned the partition at its beginning, and again before anything of it had come; half a
+    second after that, and not much later, it was back where it had begun."""
+    finding, run = suspicion.finding, suspicion.run
+    assert isinstance(finding, WentBack)
+    _, back = finding.records
+    reads = run.history.reads({finding.tp: {"process": (finding.process,)}})
+    earliest = {read.offset for read in reads}
+    if back.offset != min(earliest, default=-1):
+        return False
+    assigned = _assigned(run, finding)
+    for (first_ns, begins), (again_ns, _) in pairwise(assigned):
+        came = any(first_ns <= read.complete_ns <= again_ns for read in reads)
+        in_time = TIMER_NS <= back.done_ns - again_ns <= TIMER_NS + ANSWERS_NS
+        if begins and not came and in_time:
+            return True
+    return False
+
+
+BUG: Final = KnownBug(
+    title="A consumer that is assigned twice goes back to the beginning half a second later",
+    url="findings/outdated-offset-query.md",
+    link="the report",
+    versions="librdkafka up to 2.16; open",
+    doc="""\
+A partition that is assigned at its beginning makes librdkafka ask its leader where that is. Where the
+partition is assigned again before the answer, the answer is outdated, and librdkafka sets a timer to ask
+again. The second assignment asks on its own, and the consumer reads; librdkafka does not stop the timer.
+Half a second later it asks for the beginning again, and the consumer starts there a second time, also where
+it was assigned at another offset meanwhile.
+
+Seen in a run of `queue` under `add-partitions` on 4.4.0 with five brokers: a consumer assigned new
+partitions, assigned a part of them again 0.5 s later, when the first answers were still to come, and 0.7 s
+after that was given two of them from offset 0 again.""",
+    evidence="The client is librdkafka. A process assigned the partition by hand at its beginning, and again"
+    " before any record of it had come. From half a second after that on, within 10 s, it was given the first"
+    " record again that it ever had of it.",
+    anomalies=(BACK, BACK_INSIDE),
+    match=_asked_again,
+    wanted=_wanted,
+)
