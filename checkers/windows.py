@@ -323,6 +323,9 @@ def tombstones_kept_ns(config: RunConfig) -> int:
     return 1_000_000 * _number(given, DAY_MS)
 
 
+RECREATES: Final = "recreate-topics:"
+
+
 class Deletion(NamedTuple):
     """Records of a partition below `offset` that were sent before `ns` may have been deleted."""
 
@@ -331,9 +334,11 @@ class Deletion(NamedTuple):
 
 
 def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
-    """What faults asked for, of the partitions that have some; a deleted topic lost everything. tps: key ->
-    topic and partition."""
-    asked = [event for event in events if isinstance(event, RecordsDeleted)]
+    """What faults asked for, of the partitions that have some; a deleted topic lost everything. What was
+    asked for before topics were remade was asked of older ones. tps: key -> topic and partition."""
+    made = [e.begin_ns for e in events if isinstance(e, FaultStarted) and e.name.startswith(RECREATES)]
+    begun = max(made, default=0)
+    asked = [event for event in events if isinstance(event, RecordsDeleted) and event.ns >= begun]
     found = {}
     for tp, (topic, number) in tps.items():
         name = f"{topic}-{number}"
@@ -344,9 +349,13 @@ def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict
 
 
 def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], config: RunConfig) -> RunWindows:
-    """The windows of a recorded run. tps: key -> topic and partition."""
+    """The windows of a recorded run. tps: key -> topic and partition. A deleted topic has those of its name:
+    no event knows which one it was."""
     seen = _Seen(events)
-    of_tp = {tp: seen.windows(f"{topic}-{n}", log_settings(config, topic)) for tp, (topic, n) in tps.items()}
+    of_tp = {
+        tp: seen.windows(f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
+        for tp, (topic, n) in tps.items()
+    }
     internal = []
     for topic in (TRANSACTIONS, OFFSETS, SHARE_STATE):
         names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}

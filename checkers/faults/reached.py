@@ -76,13 +76,14 @@ class UnderFault:
         return False
 
     def left_isr(self) -> set[tuple[int, bool]]:
-        """Nodes that left the in-sync replicas of a partition, and whether they answered then."""
+        """Nodes that left the in-sync replicas of a partition, and whether they answered then. The others
+        are fewer: a partition that moves, or is remade, has others, and as many."""
         before = self.stage.leaders.isr
         return {
             (node, node in look.answering)
             for look in self.stage.looks(self.clients.history.events)
             for name, isr in look.isr.items()
-            if isr
+            if 0 < len(isr) < len(before.get(name, ()))
             for node in set(before.get(name, ())) - set(isr)
         }
 

@@ -14,10 +14,12 @@ import pytest
 from checkers.windows import (
     EXCUSES,
     FOREVER,
+    Deletion,
     Excuse,
     LogWindows,
     PowerLosses,
     Windows,
+    deletions,
     removes,
     run_windows,
     whenever,
@@ -25,7 +27,15 @@ from checkers.windows import (
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, value_of
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, TransactionsOpen
+from history.events import (
+    Event,
+    FaultHealed,
+    FaultStarted,
+    NodeEnded,
+    RecordsDeleted,
+    RolesSeen,
+    TransactionsOpen,
+)
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
@@ -194,6 +204,24 @@ def test_a_loss_of_power_of_one_replica_excuses_what_one_replica_had() -> None:
         at = np.full(len(weak), 10 * S)
         codes = windows.excuses(at, at, weak=np.array(weak)).tolist()
         assert [EXCUSES[code] for code in codes] == ["power" if one else "" for one in weak]
+
+
+def test_a_deleted_topic_has_the_windows_of_its_name() -> None:
+    led = [roles(0, 1, 1, 2, 3), roles(50, 2, 1, 2, 3), roles(80, 2, 1, 2, 3)]
+    made = run_windows({0: ("x", 0), 1: ("x~1", 0), 2: ("y~1", 0)}, led, run_config({"seed": 1}))
+    assert list(made[1].leader) == list(made[0].leader) == [(0, 0), (40 * S, 60 * S)]
+    assert list(made[2].leader) == [(0, FOREVER)]  # nothing names its leader
+
+
+@pytest.mark.parametrize(("at", "known"), [(9, []), (10, [Deletion(10 * S, 5)]), (40, [Deletion(40 * S, 5)])])
+def test_what_was_deleted_before_a_topic_was_made_again_is_not_missing_from_the_new_one(
+    at: float, known: list[Deletion]
+) -> None:
+    asked = RecordsDeleted(ns=round(at * S), fault=1, offsets={"x-0": 5})
+    again = [*fault("recreate-topics:all", 10, until=20), *fault("kill:one", 50, 1, number=2), asked]
+    gone = deletions({0: ("x", 0), 1: ("x~1", 0)}, again)
+    assert [*gone.pop(1)] == [Deletion(FOREVER, FOREVER)]
+    assert gone == ({0: tuple(known)} if known else {})
 
 
 def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_replicas() -> None:

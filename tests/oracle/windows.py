@@ -193,7 +193,8 @@ def _meets(windows: Times, since: int, until: int) -> bool:
 
 def _named(history: History, tp: int) -> Windows:
     topic, partition = history.names[tp]
-    return Windows(history, topic, f"{topic}-{partition}")
+    known = topic.split("~")[0]  # events do not tell a deleted topic from the next one
+    return Windows(history, known, f"{known}-{partition}")
 
 
 def _internal(history: History) -> Iterator[Windows]:

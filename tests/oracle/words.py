@@ -292,8 +292,12 @@ class History:
         name = "-".join(map(str, self.names.get(tp, ("", -1))))
         if "~" in name:  # the topic was deleted
             return [(OPEN, GONE)]
-        asked = [event for event in self.events if isinstance(event, RecordsDeleted)]
-        return [(event.ns, event.offsets[name]) for event in asked if name in event.offsets]
+        faults = [event for event in self.events if isinstance(event, FaultStarted)]
+        made = [fault.begin_ns for fault in faults if fault.name.split(":")[0] == "recreate-topics"]
+        asked = [
+            event for event in self.events if isinstance(event, RecordsDeleted) and name in event.offsets
+        ]
+        return [(event.ns, event.offsets[name]) for event in asked if all(event.ns >= ns for ns in made)]
 
     @property
     def journals(self) -> set[int]:

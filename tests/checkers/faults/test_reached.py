@@ -101,6 +101,16 @@ def test_a_fact_is_seen_where_it_is_and_not_on_its_twin(tmp_path: Path, name: st
     assert name not in (verdict.reached or [])
 
 
+@pytest.mark.parametrize(("after", "fewer"), [((2, 3), True), ((2, 3, 4), False), ((2, 1, 3, 4), False)])
+def test_a_partition_that_moved_to_other_nodes_has_as_many_in_sync(
+    tmp_path: Path, after: tuple[int, ...], *, fewer: bool
+) -> None:
+    moved = judged(tmp_path, Case(events=[IN_SYNC, isr(11, after, (1, 2, 3, 4))])).faults[0].reached
+    assert {"isr-shrank", "follower-lagged"} & {*moved} == (
+        {"isr-shrank", "follower-lagged"} if fewer else set()
+    )
+
+
 def test_a_client_that_is_fenced_without_a_fault_counts_for_the_run(tmp_path: Path) -> None:
     built = Built(tps=["x"], processes={1: Process(txn_id=0)}, ops=[deepcopy(refused(FENCED))])
     verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))
