@@ -124,11 +124,19 @@ class CommittedOffsets:
         wanted = {(group, tp) for tp in partitions}
         if any(key in wanted for held in self.pending.values() for key in held):
             return True
-        for batch in log.read(self.applied, log.end, log.end) if self.applied < log.end else ():
-            records = (r for r in batch.records if isinstance(r, OffsetRecord))
-            if any((r.group, r.partition) in wanted for r in records):
-                return True
-        return False
+        return bool(wanted & self._tail(log))
+
+    def held(self, log: UnifiedLog) -> set[Key]:
+        """What groups have offsets of, those of open transactions and the tail of the log too."""
+        return {key for offsets in (self.committed, *self.pending.values()) for key in offsets} | self._tail(
+            log
+        )
+
+    def _tail(self, log: UnifiedLog) -> set[Key]:
+        """What the log has offsets of behind `applied`."""
+        tail = log.read(self.applied, log.end, log.end) if self.applied < log.end else ()
+        records = (record for batch in tail for record in batch.records)
+        return {(record.group, record.partition) for record in records if isinstance(record, OffsetRecord)}
 
 
 @dataclass(slots=True)

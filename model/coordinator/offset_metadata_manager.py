@@ -117,8 +117,8 @@ class OffsetMetadataManager:
         """Write tombstones for the offsets of a deleted topic, as far as groups are coordinated here, those
         of open transactions too (OffsetMetadataManager.onPartitionsDeleted)."""
         for number, loaded in self.log.loaded.items():
-            held = (loaded.offsets.committed, *loaded.offsets.pending.values())
-            keys = sorted({key for offsets in held for key in offsets if key[1][0] == topic})
+            held = loaded.offsets.held(self.node.replicas[self.log.partition(number)].log)
+            keys = sorted(key for key in held if key[1][0] == topic)
             if keys and "deleted-topic-keeps-offsets" not in self.bugs:
                 tombstones = tuple(OffsetRecord(*key, TOMBSTONE) for key in keys)
                 self.log.append(number, tombstones, self.log.timeout_ms, lambda _: None)

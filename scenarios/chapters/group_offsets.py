@@ -8,7 +8,7 @@ from model.protocol.controller_messages import BrokerHeartbeat
 from model.protocol.messages import Fetch
 from model.replication.node import GROUP_TOPIC
 from model.settings import Settings
-from scenarios.drivers.cluster import GROUP, TV1, lone
+from scenarios.drivers.cluster import GROUP, TOPIC, TV1, lone
 from scenarios.drivers.raw_member import RawMemberStage, two
 from scenarios.framework import BETWEEN_BROKERS, Steps, scenario
 
@@ -132,6 +132,48 @@ def cut_off_commit_refused(s: RawMemberStage) -> Steps:
     yield from _leads_no_more(s, "NOT_COORDINATOR")
     yield """Broker 2 had refused the commit when it began to follow; now the marker is at its offset.
         | 103 → 1 → broker 3 | NOT_COORDINATOR | p0=3 in0=9 | p0=3 in0=9 | COORDINATOR_LOAD_IN_PROGRESS"""
+
+
+OUTLIVED = "coordinator = coordinator of the group | log = offsets log | offset p0"
+
+
+@scenario(
+    "Offsets of a deleted topic count in the next one of its name",
+    source="Kafka: `GroupCoordinatorService.handleTopicsDeletion`; docs/findings/deleted-topic-offsets.md",
+    stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
+    columns=OUTLIVED,
+    not_played=BETWEEN_BROKERS,
+)
+def deleted_topic_offsets(s: RawMemberStage) -> Steps:
+    """A broker that hears of a deleted topic removes the offsets of those groups that it coordinates then. It
+    is asked once: a coordinator that reads its log does not ask which topics there still are."""
+    s.commits("", 3)
+    yield "A group has committed 3. | 103 → 1 → broker 2 | p0=3 | 3"
+    s.crash(2).delete(TOPIC).wait(4000)
+    yield """Broker 2 dies. The topic is deleted while no broker coordinates the group: brokers 1 and 3 have
+        nothing to remove. Then broker 3 reads the log.
+        | 103 → 1 → broker 3 | p0=3 | 3"""
+    s.create(TOPIC, ((1,), (1,))).wait(200)
+    yield "A new topic has the name, and no record yet. A member begins at 3. | 103 → 1 → broker 3 | p0=3 | 3"
+
+
+@scenario(
+    "The same where the coordinator dies after the deletion",
+    source="KAFKA-2000; Kafka: `OffsetMetadataManager.onTopicsDeleted`",
+    stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
+    columns=OUTLIVED,
+    not_played=BETWEEN_BROKERS,
+)
+def deleted_topic_forgotten(s: RawMemberStage) -> Steps:
+    """The coordinator writes tombstones, which every later one reads."""
+    s.commits("", 3).delete(TOPIC).wait(200)
+    yield """The topic is deleted, and the coordinator removes the offset.
+        | 103 → 1 → broker 2 | p0=3 p0=– | none"""
+    s.crash(2).wait(4000)
+    yield "Broker 2 dies; broker 3 reads the log. | 103 → 1 → broker 3 | p0=3 p0=– | none"
+    s.create(TOPIC, ((1,), (1,))).wait(200)
+    yield """A member begins in the new topic where its client resets to.
+        | 103 → 1 → broker 3 | p0=3 p0=– | none"""
 
 
 @scenario(

@@ -30,6 +30,7 @@ from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import (
     CreateTopics,
     DeleteRecords,
+    DeleteTopics,
     ListOffsets,
     Partition,
     Produce,
@@ -144,6 +145,12 @@ class ClusterStage:
         """A topic, whose partitions have these replicas."""
         assignment = tuple(tuple(nodes) for nodes in replicas)
         answer = self.ask(CreateTopics(topic, len(assignment), len(assignment[0]), assignment), to=at)
+        assert answer.error is KafkaError.NONE, answer
+        return self
+
+    def delete(self, topic: str, *, at: int = CONTROLLER_NODE) -> Self:
+        """A topic is deleted, as far as brokers know of it."""
+        answer = self.ask(DeleteTopics(topic), to=at)
         assert answer.error is KafkaError.NONE, answer
         return self
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from core.java_hash import java_hash
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
-from model.coordinator.group_metadata_manager import LoadedPartition, OffsetRecord
+from model.coordinator.group_metadata_manager import TOMBSTONE, LoadedPartition, OffsetRecord
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 from model.protocol.requests import AnyRequest
@@ -154,7 +154,8 @@ def _log(s: RawMemberStage, n: str) -> object:
 def brief(record: object) -> str:
     """An offset of a partition, or a generation in brackets."""
     if isinstance(record, OffsetRecord):
-        return f"{record.partition[0]}{record.partition[1]}={record.offset}"
+        offset = "–" if record.offset == TOMBSTONE else record.offset
+        return f"{record.partition[0]}{record.partition[1]}={offset}"
     assert isinstance(record, GroupRecord)
     return f"[{record.generation}]"
 
