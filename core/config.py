@@ -74,6 +74,11 @@ class Application(BaseModel):
         """Of an input record there may be no output."""
         return self.shape == "filter" or (self.shape == "flat-map" and not self.outputs)
 
+    @property
+    def ordered(self) -> bool:
+        """Its output stands in a log, where the order of records means something."""
+        return not self.effects
+
     @model_validator(mode="after")
     def _several(self) -> Self:
         if self.outputs and self.shape != "flat-map":

@@ -4,6 +4,7 @@ evidence and sentences, and the documentation of its anomaly classes.
 atomicity       Transactions with some records visible while others never will be.
 compaction      Keys of compacted topics that were deleted and are back.
 consistency     Offsets that hold several records.
+copy_order      Copies of two inputs of one key that stand the other way round.
 cycles          Dependency cycles over all partitions, and records read before they were sent.
 durability      What was committed and is not in the log.
 exactly_once    Inputs that a group copied twice, or never.
@@ -30,6 +31,7 @@ from checkers.checks import (
     atomicity,
     compaction,
     consistency,
+    copy_order,
     cycles,
     durability,
     exactly_once,
@@ -63,6 +65,7 @@ CHECKS: Final[dict[str, Check]] = {
     "group-offsets": group_offsets.CHECK,
     "stability": stability.CHECK,
     "exactly-once": exactly_once.CHECK,
+    "copy-order": copy_order.CHECK,
     "group-delivery": group_delivery.CHECK,
     "share-groups": share_groups.CHECK,
     "fencing": fencing.CHECK,

@@ -118,6 +118,7 @@ class KernelInput:
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unseen: groups of an application: what its members read is not on record.
+    ordered: those of them whose copies stand in a log, record for record: in which order, says something.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
@@ -155,6 +156,7 @@ class KernelInput:
     commits: Mapping[int, Columns]
     copying: frozenset[int]
     unseen: frozenset[int]
+    ordered: frozenset[int]
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -296,6 +298,7 @@ def kernel_input(
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
+        ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,

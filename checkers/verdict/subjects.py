@@ -81,6 +81,11 @@ class Held:
         return bool(((group >= 0) & (acks != NO_PRODUCER) & (isolation >= 0)).any())
 
     @property
+    def copied_by_application(self) -> bool:
+        """An application wrote what it made of several inputs of one partition to one partition."""
+        return bool(self.tally.parts_of("copy-order", list))
+
+    @property
     def taken_over(self) -> bool:
         """Several processes had one transactional id."""
         ids = self._column("processes", "txn_id")
@@ -98,6 +103,10 @@ SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "groups": ("no member of a group was given a record", lambda held: held.group_read),
     "shares": ("no share group delivered a record", lambda held: held.shared),
     "copies": ("no member of a group produces", lambda held: held.copied),
+    "applications": (
+        "no application copied several records of one partition to one",
+        lambda held: held.copied_by_application,
+    ),
     "successors": ("no two processes had one transactional id", lambda held: held.taken_over),
 }
 """Name of a subject -> what is missing where there is none, and whether there is."""

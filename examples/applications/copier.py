@@ -4,7 +4,8 @@
 
 right: output and offsets are in one transaction. at-least-once: it commits the offsets of up to 100 records
 after it has written each of them. at-most-once: before. uncommitted: as right, but it reads records of
-aborted transactions. swallow: it commits offsets whatever became of its output. split-…: the same with two
+aborted transactions. newest-first: as at-least-once, but of the records that it has got it writes the newest
+first. swallow: it commits offsets whatever became of its output. split-…: the same with two
 output records of each input record (`--set 'app={"shape":"flat-map","outputs":2}'`).
 """
 
@@ -64,7 +65,7 @@ class Copier:
         early = self.mode == "at-most-once"
         if early:
             self.commit(messages)
-        for message in messages:
+        for message in reversed(messages) if self.mode == "newest-first" else messages:
             time.sleep(early * WORK_S)  # between the commit and the output, where a crash does harm
             self.write(message)
             self.acknowledged()

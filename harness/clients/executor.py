@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from core.cluster import CrashPoint
 from core.config import RunConfig
-from core.keys import is_tombstone, key_bytes
+from core.keys import input_key_bytes, is_tombstone, key_bytes
 from core.op import (
     DATABASE,
     Acknowledge,
@@ -280,6 +280,8 @@ class Client:
                 replace(record, key=key_bytes(record.value), tombstone=is_tombstone(record.value))
                 for record in records
             ]
+        elif self.config.app is not None:
+            records = [replace(each, key=input_key_bytes(each.tp.partition, each.value)) for each in records]
         begin = self.clock.now_ns()
         deliveries = await self.session.send(records, wait=not op.forget)
         assert len(deliveries) == len(records), "a session must answer for each record"

@@ -48,6 +48,10 @@ HEADLINES = {
     "hanging-txn": ("{} transaction hangs", "{} transactions hang"),
     "eos-duplicate": ("{} input record was processed twice", "{} input records were processed twice"),
     "eos-loss": ("{} input record was never processed", "{} input records were never processed"),
+    "nonmonotonic-copy": (
+        "{} output record stands behind those of later input records of its key",
+        "{} output records stand behind those of later input records of their key",
+    ),
     "group-duplicate": ("A group got records again {} time", "Groups got records again {} times"),
     "group-skip": ("{} record was never given to its group", "{} records were never given to their group"),
     "double-assignment": (

@@ -28,7 +28,7 @@ OF_OFFSETS = {
     **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
     **dict.fromkeys(("eos-loss", "group-skip"), (0, 2)),
     "phantom-commit": (0, 3),
-    "eos-duplicate": (2, 3),
+    **dict.fromkeys(("eos-duplicate", "nonmonotonic-copy"), (2, 3)),
 }
 """Classes whose findings name a record by its value or by its offset: where its partition and that stand in
 their keys (docs/checks.md, section 2)."""

@@ -41,6 +41,7 @@ CHECKS = {
     "group-offsets": ("offset-commit-regression", "phantom-commit"),
     "stability": ("stuck-lso", "hanging-txn"),
     "exactly-once": ("eos-duplicate", "eos-loss"),
+    "copy-order": (),
     "group-delivery": ("group-duplicate", "group-skip", "double-assignment"),
     "share-groups": (),
     "fencing": ("zombie-write",),
@@ -49,6 +50,7 @@ CHECKS = {
 }
 CONTENT = (
     "exactly-once",
+    "copy-order",
     "group-delivery",
     "durability",
     "compaction",

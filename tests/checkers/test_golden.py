@@ -110,6 +110,7 @@ OFFSETS = {
     "offset-commit-regression": (4,),
     "phantom-commit": (4,),
     "eos-duplicate": (4,),
+    "nonmonotonic-copy": (4,),
     "eos-loss": (3,),
     "group-skip": (3,),
     **dict.fromkeys(anomalies.SHARED, (3,)),

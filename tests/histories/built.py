@@ -18,7 +18,10 @@ from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation,
 from history.rows import NUMBER_KEPT
 from history.tables import FOREIGN_REASONS, OPEN, TABLES
 
-F = ("send", "poll", "txn", "assign", "subscribe", "crash", "final", "acquire", "acknowledge", "leave")
+F = (
+    *("send", "poll", "txn", "assign", "subscribe", "crash", "final"),
+    *("acquire", "acknowledge", "leave", "instance"),
+)
 _ORDER = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
 
 

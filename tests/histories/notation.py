@@ -39,6 +39,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     stalled 1 2    it did, and clients 1 and 2 stood still
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
+    application    a run of an application: the key of an input record is its value mod 16; `application x…`
+                   with a shape, or `effects`
     retention      the topics have a limit that may remove records
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
@@ -290,6 +292,9 @@ def _line(story: Story, line: str) -> None:
         story.faults.append((int(rest[0]), int(rest[1])))
     elif line == "recorded":
         story.recorded = True
+    elif word == "application":
+        app = {"effects": True} if rest == ["effects"] else dict(zip(("shape",), rest, strict=False))
+        story.config = run_config({"seed": 0, "workload": "application", "app": app})
     elif line == "retention":
         story.config = RunConfig(seed=0, topic_settings={"retention.ms": "1000"})
     elif word == "compact":

@@ -29,6 +29,7 @@ from tests.oracle.groups import (
     group_duplicate,
     group_skip,
     hanging_txn,
+    nonmonotonic_copy,
     phantom_commit,
     silent_groups,
     zombie_write,
@@ -369,6 +370,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     hanging_txn,
     eos_duplicate,
     eos_loss,
+    nonmonotonic_copy,
     group_duplicate,
     group_skip,
     zombie_write,
@@ -392,6 +394,8 @@ SHARED: Final = (
     "share-over-limit",
 )
 """Classes of share groups."""
+APPLIED: Final = ("nonmonotonic-copy",)
+"""Classes that are asked of applications alone."""
 CLASSES: Final = (
     "lost-write",
     "resurrected-key",
@@ -425,6 +429,7 @@ CLASSES: Final = (
     "hanging-txn",
     "eos-duplicate",
     "eos-loss",
+    "nonmonotonic-copy",
     "group-duplicate",
     "group-skip",
     "zombie-write",

@@ -61,6 +61,24 @@ def _passed(history: History, p: Partition, group: int) -> list[int]:
     return [offset for offset in p.order(RC) if p.given_from() <= offset < position]
 
 
+def _shown(p: Partition) -> set[int]:
+    """Offsets that consumers at read_committed were given, by the final reads if one is whole."""
+    whole = any(bounds.complete for bounds in p.bounds.values())
+    reads = [r for r in p.reads if r["isolation"] == RC and (r["phase"] == Phase.FINAL or not whole)]
+    return {read["offset"] for read in reads}
+
+
+def _left(history: History) -> bool:
+    """An application has not come to some input that Kafka shows."""
+    return any(
+        offset >= position >= 0
+        for p in history.partitions
+        for group in _copying(history)
+        for position in (_committed_position(history, group, p.tp),)
+        for offset in p.order(RC) & _shown(p)
+    )
+
+
 # Exactly once -----------------------------------------------------------------------------------
 
 
@@ -83,6 +101,8 @@ def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
         copies = [(p, copy) for p, copy in _copies(history) if _group(history, copy) == group]
         for source in history.partitions:
             for offset in _passed(history, source, group):
+                if history.config.app and offset not in _shown(source):
+                    continue
                 own = [
                     (p, copy)
                     for p, copy in copies
@@ -101,8 +121,48 @@ def eos_loss(history: History) -> Iterator[Key]:
 
 
 def eos_loss_undecided(history: History) -> bool:
-    """Some input record has no committed copy, and one that may be."""
+    """Some input record has no committed copy, and one that may be; or an application did not come to one."""
+    if history.recorded and history.config.app and _left(history):
+        return True
     return any(in_doubt for _, in_doubt in _uncopied(history))
+
+
+def nonmonotonic_copy(history: History) -> Iterator[Key]:
+    """Inputs of an application whose copies all stand behind all copies of a later one of the same key."""
+    app = history.config.app
+    if not history.recorded or app is None or app.effects:
+        return
+    copies = [(p, copy) for p, copy in _copies(history) if p.committed(copy) and copy["place"] >= 0]
+    for p, a in copies:
+        for q, b in copies:
+            same = p is q and _group(history, a) == _group(history, b) and a["src_tp"] == b["src_tp"]
+            if not same or a["src_offset"] >= b["src_offset"]:
+                continue
+            keys = [_input_key(history, copy) for copy in (a, b)]
+            if keys[0] is None or keys[0] != keys[1]:
+                continue
+            first = min(c["place"] for r, c in copies if r is p and _of_one_input(history, c, a))
+            last = max(c["place"] for r, c in copies if r is p and _of_one_input(history, c, b))
+            if first > last:
+                yield "nonmonotonic-copy", p.tp, _group(history, a), a["src_tp"], a["src_offset"]
+
+
+def _of_one_input(history: History, one: Row, other: Row) -> bool:
+    source = (one["src_tp"], one["src_offset"]) == (other["src_tp"], other["src_offset"])
+    return source and _group(history, one) == _group(history, other)
+
+
+def _input_key(history: History, copy: Row) -> int | None:
+    """The key of the record that was copied; None: it is not known which record that was."""
+    values = [
+        send["value"]
+        for p in history.partitions
+        for send in p.sends
+        if (p.tp, send["place"]) == (copy["src_tp"], copy["src_offset"])
+        and p.committed(send)
+        and _group(history, send) < 0
+    ]
+    return max(values) % 16 if values else None
 
 
 # What groups know and own -----------------------------------------------------------------------
@@ -201,6 +261,8 @@ def _given_again(history: History, group: int, a: Row, read: Row) -> bool:
 
 def group_skip(history: History) -> Iterator[Key]:
     """Records that a group went past without any member being given them."""
+    if history.config.app:
+        return
     for group in sorted(_groups(history)) if history.recorded else ():
         for p in history.partitions if not history.cut_group(group) else ():
             given = {read["offset"] for read in p.reads if _group(history, read) == group}

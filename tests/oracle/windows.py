@@ -321,6 +321,10 @@ def _copied_twice(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp, int(source)], since, EVER)
 
 
+def _copied_late(p: Partition, key: Key) -> str:
+    return _wide(p.history, [p.tp, int(key[3])], _begun(p.history, int(key[2])), EVER)
+
+
 def _again(p: Partition, key: Key) -> set[str]:
     reads = [r for r in p.reads if r["op"] == key[3]]
     return {_wide(p.history, [p.tp], _begun(p.history, int(key[2])), r["complete_ns"]) for r in reads}
@@ -464,6 +468,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "offset-commit-regression": _went_back,
     "group-duplicate": _again,
     "eos-duplicate": _copied_twice,
+    "nonmonotonic-copy": _copied_late,
     "zombie-write": _zombie,
     "group-skip": _since_its_group,
     "phantom-commit": _since_its_group,

@@ -51,7 +51,7 @@ def test_jepsen_a_clean_history_is_valid_and_says_what_was_not_judged(tmp_path: 
     assert "not on record, so not judged: " in verdict.summary
     idle = {name: check.why for name, check in verdict.checks.items() if check.status == "unasked"}
     lacks = {name for name, why in idle.items() if why == NOT_ON_RECORD}
-    of_groups = {"group-offsets", "group-delivery", "exactly-once", "fencing"}
+    of_groups = {"group-offsets", "group-delivery", "exactly-once", "copy-order", "fencing"}
     assert lacks == {"stability", "recovery", "compaction", *of_groups}
     assert idle.keys() - lacks == {"atomicity", "share-groups"}  # no transaction, no share group
 

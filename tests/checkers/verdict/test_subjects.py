@@ -8,7 +8,7 @@ import pytest
 from checkers.checks import CHECKS
 from checkers.engine.check import Tally
 from checkers.verdict.subjects import SUBJECTS, Held
-from core.config import RunConfig
+from core.config import Application, RunConfig
 from core.op import Acknowledgement, Isolation, Outcome, Phase
 from history.reader import load
 from tests.checkers.found import check_tables
@@ -24,6 +24,7 @@ MEMBER, COPIER = Process(group=0, acks=-2), Process(group=0)
 PLAIN, READER = Process(), Process(acks=-2)
 OTHERS = {7: READER, 8: PLAIN}
 COMPACTED = RunConfig(seed=0, topic_settings={"cleanup.policy": "compact"})
+APPLIED = RunConfig(seed=0, workload="application", app=Application())
 
 
 def did(*mops: Mop, process: int = 1, txn: bool = False, phase: Phase = Phase.FAULTS) -> Op:
@@ -62,6 +63,10 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
         made([did(READ, Said(tp=0, offset=0, kind=Acknowledgement.ACCEPT))], {1: MEMBER}),
     ),
     "copies": (made([], {1: COPIER}), made([], {1: MEMBER, 2: Process(group=0, isolation=Isolation(-1))})),
+    "applications": (
+        made([did(*(Send(tp=0, value=n, offset=n, source=(0, n)) for n in (0, 1)))], {1: COPIER}),
+        made([did(*(Send(tp=0, value=n, offset=n, source=(0, 0)) for n in (0, 1)))], {1: COPIER}),
+    ),
     "successors": (
         made([], {1: Process(txn_id=3), 2: Process(txn_id=3)}),
         made([], {n: Process(txn_id=n) for n in range(1, 4)}),
@@ -74,6 +79,7 @@ def held(folder: Path, built: Built) -> set[str]:
     acknowledged = sum(send.offset >= 0 for _, send in built.sends())
     tables = built.tables()
     parts = check_tables(tables, portable=False, config=COMPACTED).parts
+    parts |= check_tables(tables, portable=False, config=APPLIED).parts
     what = Held(load(write_run(folder, tables)), Tally(acknowledged=acknowledged, parts=parts))
     return {name for name, (_, has) in SUBJECTS.items() if has(what)}
 

@@ -41,6 +41,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
         ("at-least-once", CRASH, (), ExitCode.ANOMALY, "first eos-duplicate"),
         ("at-least-once", CRASH, ("--set", "commit=after"), ExitCode.VALID, "VALID: no forbidden anomaly"),
         ("at-most-once", CRASH, (), ExitCode.ANOMALY, "first eos-loss"),
+        ("newest-first", "none", ("--set", "commit=after"), ExitCode.ANOMALY, "first nonmonotonic-copy"),
         ("uncommitted", "none", (), ExitCode.ANOMALY, "first phantom-read"),
         ("split-right", f"{CRASH},kill", SPLIT, ExitCode.VALID, "VALID: no forbidden anomaly"),
         ("split-at-least-once", CRASH, SPLIT, ExitCode.ANOMALY, "first eos-duplicate"),
