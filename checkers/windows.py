@@ -443,11 +443,22 @@ class _Seen:
         if tombstones_ns == NOT_COMPACTED:
             return
         for node in replicas:
-            inside = [one.ns for one in self.roles if node in one.isr.get(name, ())]
-            looks = [one.ns for one in self.roles]
-            if inside and inside[-1] < looks[-1]:
-                inside.append(FOREVER)
-            yield from ((a, b) for a, b in pairwise(inside) if b - a > tombstones_ns)
+            spans = self._out_of_sync(name, node)
+            yield from ((begin, end) for begin, end in spans if end - begin > tombstones_ns)
+
+    def _out_of_sync(self, name: str, node: int) -> Iterator[Span]:
+        """When a node was out of the in-sync replicas, at the longest. A look is on record where it shows
+        something new: between two that name the node it was in sync."""
+        inside, out = -1, -1
+        for one in self.roles:
+            if node in one.isr.get(name, ()):
+                if out >= 0:
+                    yield max(inside, out - SLACK_NS), one.ns
+                inside, out = one.ns, -1
+            elif inside >= 0 and out < 0:
+                out = one.ns
+        if out >= 0:
+            yield max(inside, out - SLACK_NS), FOREVER
 
     def _losses(self, name: str, replicas: set[int], least: int) -> Iterator[Span]:
         """When nodes lost power, and at least `least` replicas were out then."""

@@ -141,13 +141,16 @@ class Logs:
         kept = self.config.broker_settings.get("log.cleaner.delete.retention.ms", "86400000")
         kept_ns = 10**6 * int(self.config.topic_settings.get("delete.retention.ms", kept))
         for node in self._replicas(name):
-            since = EVER
+            was, since = -1, EVER
             for event in self.roles:
-                if node in event.isr.get(name, ()):
-                    if event.ns - since > kept_ns:
-                        yield since, event.ns
-                    since = event.ns
-            if since < self.roles[-1].ns and EVER - since > kept_ns:
+                if node not in event.isr.get(name, ()):
+                    if was >= 0:
+                        since = min(since, max(was, event.ns - TEN_S))
+                    continue
+                if event.ns - since > kept_ns:
+                    yield since, event.ns
+                was, since = event.ns, EVER
+            if EVER - since > kept_ns:
                 yield since, EVER
 
     def _taken(self, name: str, span: Span) -> bool:

@@ -206,6 +206,27 @@ def test_a_loss_of_power_of_one_replica_excuses_what_one_replica_had() -> None:
         assert [EXCUSES[code] for code in codes] == ["power" if one else "" for one in weak]
 
 
+@pytest.mark.parametrize(
+    ("looks", "away"),
+    [
+        ([roles(0, 1, 1, 2), roles(100, 1, 1, 2), roles(150, 2, 1, 2)], []),  # nothing changed for long
+        ([roles(0, 1, 1, 2), roles(50, 1, 1), roles(61, 1, 1, 2)], [(40, 61)]),
+        ([roles(0, 1, 1, 2), roles(50, 1, 1), roles(60, 1, 1, 2)], []),
+        ([roles(45, 1, 1, 2), roles(50, 1, 1), roles(66, 1, 1, 2)], [(45, 66)]),
+        ([roles(0, 1, 1, 2), roles(50, 1, 1), roles(55, 1, 1, 3), roles(61, 1, 1, 2, 3)], [(40, 61)]),
+        ([roles(0, 1, 1, 2), roles(50, 1, 1)], [(40, None)]),
+        ([roles(0, 1, 1), roles(50, 1, 1, 2)], []),  # it was no replica before, as far as is known
+    ],
+)
+def test_a_replica_that_misses_a_tombstone_was_out_of_sync_for_as_long_as_it_is_kept(
+    looks: list[Event], away: list[tuple[int, int | None]]
+) -> None:
+    settings = {"cleanup.policy": "compact", "delete.retention.ms": "20000"}
+    config = run_config({"seed": 1, "workload": "compacted", "topic_settings": settings})
+    found = [*run_windows(X, looks, config)[0].away]
+    assert found == [(a * S, FOREVER if b is None else b * S) for a, b in away]
+
+
 def test_a_deleted_topic_has_the_windows_of_its_name() -> None:
     led = [roles(0, 1, 1, 2, 3), roles(50, 2, 1, 2, 3), roles(80, 2, 1, 2, 3)]
     made = run_windows({0: ("x", 0), 1: ("x~1", 0), 2: ("y~1", 0)}, led, run_config({"seed": 1}))

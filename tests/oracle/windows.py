@@ -144,12 +144,13 @@ class Windows:
         """When a replica was out of sync for longer than tombstones stay."""
         found: Times = []
         for node in self.replicas:
-            seen = [e.ns for e in self.roles if node in e.isr.get(self.name, ())]
-            if seen and seen[-1] != self.roles[-1].ns:
-                seen.append(EVER)
-            for n in range(len(seen) - 1):
-                if seen[n + 1] - seen[n] > self.history.tombstones:
-                    found.append((seen[n], seen[n + 1]))
+            named = [node in e.isr.get(self.name, ()) for e in self.roles]
+            for n in range(1, len(named)):
+                if named[n - 1] and not named[n]:
+                    begin = max(self.roles[n - 1].ns, self.roles[n].ns - TEN_S)
+                    end = self.roles[named.index(True, n)].ns if True in named[n:] else EVER
+                    if end - begin > self.history.tombstones:
+                        found.append((begin, end))
         return found
 
     def excuse(
