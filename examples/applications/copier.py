@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 COMMON = {**json.loads(os.environ["INQUEST_CLIENT"]), "log_level": 0}
 IN, OUT, GROUP = (os.environ[f"INQUEST_{name}"] for name in ("IN", "OUT", "GROUP"))
-WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
+WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.03
 """What an application does with a record takes its time."""
 CALL_S = 15
 """How long a call of a transaction may take; then it begins anew, with a producer that fences this one."""

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 MODE = sys.argv[1]
-WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
+WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.03
 FILE = Path(os.environ["INQUEST_FOLDER"], "sink.sqlite")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS plain (value BLOB);

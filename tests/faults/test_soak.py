@@ -151,7 +151,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     assert not workers_of(results)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> None:
     said = soak(tmp_path, budget="12s", canary="acks1", duration=1).wait()
     assert said.code == 4, said

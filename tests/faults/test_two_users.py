@@ -52,7 +52,7 @@ def kept_apart(run: Run, ended: Ended) -> None:
         assert not [line for line in j.read(path) if isinstance(line, j.Polled) and line.foreign]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 def test_a_run_that_begins_while_all_brokers_of_another_users_run_are_down_does_not_meet_it(
     tmp_path: Path,
 ) -> None:

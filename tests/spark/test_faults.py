@@ -161,7 +161,7 @@ def test_a_full_scratch_disk_is_one_line_that_names_it(run: Run, tmp_path: Path)
 STAGES = ["reading", "sealing", "checking", "judging", "report"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_ends_each_stage(run: Run, right: tuple[object, ...], tmp_path: Path, stage: str) -> None:
     one = command(run, stage, str(tmp_path / "marker"), "600")
@@ -235,7 +235,7 @@ def test_an_executor_that_is_killed_in_mid_task_is_made_up_for_and_nothing_count
     assert not [path.name for path in run.folder.iterdir() if path.name.startswith((".", "scratch"))]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_master_that_goes_away_in_mid_job(
     run: Run, right: tuple[object, ...], cluster: tuple[str, Path], tmp_path: Path, whole: bool

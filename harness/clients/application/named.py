@@ -10,10 +10,10 @@ PROGRAM: Final = UserProgram(variable=APP, option="--app", needed_by="workload a
 SETTINGS: Final[Mapping[str, object]] = {
     "workload": "application",
     "nemesis": "client:crash@member,client:pause@member,kill",
-    "producers": 2,
-    "home_producers": 2,
+    "producers": 4,
+    "home_producers": 0,
     "rate": 10.0,
     "batch_max": 20,
 }
 """What a run of an application has where the user says nothing else: some 100 records a second, which a
-simple program can follow."""
+simple program can follow, to all partitions alike, so that no instance is idle when a fault hits it."""

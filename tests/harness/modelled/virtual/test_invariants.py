@@ -91,6 +91,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("mutant", "name", "settings"), PLANTED)
 def test_a_planted_bug_breaks_its_invariant(mutant: str, name: str, settings: dict[str, object]) -> None:
     """In one of the first seeds: which one follows from everything that the model draws."""
