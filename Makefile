@@ -21,6 +21,7 @@ REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 JAVA_CLIENT := java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -jar examples/clients/java/target/client.jar
+STREAMS := java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -jar examples/applications/streams/target/streams.jar
 
 # Options of `make test-run`, passed on only where they are given.
 RUN_OPTIONS = $(foreach name,NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA UPGRADE SEED DURATION BROKERS RATE MASTER,\
@@ -160,6 +161,13 @@ test-clients: $(INSTALLED) ## the Java and Go clients of examples/ are built, ke
 	go build -C examples/clients/go -o client .
 	@$(MAKE) test-client COMMAND='$(JAVA_CLIENT)'
 	@$(MAKE) test-client COMMAND=examples/clients/go/client
+
+.PHONY: test-streams
+test-streams: $(INSTALLED) ## the Kafka Streams application of examples/ is built, and exactly once on brokers of Kafka; at least once it is found
+	mvn -q -B -f examples/applications/streams/pom.xml package
+	$(BIN)/inquest run --duration 30 --app '$(STREAMS) copy'
+	$(BIN)/inquest run --duration 30 --app '$(STREAMS) count' --set 'app={"shape":"aggregate"}'
+	$(BIN)/inquest run --duration 30 --app '$(STREAMS) copy at_least_once' --set 'expect=["eos-duplicate"]' --set commit=after
 
 .PHONY: test-client
 test-client:

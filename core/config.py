@@ -64,8 +64,9 @@ class Application(BaseModel):
     effects: bool = False
     """A command of the user's prints what the world outside of Kafka shows of it, instead of `output`."""
     group: str = Field(default="app", pattern=r"^[A-Za-z0-9._-]{1,200}$")
-    shape: Literal["one-to-one", "filter", "flat-map"] = "one-to-one"
-    """Of each input record there is one output record; or one, or none; or several, whose bytes differ."""
+    shape: Literal["one-to-one", "filter", "flat-map", "aggregate"] = "one-to-one"
+    """Of each input record there is one output record; or one, or none; or several, whose bytes differ; or it
+    is part of the last result of its key."""
     outputs: int = Field(default=0, ge=0, le=1000, exclude_if=lambda number: not number)
     """How many of each, of a flat-map; 0 = any number, or none."""
 
@@ -77,12 +78,14 @@ class Application(BaseModel):
     @property
     def ordered(self) -> bool:
         """Its output stands in a log, where the order of records means something."""
-        return not self.effects
+        return not self.effects and self.shape != "aggregate"
 
     @model_validator(mode="after")
     def _several(self) -> Self:
         if self.outputs and self.shape != "flat-map":
             raise ValueError("outputs says something of shape flat-map alone")
+        if self.effects and self.shape == "aggregate":
+            raise ValueError("results of shape aggregate are read from an output topic, effects are not")
         return self
 
 

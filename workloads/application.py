@@ -8,8 +8,9 @@ and faults kill, pause and restart them as clients: `inquest run --app COMMAND -
 What the program did is judged by what it left: its output and its group's committed offsets.
 
 Finds: input records with two outputs (eos-duplicate), or with none although the group committed an offset
-behind them (eos-loss); outputs of one key in the other order than their inputs (nonmonotonic-copy); output
-that no committed input has (phantom-read).
+behind them (eos-loss); outputs whose input is not committed once the program has ended (eos-uncommitted);
+outputs of one key in the other order than their inputs (nonmonotonic-copy); output that no committed input
+has (phantom-read).
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,12 @@
-"""exactly-once: inputs that a group copied twice, or never (docs/checks.md, "Exactly once").
+"""exactly-once: inputs that a group copied twice, or never, or without a commit (docs/checks.md, "Exactly
+once").
 
 The kernel finds what was copied twice, what a copying group had to copy from here, and what was copied
 here, as runs of offsets; the join puts inputs and copies together.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -35,6 +36,7 @@ from history.reader import History
 
 TWICE = "eos-duplicate"
 LOST = "eos-loss"
+UNCOMMITTED = "eos-uncommitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +52,11 @@ class Copied:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
     """What one partition says about copies. inputs: of each copying group, its committed position here
-    and the offsets below it that it had to copy."""
+    and the offsets below it that it had to copy. ahead: of each application, the offsets that are not below
+    its position."""
 
     inputs: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
-    left: int = 0
-    """Inputs that an application has not come to: none of its commits is behind them."""
+    ahead: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
     copied: list[Copied] = field(default_factory=list)
 
 
@@ -119,6 +121,21 @@ class NeverCopied(Finding):
         )
 
 
+class NotCommitted(NeverCopied):
+    """An input at or above the committed position of an application that has ended, with a committed copy."""
+
+    def sentence(self, history: History) -> str:
+        """The copy, and the position."""
+        tp, group, offset = self.key
+        copies = [s for s in self.only(What.SEND) if s.source == (tp, offset)]
+        told = ", ".join(f"record {s.name} at offset {s.offset} of {history.tp(s.tp)}" for s in copies)
+        return (
+            f"Committed output has a copy of offset {offset} of {history.tp(tp)} ({told or 'not shown'}), and"
+            f" group {history.group(group)} had committed offset {self.position.offset} there when its"
+            f" application had ended in order: one that is started again gets that record again."
+        )
+
+
 def _fate(history: History, copy: Shown) -> str:
     op = history.op(copy.op)
     if copy.outcome == FAIL:
@@ -135,7 +152,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             wanted = to_see(p, position)
             if position.group in p.known.unseen:  # it cannot copy what Kafka does not show
                 wanted = wanted[p.shown_committed[wanted]]
-                part = replace(part, left=int((p.expected(RC) & p.shown_committed).sum()) - len(wanted))
+                shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
+                part.ahead.append((position, runs(shown[shown >= position.offset])))
             part.inputs.append((position, runs(p.slots.offsets(wanted))))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     group = p.known.group[p.owner[rows]]
@@ -174,7 +192,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     made: dict[tuple[int, int], list[Copied]] = {}
     for copied in (each for _, part in parts for each in part.copied):
         made.setdefault((copied.group, copied.source), []).append(copied)
-    undecided = 0
+    undecided = left = 0
     for tp, part in parts:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
@@ -184,6 +202,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
             make = partial(_never_copied, tp, position)
             excuse = run.known.windows.anywhere(run.known.begun(position.group))
             tally.report(LOST, lost[~open_], make, excuses=excuse)
+        for position, ahead in part.ahead:
+            of_group = made.get((position.group, tp), ())
+            left += _ahead(run, tally, tp, position, offsets_of(ahead), _all(c.committed for c in of_group))
     tally.doubt(
         NAME,
         undecided,
@@ -191,11 +212,23 @@ def _join(run: WholeRun, tally: Tally) -> None:
     )
     tally.doubt(
         NAME,
-        sum(part.left for _, part in parts),
+        left,
         "{number} inputs lie behind the offsets that the application committed: it did not come to them",
     )
     if run.known.copying and run.known.on_record.commits:
         doubt_silent(NAME, run, tally, run.known.copying)
+
+
+def _ahead(
+    run: WholeRun, tally: Tally, tp: int, position: CommittedPosition, inputs: Array, copied: Array
+) -> int:
+    """Of inputs that an application has not committed, those that it copied; how many are undecided."""
+    if position.group not in run.known.ended:
+        return len(inputs)
+    excuse = run.known.windows.anywhere(run.known.begun(position.group))
+    make = partial(_not_committed, tp, position)
+    tally.report(UNCOMMITTED, np.intersect1d(inputs, copied), make, excuses=excuse)
+    return len(np.setdiff1d(inputs, copied))
 
 
 def _all(found: Iterable[Runs]) -> Array:
@@ -205,6 +238,16 @@ def _all(found: Iterable[Runs]) -> Array:
 
 def _never_copied(tp: int, position: CommittedPosition, offset: int) -> Finding:
     return NeverCopied(
+        key=(tp, position.group, offset),
+        process=position.process,
+        ops=(position.op,),
+        at_ns=position.ns,
+        position=position,
+    )
+
+
+def _not_committed(tp: int, position: CommittedPosition, offset: int) -> Finding:
+    return NotCommitted(
         key=(tp, position.group, offset),
         process=position.process,
         ops=(position.op,),
@@ -247,9 +290,19 @@ def copied_never(ground: Ground, variant: str) -> Answer:
     return truncated(ground, "offsets are committed in the transaction that makes the copies")
 
 
+def copied_uncommitted(ground: Ground, variant: str) -> Answer:
+    """An application has ended, and has not committed the offset behind an input with a committed copy."""
+    if ground.commit in ("after", "automatic"):
+        return True, "offsets are committed after the copies are made: a successor makes them again"
+    return truncated(
+        ground, "an application that has ended has committed behind each input whose output it left"
+    )
+
+
 NAME = "exactly-once"
 CHECK = Check(
-    claim="Each input record below a group's committed offset has exactly one committed output record.",
+    claim="Each input record below a group's committed offset has exactly one committed output record, and"
+    " once an application has ended, no other one has any.",
     anomalies={
         TWICE: AnomalyClass(
             title="Input processed twice",
@@ -265,6 +318,14 @@ CHECK = Check(
             " copy of it.",
             literature="exactly-once violation; lost input",
             rule=copied_never,
+        ),
+        UNCOMMITTED: AnomalyClass(
+            title="Output without a commit",
+            absence=True,
+            meaning="An application ended in order, and left output, or an effect outside of Kafka, whose"
+            " input record it had not committed.",
+            literature="exactly-once violation; effect without commit",
+            rule=copied_uncommitted,
         ),
     },
     kernel=_kernel,

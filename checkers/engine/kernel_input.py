@@ -118,7 +118,8 @@ class KernelInput:
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unseen: groups of an application: what its members read is not on record.
-    ordered: those of them whose copies stand in a log, record for record: in which order, says something.
+    ordered: those whose copies stand in a log, record for record: in which order, says something.
+    ended: those whose instances all ended in order: they had nothing more to do.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
@@ -157,6 +158,7 @@ class KernelInput:
     copying: frozenset[int]
     unseen: frozenset[int]
     ordered: frozenset[int]
+    ended: frozenset[int]
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -299,6 +301,7 @@ def kernel_input(
         copying=frozenset(process["group"][member & sends & reads].tolist()),
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
+        ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,
@@ -321,6 +324,23 @@ def _cut_groups(
     if len(without_rows):
         groups = np.union1d(process["group"], numbers(commits, "group"))
     return frozenset(groups[groups >= 0].tolist())
+
+
+def _ended(process: Columns, ops: Columns, commits: pa.Table) -> frozenset[int]:
+    """Groups whose slots each have an instance that ended in order: a closed process that has ops, all OK,
+    and no records nor commits, which stand under another one."""
+    ok, other = (
+        ops["outcome"] == OK,
+        np.union1d(ops["process"][ops["n_sends"] > 0], numbers(commits, "process")),
+    )
+    whole = np.setdiff1d(ops["process"][ok], np.union1d(ops["process"][~ok], other))
+    in_order = (process["end"] == End.CLOSED) & np.isin(process["process"], whole)
+    members = process["group"] >= 0
+    slots = {*zip(process["group"][members].tolist(), process["slot"][members].tolist(), strict=True)}
+    left = slots - {
+        *zip(process["group"][in_order].tolist(), process["slot"][in_order].tolist(), strict=True)
+    }
+    return frozenset(group for group, _ in slots) - {group for group, _ in left}
 
 
 def _joined(processes: Array, assignments: pa.Table) -> Array:

@@ -4,7 +4,7 @@
 
 right: output and offsets are in one transaction. at-least-once: it commits the offsets of up to 100 records
 after it has written each of them. at-most-once: before. uncommitted: as right, but it reads records of
-aborted transactions. newest-first: as at-least-once, but of the records that it has got it writes the newest
+aborted transactions. newest-first: as at-least-once, but it collects records for 5 s, and writes the newest
 first. swallow: it commits offsets whatever became of its output. split-…: the same with two
 output records of each input record (`--set 'app={"shape":"flat-map","outputs":2}'`).
 """
@@ -56,7 +56,8 @@ class Copier:
         first = self.consumer.poll(0.2)
         if first is None:
             return
-        messages = [m for m in (first, *self.consumer.consume(99, 0)) if m.error() is None]
+        wait_s = 5 if self.mode == "newest-first" else 0  # until it has several of one key
+        messages = [m for m in (first, *self.consumer.consume(99, wait_s)) if m.error() is None]
         if not messages:
             return
         if self.transactional:

@@ -1,10 +1,11 @@
-"""Reads one topic and writes each record to a database (SQLite); right, or wrong in one of two ways.
+"""Reads one topic and writes each record to a database (SQLite); right, or wrong in one of three ways.
 
     SINK="python examples/applications/sink.py"; inquest run --app "$SINK unique" --effects "$SINK show"
 
 plain: a row for each record, then it commits their offsets to Kafka. early: it commits the offsets first.
 unique: as plain, and the place of a record in Kafka is unique in the database. offsets: the database has the
-next offset of each partition, written with the rows; below it no record is written.
+next offset of each partition, written with the rows; below it no record is written. one-behind: as unique,
+but it commits the offset of the last record in the place of the next one.
 """
 
 import json
@@ -34,7 +35,7 @@ stopping = threading.Event()
 def write(database: sqlite3.Connection, message) -> None:
     """One record, in the open transaction of the database, or in one of its own."""
     partition, offset, value = message.partition(), message.offset(), message.value()
-    if MODE == "unique":
+    if MODE in ("unique", "one-behind"):
         database.execute("INSERT OR IGNORE INTO placed VALUES (?, ?, ?)", (partition, offset, value))
     elif MODE != "offsets" or database.execute(NEXT, (partition, offset + 1)).rowcount:
         database.execute("INSERT INTO plain VALUES (?)", (value,))
@@ -68,7 +69,8 @@ def consume(database: sqlite3.Connection) -> None:
             messages = [message for message in messages if message.error() is None]
             if not messages:
                 continue
-            last = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
+            next_one = MODE != "one-behind"
+            last = {(m.topic(), m.partition()): m.offset() + next_one for m in messages}
             offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
             if MODE != "early":
                 store(database, messages)

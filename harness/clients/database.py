@@ -24,6 +24,7 @@ from core.keys import key_of
 from core.op import DATABASE, TopicPartition
 from harness.clients.application.effects import Effects
 from harness.clients.application.instance import outside
+from harness.clients.application.results import Results
 from history.run_folder import Run
 from workloads.registry import having
 
@@ -58,6 +59,8 @@ def database_of(config: RunConfig, file: Path) -> "Database | None":
 
 def store_of(config: RunConfig, run: Run) -> "Store | None":
     """What holds the rows of a run outside of Kafka; None where its workload has nothing there."""
+    if config.app is not None and config.app.shape == "aggregate":
+        return Results()
     if config.app is None or not config.app.effects:
         return database_of(config, run.database)
     return Effects(
@@ -133,5 +136,5 @@ class Database:
         self._connection.close()
 
 
-Store = Database | Effects
+Store = Database | Effects | Results
 """What holds rows."""

@@ -47,7 +47,6 @@ from core.op import (
 from core.payload import Foreign, encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, EndReached, Failed, Indefinite, Record, Session, Sharing
-from harness.clients.application.effects import Effects
 from harness.clients.consumer_state import ConsumerProcess
 from harness.clients.database import REFUSED, Database, Row, Store
 from harness.clients.share_state import ShareProcess
@@ -336,7 +335,7 @@ class Client:
     def _read_database(self, at: int, tps: Iterable[TopicPartition]) -> None:
         """Read all rows of these partitions. Raises: Indefinite."""
         assert self.database is not None, "the workload has no database (`SETTINGS`)"
-        if isinstance(self.database, Effects):
+        if not isinstance(self.database, Database):
             now, effects = self.clock.now_ns(), self.database.read()
             ends = [EndReached(tp=tp, offset=sum(one.tp == tp for one in effects), ns=now) for tp in tps]
             self._reading.polled(at, now, effects, ends)

@@ -27,6 +27,7 @@ from core.session import Session
 from harness.clients.application.copies import Copies
 from harness.clients.application.instance import started
 from harness.clients.application.position import GroupPosition
+from harness.clients.application.results import Results
 from harness.clients.database import Store
 from harness.clients.executor import Client
 from harness.clients.worker_protocol import (
@@ -45,6 +46,8 @@ from workloads.registry import workload_of_run
 
 LOOK_S = 0.5
 """Pause between two looks at an instance of an application."""
+BUSY = "BUSY"
+"""Code of an instance that did not end in order (`Instance.end`)."""
 REOPEN_S = 0.1
 """Pause before the next process of a slot: a client that fails at once must not spin."""
 BEHIND_NS = 1_000_000_000
@@ -190,8 +193,9 @@ class Worker:
             self.progress.ok_invoked_ns = looked if known else self.progress.ok_invoked_ns
             self.progress.worked_ns = looked if on else self.progress.worked_ns
             await self._runtime.until(lambda: False, LOOK_S)
-        instance.end()
-        journal.write(OpCompleted(1, self._clock.now_ns(), Outcome.OK))
+        in_order = instance.end()
+        done = (Outcome.OK, "") if in_order else (Outcome.INFO, BUSY)
+        journal.write(OpCompleted(1, self._clock.now_ns(), *done))
         journal.write(Closed(self._clock.now_ns(), End.CLOSED))
         journal.close()
 
@@ -221,6 +225,7 @@ class Worker:
             process=spec.process,
             size=size,
             outputs=app.outputs if app.shape == "flat-map" else None,
+            results=self._database if isinstance(self._database, Results) else None,
         )
         client.read_values(made.value)
         await read_to_ends(client, inputs, self._clock, self._config.final_deadline_s)

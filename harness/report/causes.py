@@ -40,7 +40,8 @@ OF_TRANSACTIONS: Final = frozenset(
 OF_GROUPS: Final = frozenset(
     {
         *("offset-commit-regression", "phantom-commit", "group-duplicate", "group-skip"),
-        *("double-assignment", "eos-duplicate", "eos-loss", "nonmonotonic-copy"),
+        *("double-assignment", "eos-duplicate", "eos-loss"),
+        *("eos-uncommitted", "nonmonotonic-copy"),
     }
 )
 """Classes about what groups committed and were given: when the records themselves were acknowledged, and who

@@ -48,6 +48,10 @@ HEADLINES = {
     "hanging-txn": ("{} transaction hangs", "{} transactions hang"),
     "eos-duplicate": ("{} input record was processed twice", "{} input records were processed twice"),
     "eos-loss": ("{} input record was never processed", "{} input records were never processed"),
+    "eos-uncommitted": (
+        "{} output record is of an input record that was not committed",
+        "{} output records are of input records that were not committed",
+    ),
     "nonmonotonic-copy": (
         "{} output record stands behind those of later input records of its key",
         "{} output records stand behind those of later input records of their key",

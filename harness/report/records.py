@@ -26,7 +26,7 @@ OF_VALUES = {
 OF_OFFSETS = {
     **dict.fromkeys(("phantom-read", "corrupt-record", "misdirected-record"), (0, 1)),
     **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
-    **dict.fromkeys(("eos-loss", "group-skip"), (0, 2)),
+    **dict.fromkeys(("eos-loss", "eos-uncommitted", "group-skip"), (0, 2)),
     "phantom-commit": (0, 3),
     **dict.fromkeys(("eos-duplicate", "nonmonotonic-copy"), (2, 3)),
 }

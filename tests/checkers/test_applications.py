@@ -66,6 +66,10 @@ def test_each_wrong_is_found_often_and_a_right_application_is_clean() -> None:
         ("nonmonotonic-copy", "after", Excuse.NONE, False),
         ("nonmonotonic-copy", "before", Excuse.NONE, True),
         ("nonmonotonic-copy", "after", Excuse.POWER, True),
+        ("eos-uncommitted", "transaction", Excuse.NONE, False),
+        ("eos-uncommitted", "before", Excuse.NONE, False),
+        ("eos-uncommitted", "after", Excuse.NONE, True),
+        ("eos-uncommitted", "transaction", Excuse.POWER, True),
     ],
 )
 def test_where_it_is_permitted(name: str, commit: str, excuse: Excuse, allowed: bool) -> None:

@@ -111,7 +111,7 @@ OFFSETS = {
     "phantom-commit": (4,),
     "eos-duplicate": (4,),
     "nonmonotonic-copy": (4,),
-    "eos-loss": (3,),
+    **dict.fromkeys(("eos-loss", "eos-uncommitted"), (3,)),
     "group-skip": (3,),
     **dict.fromkeys(anomalies.SHARED, (3,)),
 }

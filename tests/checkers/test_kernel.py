@@ -42,7 +42,7 @@ OFFSETS = {
 BY_OFFSET = {
     **dict.fromkeys(("inconsistent-offsets", "offset-reuse", "phantom-read", "corrupt-record"), 2),
     **dict.fromkeys(("misdirected-record",), 2),
-    **dict.fromkeys(("eos-loss", "group-skip"), 3),
+    **dict.fromkeys(("eos-loss", "eos-uncommitted", "group-skip"), 3),
     **dict.fromkeys(("eos-duplicate", "nonmonotonic-copy", "offset-commit-regression", "phantom-commit"), 4),
 }
 """Class -> where in its key the offset stands."""

@@ -29,7 +29,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    the third)
     x+0 x~0 x-0    the record at offset 0 was accepted, released, rejected; with an outcome (x+0?)
     set p1 ru …    settings of a process: ru, rc, none (no consumer), acks0, acks1, acks-2 (no
-                   producer), plain (not idempotent), serial (one request at a time), group0, txn0
+                   producer), plain (not idempotent), serial (one request at a time), group0, slot1, txn0
                    (transactional id), auto (commits by itself), and how it ended: replaced, crashed
                    (else closed)
     end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
@@ -321,6 +321,8 @@ def _set(settings: Process, word: str) -> None:
         settings.acks, settings.idempotent = int(word[4:]), False
     elif word.startswith("group"):
         settings.group = int(word[5:])
+    elif word.startswith("slot"):
+        settings.slot = int(word[4:])
     elif word.startswith("txn"):
         settings.txn_id = int(word[3:])
     elif word == "auto":

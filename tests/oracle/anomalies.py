@@ -26,6 +26,7 @@ from tests.oracle.groups import (
     eos_duplicate,
     eos_loss,
     eos_loss_undecided,
+    eos_uncommitted,
     group_duplicate,
     group_skip,
     hanging_txn,
@@ -370,6 +371,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     hanging_txn,
     eos_duplicate,
     eos_loss,
+    eos_uncommitted,
     nonmonotonic_copy,
     group_duplicate,
     group_skip,
@@ -394,7 +396,7 @@ SHARED: Final = (
     "share-over-limit",
 )
 """Classes of share groups."""
-APPLIED: Final = ("nonmonotonic-copy",)
+APPLIED: Final = ("eos-uncommitted", "nonmonotonic-copy")
 """Classes that are asked of applications alone."""
 CLASSES: Final = (
     "lost-write",
@@ -429,6 +431,7 @@ CLASSES: Final = (
     "hanging-txn",
     "eos-duplicate",
     "eos-loss",
+    "eos-uncommitted",
     "nonmonotonic-copy",
     "group-duplicate",
     "group-skip",

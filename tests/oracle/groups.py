@@ -68,15 +68,41 @@ def _shown(p: Partition) -> set[int]:
     return {read["offset"] for read in reads}
 
 
-def _left(history: History) -> bool:
-    """An application has not come to some input that Kafka shows."""
-    return any(
-        offset >= position >= 0
-        for p in history.partitions
-        for group in _copying(history)
-        for position in (_committed_position(history, group, p.tp),)
-        for offset in p.order(RC) & _shown(p)
-    )
+def _ahead(history: History) -> Iterator[tuple[int, int, int, bool]]:
+    """Inputs of an application that Kafka shows, not below what its group committed: partition, group,
+    offset, and whether it committed a copy."""
+    for p in history.partitions if history.recorded and history.config.app else ():
+        for group in _copying(history):
+            position = _committed_position(history, group, p.tp)
+            if position < 0 or history.cut_group(group):
+                continue
+            copied = {
+                (copy["src_tp"], copy["src_offset"])
+                for q, copy in _copies(history)
+                if q.committed(copy) and _group(history, copy) == group
+            }
+            for offset in p.order(RC) & _shown(p):
+                if offset >= position:
+                    yield p.tp, group, offset, (p.tp, offset) in copied
+
+
+def _ended(history: History, group: int) -> bool:
+    """In each slot of the group some instance ended in order."""
+    members = [row for row in history.processes.values() if row["group"] == group]
+    made = {row["process"] for row in [*history.sends, *history.commits]}
+    ended = set()
+    for row in members:
+        ops = [op["outcome"] for op in history.ops.values() if op["process"] == row["process"]]
+        if row["end"] == End.CLOSED and row["process"] not in made and ops and set(ops) == {OK}:
+            ended.add(row["slot"])
+    return {row["slot"] for row in members} == ended
+
+
+def eos_uncommitted(history: History) -> Iterator[Key]:
+    """Inputs that an application which has ended made something of, and did not commit."""
+    for tp, group, offset, copied in _ahead(history):
+        if copied and _ended(history, group):
+            yield "eos-uncommitted", tp, group, offset
 
 
 # Exactly once -----------------------------------------------------------------------------------
@@ -122,7 +148,7 @@ def eos_loss(history: History) -> Iterator[Key]:
 
 def eos_loss_undecided(history: History) -> bool:
     """Some input record has no committed copy, and one that may be; or an application did not come to one."""
-    if history.recorded and history.config.app and _left(history):
+    if any(not (copied and _ended(history, group)) for _, group, _, copied in _ahead(history)):
         return True
     return any(in_doubt for _, in_doubt in _uncopied(history))
 
@@ -272,11 +298,12 @@ def group_skip(history: History) -> Iterator[Key]:
 
 
 def silent_groups(history: History) -> set[int]:
-    """Groups that were given records and committed nothing, so far as anybody knows."""
+    """Groups that were given records, or may have been, and committed nothing, so far as anybody knows."""
+    given = {_group(history, read) for read in history.reads if read["phase"] != Phase.FINAL}
     return {
         group
         for group in (_groups(history) if history.recorded else ())
-        if any(_group(history, read) == group and read["phase"] != Phase.FINAL for read in history.reads)
+        if (history.config.app or group in given)
         and all(_committed_position(history, group, p.tp) < 0 for p in history.partitions)
     }
 

@@ -384,7 +384,7 @@ def excuses(history: History, key: Key) -> set[str]:
     name = str(key[0])
     if name == "torn-txn":
         return {""} if not history.recorded else {_torn(history, int(key[2]))}
-    if name == "eos-loss":
+    if name in ("eos-loss", "eos-uncommitted"):
         return {anywhere(history, _begun(history, int(key[2])))}
     if name == "zombie-write" and key[1] == -1:
         return {anywhere(history, _of_ids(history, history.ops[int(key[2])]["process"]))}

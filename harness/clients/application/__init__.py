@@ -5,6 +5,7 @@ effects   What the world outside of Kafka shows of an application.
 instance  One running instance: its program, and whether its group gets on.
 named     The program that the user named, and the settings of a run of one.
 position  Where a group stands in a topic, asked of the brokers.
+results   The last results of an aggregate, and which input records they name.
 
 An instance is the load client of a slot, so that faults of clients hit it: a worker process starts the
 user's program in its own group of processes, and they are paused and killed together. The worker watches the

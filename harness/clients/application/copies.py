@@ -8,8 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from core.op import CommitKind, CommitOffsets, Copy, End, Mop, Outcome, Phase, Send, TopicPartition, value_of
+from core.op import (
+    DATABASE,
+    CommitKind,
+    CommitOffsets,
+    Copy,
+    End,
+    Mop,
+    Outcome,
+    Phase,
+    Send,
+    TopicPartition,
+    value_of,
+)
 from core.payload import Foreign, decode, origin
+from harness.clients.application.results import Results
 from history import journal as j
 from history.journal import JournalWriter
 
@@ -24,11 +37,13 @@ Made = tuple[str, int, int, str, int, int]
 class Copies:
     """Of one application. input: its topic. process: whose copies they are to be. size: of input records.
     outputs: of a flat-map, how many there are of each input record (0 = any number); None = it is none.
+    results: of an aggregate; None = it is none.
 
     Of a flat-map the output records of one input record are distinguished by their bytes. The first one is
     its copy, and so are a repeated one and one too many, which therefore count as copied twice. The others
     are records of the process; so is the first one, where some are missing, which therefore counts as not
-    copied.
+    copied. Of an aggregate the output records are records of the process, and no copies: these are the input
+    records that the last results name.
     """
 
     run: str
@@ -36,6 +51,7 @@ class Copies:
     process: int
     size: int
     outputs: int | None = None
+    results: Results | None = None
     _inputs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of each input record, by value."""
     _made: list[Made] = field(default_factory=list)
@@ -53,24 +69,40 @@ class Copies:
             value = decode(self.run, tp, payload)
             if not isinstance(value, Foreign):
                 self._inputs[value] = (tp.partition, offset)
+                if self.results is not None:
+                    self.results.partitions[value] = tp.partition
             return value
-        found = origin(self.run, self.input, payload, self.size)
+        if self.results is not None and tp.topic != DATABASE:
+            wrong = self.results.take(tp, payload)
+            return self._of(tp, offset, (-1, -1)) if wrong is None else wrong
+        found = (
+            self.results.number(payload)
+            if self.results is not None
+            else origin(self.run, self.input, payload, self.size)
+        )
         if isinstance(found, Foreign):
             return found
         source = self._inputs.get(found[1])
         if source is None:
             return Foreign.UNCOMMITTED
-        value = value_of(self.process, len(self._made) + 1)
-        self._made.append((*tp, value, self.input, *source))
-        self._offsets.append(offset)
+        value = self._of(tp, offset, source)
         if self.outputs is not None:
             parts = self._parts.setdefault(source, [])
             self._part.append(len(parts))
             parts.append(blake2b(payload, digest_size=16).digest())
         return value
 
+    def _of(self, tp: TopicPartition, offset: int, source: tuple[int, int]) -> int:
+        """A value of the process, for an output record that was made of an input."""
+        value = value_of(self.process, len(self._made) + 1)
+        self._made.append((*tp, value, self.input, *source))
+        self._offsets.append(offset)
+        return value
+
     def _is_copy(self, number: int) -> bool:
         """Whether an output record counts as the copy of its input."""
+        if self.results is not None:
+            return self._made[number][0] == DATABASE
         if self.outputs is None:
             return True
         parts, part = self._parts[self._made[number][4:]], self._part[number]

@@ -67,6 +67,10 @@ class Instance:
         self._committed: dict[TopicPartition, int] | None = None
         self._since = monotonic()
         self._asked: float | None = None
+        self._known = False
+        """The brokers said where its group stands when they were last asked."""
+        self._works = True
+        """It has not come to the end of its input, and got on lately."""
         try:
             self._program = start(named.PROGRAM.words(), log=log, lines=False, env=around, own_session=False)
         except OSError as error:
@@ -81,6 +85,7 @@ class Instance:
             last = f"; its last line: {words[:200]}" if words else ""
             raise ClientLost(f"the application {how}{last}")
         found = self._position.committed()
+        self._known = found is not None
         if found is None:
             return False, False
         new = found != (self._committed or dict.fromkeys(found, 0))
@@ -95,18 +100,23 @@ class Instance:
         now = monotonic()
         self._asked = self._asked or now
         rests = self._committed is not None and now - self._since >= REST_S
-        if rests and self._position.at_the_end(self._committed or {}):
-            return True
-        return now - max(self._since, self._asked) >= QUIET_S or now - self._asked >= DRAIN_S
+        at_the_end = rests and self._position.at_the_end(self._committed or {})
+        self._works = not at_the_end and now - max(self._since, self._asked) < QUIET_S
+        return not self._works or now - self._asked >= DRAIN_S
 
-    def end(self) -> None:
-        """SIGTERM, and SIGKILL where that does not end it."""
-        self._program.send_signal(signal.SIGTERM)
-        try:
-            self._program.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._program.kill()
+    def end(self) -> bool:
+        """SIGTERM, and SIGKILL where that does not end it. Whether it ended in order: it had nothing more to
+        do, could commit, and was not killed."""
+        in_order = self._known and not self._works
+        with self._program as program:
+            program.send_signal(signal.SIGTERM)
+            try:
+                program.wait(END_S)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                in_order = False
         self._position.close()
+        return in_order
 
 
 def started(

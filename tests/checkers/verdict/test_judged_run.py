@@ -376,7 +376,7 @@ def test_which_findings_rest_on_what_a_recording_does_not_show() -> None:
     assert {name for name, one in ANOMALIES.items() if one.absence} == {
         *("lost-write", "resurrected-key", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
         *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "offset-commit-regression"),
-        *("eos-loss", "group-duplicate", "group-skip", "share-two-holders", "share-skip"),
+        *("eos-loss", "eos-uncommitted", "group-duplicate", "group-skip", "share-two-holders", "share-skip"),
     }
 
 

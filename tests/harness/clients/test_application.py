@@ -1,9 +1,11 @@
 """An application's output is traced to its input, and what cannot be traced has its reason."""
 
+import json
 import os
+import shlex
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,15 +13,18 @@ from core.client_settings import SessionSpec
 from core.config import Application, RunConfig, run_config
 from core.errors import ClusterError, ConfigError
 from core.extensions import APP
-from core.op import CommitKind, End, Outcome, Send, TopicPartition
+from core.op import DATABASE, CommitKind, End, Outcome, Send, TopicPartition
 from core.payload import Foreign, encode, origin
 from harness import compose
-from harness.clients.application import effects, named
+from harness.clients.application import effects, instance, named
 from harness.clients.application.copies import Copies
 from harness.clients.application.effects import Effects
 from harness.clients.application.instance import surroundings
+from harness.clients.application.position import GroupPosition
+from harness.clients.application.results import Results
 from harness.modelled.virtual.worker_task import Lines
 from history import journal as j
+from tests.waiting import until
 
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SIZE = 100
@@ -112,6 +117,85 @@ def test_a_flat_map_is_copied_once_where_its_parts_are_there_once(
     assert ops == list(range(1, len(ops) + 1))
 
 
+def aggregated(
+    *results: tuple[TopicPartition, object],
+) -> tuple[list[int | Foreign], list[int | Foreign], Lines[j.Line]]:
+    """What became of each output record, and of each row: the inputs 7 and 23 have one key, 8 another one."""
+    made, lines = Copies(run="run", input="in", process=9, size=SIZE, results=Results()), Lines[j.Line]()
+    for offset, value in enumerate((7, 23, 8)):
+        assert made.value(IN, offset, encode("run", IN, value, SIZE)) == value
+    payloads = [json.dumps(result).encode() for _, result in results]
+    outputs = [made.value(tp, at, payloads[at]) for at, (tp, _) in enumerate(results)]
+    assert made.results is not None
+    rows = [made.value(row.tp, row.offset, row.payload) for row in made.results.read()]
+    made.write(lines, 10, 20, {IN: 3})
+    return outputs, rows, lines
+
+
+def copied_of(lines: Lines[j.Line]) -> list[tuple[str, int, int]]:
+    """Topic and partition of each copy, and the offset of its input."""
+    copying = [line for line in lines.lines if isinstance(line, j.Copying)]
+    return [(one[0], one[1], one[5]) for line in copying for one in line.records]
+
+
+def test_of_an_aggregate_the_last_result_of_each_key_counts() -> None:
+    first, whole, other = {"inputs": [7]}, {"count": 2, "inputs": [7, 23]}, {"inputs": [8]}
+    outputs, rows, lines = aggregated((OUT, first), (OUT, whole), (OUT, other))
+    assert len({*outputs, *rows}) == 6
+    assert copied_of(lines) == [(DATABASE, 3, 0), (DATABASE, 3, 1), (DATABASE, 3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "offsets"),
+    [
+        ([[7, 23], [23]], [1]),
+        ([[7, 7, 23]], [0, 0, 1]),
+        ([[7], [7, 23], [7, 23, 23]], [0, 1, 1]),
+        ([[23]], [1]),
+    ],
+)
+def test_what_a_result_lacks_is_lost_and_what_it_has_twice_is_doubled(
+    inputs: list[list[int]], offsets: list[int]
+) -> None:
+    _, _, lines = aggregated(*((OUT, {"inputs": numbers}) for numbers in inputs))
+    assert [offset for _, _, offset in copied_of(lines)] == offsets
+
+
+def test_a_key_with_results_in_two_partitions_has_its_records_twice() -> None:
+    _, _, lines = aggregated((OUT, {"inputs": [7]}), (TopicPartition("out", 1), {"inputs": [7, 23]}))
+    assert [offset for _, _, offset in copied_of(lines)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows"),
+    [
+        ([7, 999], [Foreign.UNCOMMITTED] * 2),  # the newest one is of no key: nor are the others
+        ([999, 7], [Foreign.UNCOMMITTED, 0]),
+        ([8, 7], [Foreign.UNCOMMITTED, 0]),  # a record of another key
+    ],
+)
+def test_what_no_input_record_of_the_key_has_is_invented(numbers: list[int], rows: list[int]) -> None:
+    _, found, _ = aggregated((OUT, {"inputs": numbers}))
+    assert [one if isinstance(one, Foreign) else 0 for one in found] == rows
+
+
+@pytest.mark.parametrize(
+    "result", [7, [], {}, {"inputs": []}, {"inputs": 7}, {"inputs": ["7"]}, {"inputs": [-1]}]
+)
+def test_what_lists_no_numbers_is_no_result(result: object) -> None:
+    outputs, rows, _ = aggregated((OUT, result))
+    assert (outputs, rows) == ([Foreign.UNREADABLE], [])
+
+
+def test_before_the_output_is_read_no_row_is_expected() -> None:
+    assert Results().ends([1, 0, 1]) == {TopicPartition(DATABASE, 0): 0, TopicPartition(DATABASE, 1): 0}
+
+
+def test_effects_are_no_results() -> None:
+    with pytest.raises(ConfigError, match="read from an output topic"):
+        run_config({"seed": 1, "app": {"shape": "aggregate", "effects": True}})
+
+
 def test_how_many_outputs_there_are_is_said_of_a_flat_map_alone() -> None:
     with pytest.raises(ConfigError, match="outputs says something of shape flat-map alone"):
         run_config({"seed": 1, "app": {"outputs": 2}})
@@ -197,3 +281,46 @@ def test_a_command_that_lists_no_effects_is_an_error(tmp_path: Path, command: st
     effects.COMMAND.name(command)
     with pytest.raises(ClusterError, match=why):
         shown.ends(range(1))
+
+
+class Told:
+    """In place of what brokers say of a group: its offsets (None: nothing), and whether that is the end."""
+
+    def __init__(self, offset: int | None, *, end: bool) -> None:
+        self.offset, self.end = offset, end
+
+    def committed(self) -> dict[TopicPartition, int] | None:
+        return None if self.offset is None else {IN: self.offset}
+
+    def at_the_end(self, committed: object) -> bool:
+        return self.end
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize(
+    ("script", "told", "quiet_s", "in_order"),
+    [
+        ("echo ready; sleep 1000", Told(5, end=True), 60.0, True),
+        ("echo ready; sleep 1000", Told(5, end=False), 0.0, True),  # it does nothing more
+        ("echo ready; sleep 1000", Told(5, end=False), 60.0, False),  # it is still at work
+        ("echo ready; sleep 1000", Told(None, end=True), 0.0, False),  # it could not commit
+        (STUBBORN, Told(5, end=True), 60.0, False),  # it has to be killed
+    ],
+)
+def test_whether_an_instance_ended_in_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: Told, quiet_s: float, in_order: bool
+) -> None:
+    for name, seconds in (("QUIET_S", quiet_s), ("DRAIN_S", 0.0), ("REST_S", 0.0), ("END_S", 1.0)):
+        monkeypatch.setattr(instance, name, seconds)
+    log = tmp_path / "log"
+    named.PROGRAM.name(shlex.join(["sh", "-c", script]))
+    one = instance.Instance(0, os.environ, log, cast(GroupPosition, told))
+    until(lambda: "ready" in log.read_text(), "it runs")
+    one.look()
+    assert one.finished()
+    assert one.end() is in_order

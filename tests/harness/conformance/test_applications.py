@@ -14,8 +14,10 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 COPIER = [sys.executable, "examples/applications/copier.py"]
+AGGREGATOR = [sys.executable, "examples/applications/aggregator.py"]
 SINK = [sys.executable, "examples/applications/sink.py"]
 CRASH = "client:crash@member"
+AGGREGATE = ("--set", 'app={"shape":"aggregate"}')
 SPLIT = ("--set", 'app={"shape":"flat-map","outputs":2}')
 WORK_S = "0.12"
 """Three instances copy 25 records a second and get as many: each is at work whenever a crash hits it."""
@@ -55,6 +57,33 @@ def test_each_application_has_its_verdict(
 
 
 @pytest.mark.sampled(10)
+@pytest.mark.parametrize(
+    ("kind", "nemesis", "code", "said"),
+    [
+        ("right", f"{CRASH},kill", ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("at-least-once", CRASH, ExitCode.ANOMALY, "first eos-duplicate"),
+        ("forgets", CRASH, ExitCode.ANOMALY, "first eos-loss"),
+        ("dirty", "none", ExitCode.ANOMALY, "first phantom-read"),
+    ],
+)
+def test_each_aggregator_has_its_verdict(
+    tmp_path: Path, kind: str, nemesis: str, code: ExitCode, said: str
+) -> None:
+    ended, output = run(tmp_path, [*AGGREGATOR, kind, WORK_S], nemesis, *AGGREGATE)
+    assert ended == code, output
+    assert said in output
+
+
+@pytest.mark.sampled(8)
+def test_an_effect_whose_input_was_not_committed_is_found(tmp_path: Path) -> None:
+    effects = shlex.join([*SINK, "show"])
+    sink = [*SINK, "one-behind"]
+    ended, output = run(tmp_path, sink, "none", "--effects", effects, "--duration", "3")
+    assert ended == ExitCode.ANOMALY, output
+    assert "first eos-uncommitted" in output
+
+
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
     [

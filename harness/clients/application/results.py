@@ -1,0 +1,70 @@
+"""The last results of an aggregate, and which input records they name.
+
+An aggregate writes the result of a key again whenever it changes; its value is a JSON object whose member
+`inputs` lists the numbers of all input records in it (docs/applications.md). So the last result of a key in
+each output partition is what the application has made of its input. In the history each input record of such
+a result is a row of a database (`core.op.DATABASE`), as effects are: of each input partition, numbered from
+0. The rows are known only when the output has been read: before, none are expected.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.keys import input_key_of
+from core.op import DATABASE, TopicPartition
+from core.payload import Foreign
+from core.session import Fetched
+
+MEMBER: Final = "inputs"
+NUMBERS: Final = 2**63
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """Of one run. partitions: of each input record, by its number, its partition."""
+
+    partitions: dict[int, int] = field(default_factory=dict)
+    _last: dict[tuple[TopicPartition, int, int], list[int]] = field(default_factory=dict)
+    """By output partition, input partition and key; these two are those of the newest record in it."""
+
+    def ends(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        """Of each partition, how many rows are expected."""
+        return {TopicPartition(DATABASE, p): 0 for p in sorted(set(partitions))}
+
+    def take(self, tp: TopicPartition, payload: bytes) -> Foreign | None:
+        """A result, in the order of its partition of the output; or why it is none."""
+        try:
+            numbers = json.loads(payload)[MEMBER]
+        except (ValueError, LookupError, TypeError):
+            return Foreign.UNREADABLE
+        if not isinstance(numbers, list) or not numbers:
+            return Foreign.UNREADABLE
+        if not all(type(n) is int and 0 <= n < NUMBERS for n in numbers):
+            return Foreign.UNREADABLE
+        newest = numbers[-1]
+        self._last[tp, self.partitions.get(newest, -1), input_key_of(newest)] = numbers
+        return None
+
+    def read(self) -> list[Fetched]:
+        """The rows, as records that a poll returns. What no input record of the key has is one of
+        partition 0, and empty."""
+        ends: dict[int, int] = {}
+        found = []
+        for (_, of, key), numbers in self._last.items():
+            for number in numbers:
+                known = of >= 0 and (self.partitions.get(number), input_key_of(number)) == (of, key)
+                partition = of if known else 0
+                payload = b"%d" % number if known else b""
+                found.append(
+                    Fetched(TopicPartition(DATABASE, partition), ends.get(partition, 0), payload, -1)
+                )
+                ends[partition] = ends.get(partition, 0) + 1
+        return found
+
+    def number(self, payload: bytes) -> tuple[int, int] | Foreign:
+        """The partition and the number of the input record of a row, or why it has none."""
+        if not payload:
+            return Foreign.UNCOMMITTED
+        return self.partitions[int(payload)], int(payload)
