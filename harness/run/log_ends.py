@@ -7,7 +7,7 @@ import msgspec
 from core.cluster import Cluster
 from core.config import RunConfig
 from core.flushing import number
-from core.op import Isolation, TopicPartition
+from core.op import DATABASE, Isolation, TopicPartition
 from core.runtime import Runtime
 from history.events import BoundsListed
 
@@ -94,6 +94,20 @@ def with_rows(bounds: BoundsListed, ends: Mapping[TopicPartition, int]) -> Bound
     """Beside the logs' ends those of the database, which has no levels of isolation."""
     rows = [(*tp, int(level), 0, end) for level in Isolation if level >= 0 for tp, end in ends.items()]
     return msgspec.structs.replace(bounds, rows=(*bounds.rows, *rows))
+
+
+def to_read(rows: Rows, config: RunConfig) -> dict[int, list[tuple[str, int, int]]]:
+    """Of each level: topic, partition and end of what the final reads read. Of an application that is its
+    input and, at read_committed, what it left: only what it committed is its output. What it keeps in other
+    topics of its own, no check knows."""
+    app = config.app
+    output = (config.prefix + app.output, DATABASE) if app else ()
+    ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in Isolation if level >= 0}
+    for topic, partition, isolation, _, end in rows:
+        left = topic in output and isolation == Isolation.READ_COMMITTED
+        if app is None or left or topic == config.prefix + app.input:
+            ends[isolation].append((topic, partition, end))
+    return ends
 
 
 def open_ends(rows: Rows) -> list[TopicPartition]:

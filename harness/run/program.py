@@ -13,7 +13,7 @@ from typing import Protocol
 
 from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
 from core.errors import ClusterError, ConfigError
-from core.op import DATABASE, Phase
+from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
 from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
@@ -21,7 +21,7 @@ from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.guide import Guide
-from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, with_rows
+from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, to_read, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, stalled, unrecovered, unserved
@@ -310,12 +310,7 @@ class RunProgram:
         if self._cut_short():
             return
         self._enter(Phase.FINAL)
-        ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in FINAL_LEVELS}
-        app = self.plan.config.app
-        outputs = (self.plan.config.prefix + app.output, DATABASE) if app else ()
-        for topic, partition, isolation, _, end in bounds.rows:
-            if topic not in outputs or isolation:  # of an application only what it committed is its output
-                ends[isolation].append((topic, partition, end))
+        ends = to_read(bounds.rows, self.plan.config)
         allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
         self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
         self._supervise()

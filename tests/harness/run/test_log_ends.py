@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from core.cluster import Cluster
-from core.op import Isolation, TopicPartition
-from harness.run.log_ends import open_ends, stable_ends
+from core.config import Application, RunConfig
+from core.op import DATABASE, Isolation, TopicPartition
+from harness.run.log_ends import open_ends, stable_ends, to_read
 from history.events import BoundsListed
 from tests.harness.run.worlds import RealTime, VirtualTime
 
@@ -127,3 +128,13 @@ def test_a_run_that_is_cut_short_does_not_wait(time_: Time) -> None:
     found, seconds = listing(time_, Ends(), allowed_s=600, cut=lambda: True)
     assert (found.stable, found.why, found.rows) == (False, "nothing was listed", ())
     assert seconds < 50
+
+
+def test_of_an_application_input_and_committed_output_are_read() -> None:
+    topics = ("in", "out", "store-changelog", DATABASE)
+    rows = tuple((topic, 0, level, 0, 5) for topic in topics for level in (0, 1))
+    everything = [(topic, 0, 5) for topic in topics]
+    assert to_read(rows, RunConfig(seed=0)) == {0: everything, 1: everything}
+    config = RunConfig(seed=0, workload="application", app=Application(input="in", output="out"))
+    wanted = [(topic, 0, 5) for topic in ("in", "out", DATABASE)]
+    assert to_read(rows, config) == {0: wanted[:1], 1: wanted}
