@@ -79,6 +79,16 @@ def truncation(ground: Ground) -> str:
     return TRUNCATIONS.get(ground.excuse, "")
 
 
+def not_fetched(ground: Ground, what: str) -> str:
+    """Why a replica may never have had what the cleaner removes in the end; "" = each had it."""
+    if ground.excuse is not Excuse.AWAY:
+        return ""
+    return (
+        "a replica was out of the in-sync replicas for longer than delete.retention.ms: it may never have had"
+        f" {what}"
+    )
+
+
 def truncated(ground: Ground, why: str) -> Answer:
     """Allowed only where a log may have lost its end; `why` says what Kafka promises otherwise."""
     reason = truncation(ground)

@@ -77,7 +77,9 @@ def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> 
     checks = {name: check for name, check in CHECKS.items() if EARLY.keys() & check.anomalies.keys()}
     checks["cycles"] = replace(checks["cycles"], join=None)  # cycles are not final, and dear
     unclean = log_settings(config, "").unclean or log_settings(config, OFFSETS).unclean
-    windows = whenever(numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power)
+    windows = whenever(
+        numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power, away=config.compacted
+    )
     tally = pipeline.check_tables(settled, checks, recorded=True, config=config, windows=windows)
     acks = numbers(tables["processes"], "acks")
     weak = bool(((acks == 0) | (acks == 1)).any())

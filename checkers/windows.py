@@ -175,7 +175,11 @@ class LogWindows:
 
     def excuses_of_tombstones(self, since: Array, until: Array) -> Array:
         """The same of tombstones, which compaction may have kept from a replica that was away."""
-        codes = self.excuses(since, until, weak=np.zeros(len(since), bool))
+        return self.or_away(self.excuses(since, until, weak=np.zeros(len(since), bool)), since, until)
+
+    def or_away(self, codes: Array, since: Array, until: Array) -> Array:
+        """Codes of what compaction removes in the end: a replica that was away may explain what nothing else
+        does."""
         codes[(codes == NO_EXCUSE) & self.away.between(since, until)] = BY_AWAY
         return codes
 
@@ -212,6 +216,11 @@ class RunWindows:
                 codes = np.where(found == NO_EXCUSE, codes, np.minimum(codes, found))
         return np.where(codes < len(EXCUSES), codes, NO_EXCUSE)
 
+    def excuses_of_markers(self, tp: Hashable, since: Array, until: Array) -> Array:
+        """Of each pair of moments: the code of what may have kept a marker in between from the log that a
+        partition has."""
+        return self[tp].or_away(self.excuses((tp,), since, until), since, until)
+
     def ever(self, *tps: Hashable, since: int = 0, until: int = FOREVER) -> int:
         """The same of one pair; without moments, of the whole run."""
         return int(self.excuses(tps, np.full(1, since), np.full(1, until))[0])
@@ -230,13 +239,14 @@ _NOTHING: Final = LogWindows()
 _ALWAYS: Final = Windows.of([(0, FOREVER)])
 
 
-def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool) -> RunWindows:
+def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool, away: bool = False) -> RunWindows:
     """As if everything that may still come had been at all times."""
     every = LogWindows(
         unclean=_ALWAYS if unclean else Windows(),
         power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
         any_power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
         leader=_ALWAYS,
+        away=_ALWAYS if away else Windows(),
     )
     return RunWindows(of_tp=dict.fromkeys(tps, every), internal=every)
 
@@ -447,8 +457,9 @@ class _Seen:
             yield from ((begin, end) for begin, end in spans if end - begin > tombstones_ns)
 
     def _out_of_sync(self, name: str, node: int) -> Iterator[Span]:
-        """When a node was out of the in-sync replicas, at the longest. A look is on record where it shows
-        something new: between two that name the node it was in sync."""
+        """When a node was out of the in-sync replicas, at the longest, and came back: one that does not leads
+        nothing. A look is on record where it shows something new: between two that name the node it was in
+        sync."""
         inside, out = -1, -1
         for one in self.roles:
             if node in one.isr.get(name, ()):
@@ -457,8 +468,6 @@ class _Seen:
                 inside, out = one.ns, -1
             elif inside >= 0 and out < 0:
                 out = one.ns
-        if out >= 0:
-            yield max(inside, out - SLACK_NS), FOREVER
 
     def _losses(self, name: str, replicas: set[int], least: int) -> Iterator[Span]:
         """When nodes lost power, and at least `least` replicas were out then."""

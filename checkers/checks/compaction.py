@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.allowed import Answer, Ground, truncation
+from checkers.allowed import Answer, Ground, not_fetched, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.compaction import keys_of
 from checkers.engine.findings import FINAL, NEVER, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
-from checkers.windows import Excuse
 from core.keys import key_of
 from history.reader import History
 
@@ -64,13 +63,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def back_again(ground: Ground, _: str) -> Answer:
     """A deleted key has an older record again."""
-    if reason := truncation(ground):
+    if reason := truncation(ground) or not_fetched(ground, "the tombstone"):
         return True, reason
-    if ground.excuse is Excuse.AWAY:
-        return True, (
-            "a replica was out of the in-sync replicas for longer than delete.retention.ms: it may never have"
-            " had the tombstone"
-        )
     return False, "the cleaner removes a tombstone only when no older record of its key is left"
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.allowed import Answer, Ground, truncation
+from checkers.allowed import Answer, Ground, not_fetched, truncation
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
 from checkers.engine.partition_view import KernelView, among, distinct
@@ -98,7 +98,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     failed = one_of_each_op(p, np.flatnonzero(np.append(p.failed, False)[p.writer]))
     codes = np.where(never[p.writer[failed]], _UNSENT, _levels(p, failed))
     report = partial(result.report, legal=NOT_PROMISED)
-    excuses = p.excuses_of_ends(sends["invoke_ns"][p.writer[failed]], reads["complete_ns"][failed])
+    since, until = sends["invoke_ns"][p.writer[failed]], reads["complete_ns"][failed]
+    excuses = p.known.windows.excuses_of_markers(p.tp, since, until)
     report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, excuses=excuses)
     own = np.flatnonzero(p.of_writer(sends["op"], -1) == reads["op"])
     early = one_of_each_op(p, own[p.of_writer(sends["txn"], 0, own) == 1])
@@ -239,7 +240,7 @@ def uncommitted(ground: Ground, variant: str) -> Answer:
         return True, READ_UNCOMMITTED
     if variant == Level.UNSENT:
         return False, "the record was never written, as its client reported"
-    if reason := truncation(ground):
+    if reason := truncation(ground) or not_fetched(ground, "the marker"):
         return True, f"{reason}; a marker that is gone ends nothing"
     return False, "read_committed readers see committed transactions only"
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.allowed import unless_truncated
+from checkers.allowed import Answer, Ground, not_fetched, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import RC, RU, Finding, OfTransaction
+from checkers.windows import FOREVER
 from core.cluster import OpenTransaction
 from core.op import GONE_MARK
 from history.columns import columns
@@ -94,7 +95,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         elif rc.end < ru.end:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
             own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
-            excuse = run.known.windows.ever(tp, since=run.known.transactions)
+            since, ever = np.full(1, run.known.transactions), np.full(1, FOREVER)
+            excuse = int(run.known.windows.excuses_of_markers(tp, since, ever)[0])
             tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))], excuse)
             tally.add(HANGING, _hanging(run.tables, tp, own), excuse)
     why = "where the logs of {where} end with all transactions over is not known"
@@ -137,6 +139,12 @@ def _last_transaction(tables: Mapping[str, pa.Table], row: OpenTransaction) -> t
     return process, (int(ops["op"][own[np.argmax(ops["invoke_ns"][own])]]),)
 
 
+def _held_back(ground: Ground, _: str) -> Answer:
+    """A transaction stays open in a partition."""
+    reason = truncation(ground) or not_fetched(ground, "the marker")
+    return (True, reason) if reason else (False, PROMISE)
+
+
 NAME = "stability"
 CHECK = Check(
     claim="Every transaction ends: the last stable offset reaches the end of the log once all clients"
@@ -148,7 +156,7 @@ CHECK = Check(
             " offset stays below the high watermark: read_committed consumers wait for ever.",
             literature="hanging transaction",
             half=True,
-            rule=unless_truncated(PROMISE),
+            rule=_held_back,
         ),
         HANGING: AnomalyClass(
             title="Hanging transaction",
@@ -156,7 +164,7 @@ CHECK = Check(
             " holds a transaction open: nothing behind it reaches a read_committed consumer.",
             literature="hanging transaction",
             half=True,
-            rule=unless_truncated(PROMISE),
+            rule=_held_back,
         ),
     },
     join=_join,

@@ -80,7 +80,7 @@ def resurrected_key(f: Facts) -> Found:
         writers = [f.send_of.get((r["tp"], r["value"])) for r in older]
         if any(one is not None and f.committed(one) for one in writers) and not f.shown(RU, send):
             found: Key = ("resurrected-key", send["tp"], send["value"])
-            f.spans[found].append(Span(send["invoke_ns"], EVER, (send["tp"],), tombstone=True))
+            f.spans[found].append(Span(send["invoke_ns"], EVER, (send["tp"],), cleaned=True))
             yield found, PLAIN
 
 
@@ -159,7 +159,8 @@ def aborted_read(f: Facts) -> Found:
         if f.failed(send):
             never = send["txn"] == 0 or send["op_outcome"] != FAIL
             key: Key = ("aborted-read", read["tp"], read["value"], read["op"])
-            span = Span(send["invoke_ns"], read["complete_ns"], (read["tp"],), internal=True)
+            cleans = f.tombstones >= 0
+            span = Span(send["invoke_ns"], read["complete_ns"], (read["tp"],), internal=True, cleaned=cleans)
             f.spans[key].append(span)
             yield key, {"unsent" if never else _level(read)}
 
@@ -347,7 +348,8 @@ def settled(events: list[Event]) -> bool:
 def stuck_lso(f: Facts) -> Found:
     for tp in f.tps:
         if not f.portable and f.hiding(tp) and settled(f.recorded.events):
-            f.spans["stuck-lso", tp].append(Span(f.ids_since(), EVER, (tp,), internal=True))
+            span = Span(f.ids_since(), EVER, (tp,), internal=True, cleaned=f.tombstones >= 0)
+            f.spans["stuck-lso", tp].append(span)
             yield ("stuck-lso", tp), PLAIN
 
 
@@ -357,9 +359,8 @@ def hanging_txn(f: Facts) -> Found:
     for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
         tp = names.get((row.topic, row.partition), -1)
         if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
-            f.spans["hanging-txn", tp, row.producer_id].append(
-                Span(f.ids_since(), EVER, (tp,), internal=True)
-            )
+            span = Span(f.ids_since(), EVER, (tp,), internal=True, cleaned=f.tombstones >= 0)
+            f.spans["hanging-txn", tp, row.producer_id].append(span)
             yield ("hanging-txn", tp, row.producer_id), PLAIN
 
 

@@ -29,7 +29,7 @@ class Span(NamedTuple):
     weak: bool = False
     acked: int = -1
     behind: tuple[tuple[int, int, int], ...] = ()
-    tombstone: bool = False
+    cleaned: bool = False
     """A replica that was away may never have had it."""
 
 
@@ -64,7 +64,11 @@ class Logs:
                 found.add("power")
             if span.weak and _meet(leader, span.since, span.until):
                 found.add("leader")
-            if span.tombstone and _meet([*self._away(name)], span.since, span.until):
+            if (
+                span.cleaned
+                and name not in self.internal
+                and _meet([*self._away(name)], span.since, span.until)
+            ):
                 found.add("away")
         return next((one for one in ("unclean", "power", "leader", "away") if one in found), "")
 
@@ -150,8 +154,6 @@ class Logs:
                 if event.ns - since > kept_ns:
                     yield since, event.ns
                 was, since = event.ns, EVER
-            if EVER - since > kept_ns:
-                yield since, EVER
 
     def _taken(self, name: str, span: Span) -> bool:
         """A loss of power may have taken it."""

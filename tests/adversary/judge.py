@@ -117,7 +117,7 @@ class Permission:
                 return True
             case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:
                 return True
-            case "resurrected-key", _ if excuse == "away":
+            case (("resurrected-key" | "aborted-read" | "stuck-lso" | "hanging-txn"), _) if excuse == "away":
                 return True
             case "eos-loss", _ if self.commit == "before" and not self.sink:
                 return True

@@ -214,17 +214,46 @@ def test_a_loss_of_power_of_one_replica_excuses_what_one_replica_had() -> None:
         ([roles(0, 1, 1, 2), roles(50, 1, 1), roles(60, 1, 1, 2)], []),
         ([roles(45, 1, 1, 2), roles(50, 1, 1), roles(66, 1, 1, 2)], [(45, 66)]),
         ([roles(0, 1, 1, 2), roles(50, 1, 1), roles(55, 1, 1, 3), roles(61, 1, 1, 2, 3)], [(40, 61)]),
-        ([roles(0, 1, 1, 2), roles(50, 1, 1)], [(40, None)]),
+        ([roles(0, 1, 1, 2), roles(50, 1, 1)], []),  # it never came back
         ([roles(0, 1, 1), roles(50, 1, 1, 2)], []),  # it was no replica before, as far as is known
     ],
 )
 def test_a_replica_that_misses_a_tombstone_was_out_of_sync_for_as_long_as_it_is_kept(
-    looks: list[Event], away: list[tuple[int, int | None]]
+    looks: list[Event], away: list[tuple[int, int]]
 ) -> None:
     settings = {"cleanup.policy": "compact", "delete.retention.ms": "20000"}
     config = run_config({"seed": 1, "workload": "compacted", "topic_settings": settings})
     found = [*run_windows(X, looks, config)[0].away]
-    assert found == [(a * S, FOREVER if b is None else b * S) for a, b in away]
+    assert found == [(a * S, b * S) for a, b in away]
+
+
+@pytest.mark.parametrize(
+    ("back_s", "compacted", "excused"), [(25, True, True), (15, True, False), (25, False, False)]
+)
+def test_a_replica_that_was_away_may_have_missed_the_marker_of_an_aborted_transaction(
+    back_s: int, *, compacted: bool, excused: bool
+) -> None:
+    """A consumer at read_committed gets a record that was aborted, and a transaction stays open.
+    Before that a replica was out of sync for longer than markers are kept, or not."""
+    built = Built(tps=["x"], processes={1: Process(txn_id=0), 2: Process(acks=-2, slot=2)})
+    aborted = Op(
+        process=1, f="txn", invoke=S, complete=2 * S, txn=True, outcome=Outcome.FAIL, deliberate=True
+    )
+    aborted.mops = [Send(tp=0, value=value_of(1, 1), offset=0)]
+    read = Op(process=2, f="poll", invoke=60 * S, complete=61 * S)
+    read.mops = [Read(tp=0, offset=0, value=value_of(1, 1))]
+    built.ops = [aborted, read]
+    for level, end in ((Isolation.READ_UNCOMMITTED, 6), (Isolation.READ_COMMITTED, 4)):
+        built.bounds.append(Bound(tp=0, isolation=level, end=end, read_to=end))
+    settings = {"cleanup.policy": "compact", "delete.retention.ms": "20000"} if compacted else {}
+    config = run_config({"seed": 1, "topic_settings": settings})
+    row = OpenTransaction(topic="x", partition=0, producer_id=7, producer_epoch=0, start=4)
+    looks = [roles(0, 1, 1, 2), roles(10, 1, 1), roles(back_s, 1, 1, 2), roles(50, 2, 1, 2)]
+    events: list[Event] = [*looks, TransactionsOpen(ns=100 * S, rows=(row,))]
+    found = check_tables(built.tables(), portable=False, events=events, config=config).findings
+    mine = {one.name: one.excuse for one in found if one.name in ("aborted-read", "stuck-lso", "hanging-txn")}
+    expected = Excuse.AWAY if excused else Excuse.NONE
+    assert mine == dict.fromkeys(("aborted-read", "stuck-lso", "hanging-txn"), expected)
 
 
 def test_a_deleted_topic_has_the_windows_of_its_name() -> None:

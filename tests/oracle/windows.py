@@ -148,7 +148,7 @@ class Windows:
             for n in range(1, len(named)):
                 if named[n - 1] and not named[n]:
                     begin = max(self.roles[n - 1].ns, self.roles[n].ns - TEN_S)
-                    end = self.roles[named.index(True, n)].ns if True in named[n:] else EVER
+                    end = self.roles[named.index(True, n)].ns if True in named[n:] else begin
                     if end - begin > self.history.tombstones:
                         found.append((begin, end))
         return found
@@ -306,7 +306,13 @@ def _conflict(p: Partition, key: Key) -> str:
 def _aborted(p: Partition, key: Key) -> set[str]:
     send = p.send_of[int(key[2])]
     reads = [r for r in p.reads if (r["value"], r["op"]) == key[2:4]]
-    return {_wide(p.history, [p.tp], send["invoke_ns"], r["complete_ns"]) for r in reads}
+    return {_marker(p, send["invoke_ns"], r["complete_ns"]) for r in reads}
+
+
+def _marker(p: Partition, since: int, until: int) -> str:
+    """What may have kept a marker from the log that is read."""
+    away = _named(p.history, p.tp).away() if p.history.tombstones >= 0 else []
+    return _wide(p.history, [p.tp], since, until) or ("away" if _meets(away, since, until) else "")
 
 
 def _copied_twice(p: Partition, key: Key) -> str:
@@ -436,7 +442,7 @@ def _zombie(p: Partition, key: Key) -> str:
 
 
 def _held(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], _of_ids(p.history), EVER)
+    return _marker(p, _of_ids(p.history), EVER)
 
 
 def _shared(p: Partition, key: Key) -> set[str]:

@@ -66,6 +66,10 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("aborted-read", "rc", "power", {}, True),
         ("aborted-read", "ru", "", {}, True),
         ("aborted-read", "unsent", "unclean", {}, False),
+        ("aborted-read", "unsent", "away", {}, False),
+        *((name, variant, "away", {}, True) for name, variant in (
+            ("aborted-read", "rc"), ("stuck-lso", ""), ("hanging-txn", ""), ("resurrected-key", ""))),
+        *((name, "", "away", {}, False) for name in ("torn-txn", "eos-loss", "zombie-write", "lost-write")),
         ("precommitted-read", "rc", "", {}, False),
         ("precommitted-read", "ru", "", {}, True),
         ("poll-skip", "", "", {}, False),
