@@ -39,7 +39,8 @@ CANCELLED: Final = re.compile(
 DELETED: Final = re.compile(
     r"^(?P<wall>\S+) .*\[GroupCoordinator"
     r" (?:id=\d+ topic=__consumer_offsets partition=(?P<partition>\d+)\]|\d+\]:)"
-    r" (?:Generated|Removed) \d+ .* (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
+    r" (?:Generated \d+ .* deleting offsets for|Removed \d+ offsets associated with deleted)"
+    r" (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
 )
 DELETED_TOPIC: Final = re.compile(r"DeletedTopic\[(?:id=(?P<id>[^,\]]+), )?name=(?P<name>[^\]]+)\]?")
 REFUSED: Final = re.compile(

@@ -11,6 +11,8 @@ import pytest
 from core.cluster import GROUP_TOPIC
 from core.op import AssignmentKind, CommitKind, TopicPartition, value_of
 from history import evidence
+from history.broker_logs import broker_logs
+from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.logs.made import Rows, at, batch, tables, whole
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
@@ -191,6 +193,24 @@ UNSEEN = [
     replace(AWAY, stored=()),
     replace(AWAY, group="group-1"),
 ]
+
+
+def test_lines_of_every_version_are_read_as_they_are_meant(tmp_path: Path) -> None:
+    of_share_groups = by_topics(9, 3).replace(
+        "tombstone records in 0 milliseconds while deleting offsets",
+        "records in 0 milliseconds while cleaning share group state",
+    )
+    run = Run(tmp_path)
+    (run.cluster / "2").mkdir(parents=True)
+    server = run.cluster / "2" / "server.log"
+    server.write_text(by_topics(1, 4) + by_partitions(2, 5) + by_broker(3) + of_share_groups)
+    found = broker_logs(run)
+    assert found.nodes == {2}
+    assert [(one.partition, one.topics) for one in found.deleted] == [
+        (4, {"o": "other", "x": "old"}),
+        (5, {"o": "", "x": ""}),
+        (-1, {"o": "", "x": ""}),
+    ]
 
 
 @pytest.mark.parametrize("left", SEEN)
