@@ -447,9 +447,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "broker_settings": FAST_CLEANER,
     },
     # A share group whose members hold records for two seconds at most, as brokers permit here. Coordinators
-    # of its state are quickly up.
+    # of its state are quickly up. Its members have no choice of a protocol, as those of other groups have.
     "share": {
         "workload": "share",
+        "client_settings": {},
         "rate": 40,
         "batch_max": 10,
         "broker_settings": {
