@@ -203,6 +203,12 @@ class RunConfig(_Sectioned):
         """Whether the topics of the run keep only the newest record of each key (`core.keys`)."""
         return "compact" in self.topic_settings.get("cleanup.policy", "")
 
+    @property
+    def repeats(self) -> bool:
+        """A record may be processed again that was processed before: its offset is committed only then, or
+        not waited for."""
+        return self.commit in ("after", "automatic") or self.isolation is Isolation.READ_UNCOMMITTED
+
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
         `topic_settings`."""

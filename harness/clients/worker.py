@@ -225,6 +225,7 @@ class Worker:
             process=spec.process,
             size=size,
             outputs=app.outputs if app.shape == "flat-map" else None,
+            repeats=self._config.repeats,
             results=self._database if isinstance(self._database, Results) else None,
         )
         client.read_values(made.value)

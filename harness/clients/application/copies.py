@@ -37,13 +37,14 @@ Made = tuple[str, int, int, str, int, int]
 class Copies:
     """Of one application. input: its topic. process: whose copies they are to be. size: of input records.
     outputs: of a flat-map, how many there are of each input record (0 = any number); None = it is none.
-    results: of an aggregate; None = it is none.
+    repeats: the application may make output again. results: of an aggregate; None = it is none.
 
     Of a flat-map the output records of one input record are distinguished by their bytes. The first one is
     its copy, and so are a repeated one and one too many, which therefore count as copied twice. The others
     are records of the process; so is the first one, where some are missing, which therefore counts as not
-    copied. Of an aggregate the output records are records of the process, and no copies: these are the input
-    records that the last results name.
+    copied. Where some are missing and others repeated, the input counts as copied twice, or as not copied
+    where output may be repeated: what is permitted hides no loss. Of an aggregate the output records are
+    records of the process, and no copies: these are the input records that the last results name.
     """
 
     run: str
@@ -51,6 +52,7 @@ class Copies:
     process: int
     size: int
     outputs: int | None = None
+    repeats: bool = False
     results: Results | None = None
     _inputs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of each input record, by value."""
@@ -107,6 +109,8 @@ class Copies:
             return True
         parts, part = self._parts[self._made[number][4:]], self._part[number]
         several = len(set(parts))
+        if self.repeats and several < self.outputs:
+            return False
         if parts[part] in parts[:part]:
             return True
         if len(set(parts[:part])) >= (self.outputs or several):

@@ -77,25 +77,31 @@ def test_copies_are_journaled_with_their_inputs_and_the_commits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "parts", "copies_of_it"),
+    ("outputs", "parts", "copies_of_it", "repeats"),
     [
-        (None, "ab", 2),  # one-to-one: a second output is one too many
-        (0, "", 0),
-        (0, "a", 1),
-        (0, "abc", 1),
-        (0, "abca", 2),
-        (2, "a", 0),  # a part is missing
-        (2, "ab", 1),
-        (2, "abc", 2),
-        (2, "abb", 2),
-        (2, "aa", 2),
-        (2, "abab", 3),
+        (None, "ab", 2, False),  # one-to-one: a second output is one too many
+        (0, "", 0, False),
+        (0, "a", 1, False),
+        (0, "abc", 1, False),
+        (0, "abca", 2, False),
+        (0, "aa", 2, True),
+        (2, "a", 0, False),  # a part is missing
+        (2, "ab", 1, False),
+        (2, "abc", 2, False),
+        (2, "abb", 2, False),
+        (2, "aa", 2, False),
+        (2, "aa", 0, True),  # what may be repeated hides no loss
+        (2, "a", 0, True),
+        (2, "abb", 2, True),
+        (2, "abc", 2, True),
+        (2, "abab", 3, False),
     ],
 )
 def test_a_flat_map_is_copied_once_where_its_parts_are_there_once(
-    outputs: int | None, parts: str, copies_of_it: int
+    outputs: int | None, parts: str, copies_of_it: int, *, repeats: bool
 ) -> None:
-    made, lines = Copies(run="run", input="in", process=9, size=SIZE, outputs=outputs), Lines[j.Line]()
+    made = Copies(run="run", input="in", process=9, size=SIZE, outputs=outputs, repeats=repeats)
+    lines = Lines[j.Line]()
     made.value(IN, 41, RECORD)
     values = [made.value(OUT, at, RECORD + part.encode()) for at, part in enumerate(parts)]
     made.write(lines, 10, 20, {IN: 42})
