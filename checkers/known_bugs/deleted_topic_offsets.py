@@ -149,7 +149,8 @@ removes them: one that loads a partition of `__consumer_offsets` does not ask wh
 The next topic of that name has these offsets, so that the group passes over its first records, or asks for
 records behind its end. Clients that ask by the id of the topic (OffsetFetch 10, since 4.1) do not get them.
 
-`groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0. The tables
+`groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0, and in
+one each on 4.3.1 and 4.2.1. The tables
 [Offsets of a deleted topic](model/group-offsets.md#deleted-topic-offsets) and
 [the next one](model/group-offsets.md#deleted-topic-forgotten) have both sides.""",
     evidence="The metadata log has the deletion of a topic of that name; who led the group's partition of"
