@@ -3,8 +3,8 @@
     inquest run --app "python examples/applications/aggregator.py right" --set 'app={"shape":"aggregate"}'
 
 right: the new result of a key and the offset are in one transaction; who is given a partition reads the last
-results of its keys from the output first. at-least-once: the same without transactions; it commits the
-offsets of up to 100 records once all of their results are written. forgets: as right, but it begins with no
+results of its keys from the output first. at-least-once: the same without transactions; every 10 s it
+commits the offsets of the records whose results are written. forgets: as right, but it begins with no
 results. dirty: as right, but it reads records of aborted transactions.
 """
 
@@ -23,6 +23,7 @@ IN, OUT, GROUP = (os.environ[f"INQUEST_{name}"] for name in ("IN", "OUT", "GROUP
 MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
 WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
 """What an application does with a record takes its time."""
+COMMIT_S = 10
 CALL_S = 15
 HANGS_S = 2 * CALL_S
 """As in copier.py."""
@@ -41,6 +42,11 @@ class Aggregator:
         self.results: dict[int, dict[bytes, list[int]]] = {}
         """Of each partition that it has: of each key the numbers of its records."""
         self.failed = 0
+        self.done: dict[int, Message] = {}
+        """Of each partition the last record whose result is written and whose offset is not committed."""
+        self.gone: set[int] = set()
+        """Partitions that were taken away while it got records: they may be another one's work."""
+        self.committed = time.monotonic()
         self.transactional = MODE != "at-least-once"
         own = {"transactional.id": os.environ["INQUEST_TRANSACTIONAL_ID"], "transaction.timeout.ms": 10000}
         made = {"linger.ms": 5, "enable.idempotence": True, **(own if self.transactional else {})}
@@ -53,12 +59,22 @@ class Aggregator:
     def dropped(self, _: Consumer, tps: list[TopicPartition]) -> None:
         for tp in tps:
             self.results.pop(tp.partition, None)
+            self.done.pop(tp.partition, None)
+            self.gone.add(tp.partition)
 
     def step(self) -> None:
+        if self.done and time.monotonic() - self.committed >= COMMIT_S:
+            self.consumer.commit(offsets=offsets(self.done.values()), asynchronous=False)
+            self.done, self.committed = {}, time.monotonic()
         first = self.consumer.poll(0.2)
         if first is None:
             return
+        self.gone.clear()
         messages = [m for m in (first, *self.consumer.consume(99, 0)) if m.error() is None]
+        if self.gone:
+            raise KafkaException(
+                KafkaError(KafkaError._STATE, "partitions were taken away with their records")
+            )
         if not messages:
             return
         for partition in {m.partition() for m in messages} - self.results.keys():
@@ -70,8 +86,8 @@ class Aggregator:
             self.fold(message)
             if self.producer.flush(60) or self.failed:
                 raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
+            self.done[message.partition() or 0] = message
             time.sleep(WORK_S)
-        self.consumer.commit(offsets=offsets(messages), asynchronous=False)
 
     def in_transaction(self, messages: list[Message]) -> None:
         hangs = threading.Timer(HANGS_S, begin_anew)

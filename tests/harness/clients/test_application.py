@@ -4,7 +4,9 @@ import json
 import os
 import shlex
 from base64 import b64encode
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -170,6 +172,30 @@ def test_what_a_result_lacks_is_lost_and_what_it_has_twice_is_doubled(
 def test_a_key_with_results_in_two_partitions_has_its_records_twice() -> None:
     _, _, lines = aggregated((OUT, {"inputs": [7]}), (TopicPartition("out", 1), {"inputs": [7, 23]}))
     assert [offset for _, _, offset in copied_of(lines)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_results_name_what_the_last_one_of_each_key_lists(seed: int) -> None:
+    """The rule in other words: in each partition of the output, of all results whose newest record has a key
+    the last one; each of its numbers is a copy if it is of that key, else an invention."""
+    rng = Random(f"results/{seed}")
+    keys = {7: 7, 23: 7, 8: 8, 999: None}  # of input records; 999 is none
+    results = [
+        (TopicPartition("out", rng.randrange(2)), [rng.choice(list(keys)) for _ in range(rng.randint(1, 4))])
+        for _ in range(rng.randint(0, 8))
+    ]
+    last = {}
+    for tp, numbers in results:
+        last[tp, keys[numbers[-1]]] = numbers
+    expected, invented = Counter[int](), 0
+    for (_, key), numbers in last.items():
+        for number in numbers:
+            known = key is not None and keys[number] == key
+            expected[{7: 0, 23: 1, 8: 2, 999: -1}[number]] += known
+            invented += not known
+    _, rows, lines = aggregated(*((tp, {"inputs": numbers}) for tp, numbers in results))
+    assert Counter(offset for _, _, offset in copied_of(lines)) == +expected
+    assert sum(row is Foreign.UNCOMMITTED for row in rows) == invented
 
 
 @pytest.mark.parametrize(
