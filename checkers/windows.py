@@ -334,6 +334,7 @@ def tombstones_kept_ns(config: RunConfig) -> int:
 
 
 RECREATES: Final = "recreate-topics:"
+"""How the names of faults begin that delete topics and make them again."""
 
 
 class Deletion(NamedTuple):

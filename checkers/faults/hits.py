@@ -14,6 +14,7 @@ import numpy as np
 from checkers.engine.findings import FAIL, INFO, OK
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
+from core.op import GONE_MARK
 from core.session import UNAWAITED
 from history.columns import Array, columns
 from history.events import Event, FaultHealed, FaultStarted, RolesSeen
@@ -166,7 +167,7 @@ def _hits(
         return node in fault.nodes if node >= 0 or not fault.nodes else None
 
     rows = [row for of_op in sends.values() for row in of_op if _in_flight(row, ended, fault.begin_ns)]
-    records = [hit(row.process, history.tp(row.tp)) for row in rows]
+    records = [hit(row.process, _place(history, row.tp)) for row in rows]
     states = []
     for of_op in sends.values():
         if state := _transaction(of_op, fault.begin_ns):
@@ -195,6 +196,12 @@ def _hits(
         in_doubt=in_doubt,
         nothing=False if something else None if unknown else True,
     )
+
+
+def _place(history: History, tp: int) -> str:
+    """A partition as looks at the leaders name it: those of a deleted topic do not know that it is one."""
+    topic, _, number = history.tp(tp).rpartition("-")
+    return f"{topic.partition(GONE_MARK)[0]}-{number}"
 
 
 def _handed_over(row: SendRow, ns: int) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from checkers.faults.hits import FaultInForce, stages_of
 from checkers.logs.answers import FENCING
+from checkers.windows import RECREATES
 from core.op import AssignmentKind
 from history.columns import Array, columns
 from history.events import RecordsDeleted
@@ -65,6 +66,12 @@ class UnderFault:
         """Whether one of these moments is under the fault."""
         return bool(((moments >= self.stage.fault.begin_ns) & (moments <= self.stage.until_ns)).any())
 
+    @property
+    def leaders(self) -> int:
+        """Partitions of the workload that another node led afterwards. A topic that is remade has leaders of
+        its own."""
+        return 0 if self.stage.fault.name.startswith(RECREATES) else self.hits.leaders
+
     def died_in_transaction(self) -> bool:
         """A client of the fault died in a transaction, and its next process began after the fault."""
         fault, every = self.stage.fault, self.clients.history.processes
@@ -111,9 +118,9 @@ FACTS: Final[Mapping[str, Fact]] = {
     "ending-transaction": Fact("such a transaction had all its records acknowledged: it was about to end",
                                lambda one: one.hits.ending),
     "leader-moved": Fact("another node led a partition of the workload afterwards",
-                         lambda one: one.hits.leaders),
+                         lambda one: one.leaders),
     "leader-moved-in-flight": Fact("the same under a fault that hit a record in flight",
-                                   lambda one: one.hits.leaders and one.hits.records_hit),
+                                   lambda one: one.leaders and one.hits.records_hit),
     "coordinator-moved": Fact("another node coordinated a transactional id or a group afterwards",
                               lambda one: one.hits.coordinators),
     "controller-moved": Fact("another node was the active controller afterwards",

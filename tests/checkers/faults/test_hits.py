@@ -70,9 +70,13 @@ def send(
 
 
 def told(
-    folder: Path, ops: Sequence[Op], *events: Event, processes: dict[int, Process] | None = None
+    folder: Path,
+    ops: Sequence[Op],
+    *events: Event,
+    processes: dict[int, Process] | None = None,
+    tps: tuple[str, ...] = ("x", "y"),
 ) -> list[FaultHits]:
-    built = Built(tps=["x", "y"], processes=processes or {1: Process(), 2: Process(slot=1)}, ops=list(ops))
+    built = Built(tps=[*tps], processes=processes or {1: Process(), 2: Process(slot=1)}, ops=list(ops))
     order = sorted((STARTED, *PHASES, *events), key=lambda event: event.ns)
     run = write_run(folder, built.tables(), events=(*order, RECOVERED))
     verdict = check_run(run)
@@ -94,6 +98,13 @@ def test_a_record_to_another_leader_is_not_hit(tmp_path: Path) -> None:
     assert hit == msgspec.structs.replace(IDLE, records=1)
     (moved,) = told(tmp_path / "moved", ops, seen(1), seen(9, y_0=1), *fault(nodes=(1,)))
     assert (moved.records_hit, moved.nothing) == (1, False)
+
+
+def test_a_record_to_a_topic_that_was_deleted_later_is_hit_at_its_leader_of_then(tmp_path: Path) -> None:
+    ops, events = [send(1, 0, 9.9, 10.2)], [seen(1), *fault(nodes=(1,))]
+    for name, hits in (("x~1", 1), ("y~1", 0)):
+        (hit,) = told(tmp_path / name, ops, *events, tps=(name,))
+        assert (hit.records, hit.records_hit) == (1, hits)
 
 
 def test_what_a_client_never_took_or_got_after_the_fault_had_begun_is_not_in_flight(tmp_path: Path) -> None:

@@ -101,6 +101,17 @@ def test_a_fact_is_seen_where_it_is_and_not_on_its_twin(tmp_path: Path, name: st
     assert name not in (verdict.reached or [])
 
 
+def test_a_topic_that_is_remade_has_leaders_of_its_own_and_none_of_it_moved(tmp_path: Path) -> None:
+    for name in ("recreate-topics:all", "reassign:all"):
+        built = Built(tps=["x"], processes={1: Process()}, ops=deepcopy([BEFORE, AFTER]))
+        (started, healed) = fault()
+        started = msgspec.structs.replace(started, name=name)
+        events = (STARTED, *PHASES, seen(1), started, seen(11, x_0=2), healed)
+        order = sorted(events, key=lambda event: event.ns)
+        verdict = check_run(write_run(tmp_path / name, built.tables(), events=(*order, RECOVERED)))
+        assert ("leader-moved" in verdict.faults[0].reached) is (name == "reassign:all")
+
+
 @pytest.mark.parametrize(("after", "fewer"), [((2, 3), True), ((2, 3, 4), False), ((2, 1, 3, 4), False)])
 def test_a_partition_that_moved_to_other_nodes_has_as_many_in_sync(
     tmp_path: Path, after: tuple[int, ...], *, fewer: bool
