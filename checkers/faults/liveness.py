@@ -14,7 +14,8 @@ import numpy as np
 from checkers.checks.recovery import BIN_NS, ServedTimes
 from checkers.faults.availability import TimeSpan, served_share
 from checkers.faults.in_force import RunFaults
-from core.op import Phase
+from checkers.windows import RECREATES
+from core.op import GONE_MARK, Phase
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
 from history.verdict import FaultLiveness, Liveness, Stall
@@ -52,7 +53,7 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     if load is None or not progress:
         return Liveness()
     acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
-    parts = {tp: _clipped(each.waits, load.begin, load.end) for tp, each in progress.items()}
+    parts = {tp: _clipped(each.waits, load.begin, _over(run, tp, load)) for tp, each in progress.items()}
     waits = Waits(whole=_together(parts, acked, load), parts=parts)
     in_force = _in_force(events, load)
     served = {fault: _share(acked, [span]) for fault, span in in_force.items()}
@@ -62,6 +63,19 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
         available=_share(acked, [(load.begin, load.faults_end)]),
         under_faults=_share(acked, in_force.values()),
     )
+
+
+def _over(run: RunFaults, tp: int, load: LoadSpan) -> int:
+    """When no record waits in a partition any more: its topic had been deleted, and the next one was there;
+    else with the load."""
+    topic = run.history.tp(tp).rpartition("-")[0]
+    number = topic.partition(GONE_MARK)[2]
+    made = [
+        event.ns
+        for event in run.history.events
+        if isinstance(event, FaultStarted) and event.name.startswith(RECREATES)
+    ]
+    return min(load.end, made[int(number) - 1]) if number and int(number) <= len(made) else load.end
 
 
 def _load(events: Sequence[Event]) -> LoadSpan | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -142,6 +143,22 @@ def test_a_record_that_is_in_doubt_at_the_end_waits_to_the_end_of_the_load(tmp_p
     assert [(s.partition, s.begin_s, s.end_s) for s in served.stalls if s.partition] == [("x-0", 16.0, 30.0)]
     assert served.available == pytest.approx(0.6, abs=0.02)
     assert served.under_faults is None
+
+
+@pytest.mark.parametrize(("topic", "until"), [("x~1", 20.001), ("x~2", 30.0), ("x", 30.0)])
+def test_a_record_to_a_deleted_topic_waits_until_the_next_one_is_there(
+    tmp_path: Path, topic: str, until: float
+) -> None:
+    """A later fault, on an idle cluster, made no record wait."""
+    remade = msgspec.structs.replace(fault(0, 20)[0], name="recreate-topics:all", nodes=())
+    built = history([(0, 16.0, None)])
+    built.tps = [topic]
+    events = (STARTED, *PHASES, remade, *fault(1, 24, 26), RECOVERED)
+    found = check_run(write_run(tmp_path, built.tables(), events=events))
+    assert [(s.partition, s.end_s) for s in found.liveness.stalls if s.partition] == [(f"{topic}-0", until)]
+    hits = found.faults[1].hits
+    assert hits is not None
+    assert hits.nothing is (topic == "x~1")
 
 
 def test_clients_that_cannot_hand_over_any_record_are_not_served(tmp_path: Path) -> None:
