@@ -11,6 +11,8 @@ damage               What is wrong with a file that could not be read as a whole
 directory            A node's data directory → the tables of evidence.
 metadata_records     The metadata log of KRaft (`__cluster_metadata-0`) and its
                      snapshots.
+old_messages         Messages of formats 0 and 1, which brokers before 0.11 write: each as
+                     a batch of one record.
 producer_state       What a broker computed from a log: producer states (`.snapshot`)
                      and aborted transactions (`.txnindex`).
 records              The records inside of uncompressed batches: keys and values of the
@@ -25,7 +27,7 @@ takes                The takes of one run: what was found at kills and at the en
 For judging brokers by their own logs, next to what clients saw. `directory.read` is the way in; the other
 modules can be used alone, such as `coordinator_records` for one record of a coordinator's log.
 
-The package reads files and nothing else: no broker, no network. It reads what Kafka from 3.3 on writes, and
+The package reads files and nothing else: no broker, no network. It reads what Kafka from 0.10 on writes, and
 says what it cannot read: a cut, flipped or foreign file is one `Damage` with file, position and reason, and
 everything else is read. Data that are damaged cannot make it fail or use more memory than a small multiple
 of the file's size. Tests compare it with Kafka's own `DumpLogSegments`, field by field.

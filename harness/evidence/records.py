@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from harness.evidence import old_messages
 from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment
 from harness.protocol.batches import (
@@ -18,6 +19,7 @@ from harness.protocol.batches import (
     FIELDS,
     HEADER,
     LOG_APPEND_TIME,
+    MAGIC,
     PREFIX,
     TRANSACTIONAL,
 )
@@ -67,11 +69,38 @@ def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> I
             if header["attributes"] & COMPRESSION:
                 damages.note(segment.path, position, "the batch is compressed: its records are not read")
                 continue
+            if header["magic"] != MAGIC:
+                yield from _old_message(data, position, header, segment, damages)
+                continue
             cursor = Cursor(data, position + HEADER.size, position + PREFIX + header["length"])
             try:
                 yield from records_of(cursor, position, header)
             except Malformed as error:
                 damages.note(segment.path, error.at, error.why)
+
+
+def _old_message(
+    data: memoryview, position: int, header: dict[str, int], segment: Segment, damages: Damages
+) -> Iterator[LogRecord]:
+    """The record that a message of an old format is."""
+    try:
+        key, value = old_messages.key_and_value(data, position, header)
+    except Malformed as error:
+        damages.note(segment.path, error.at, error.why)
+        return
+    yield LogRecord(
+        position=position,
+        offset=header["base"],
+        leader_epoch=header["leader_epoch"],
+        timestamp=header["max_timestamp"],
+        producer_id=header["producer_id"],
+        producer_epoch=header["producer_epoch"],
+        sequence=-1,
+        control=False,
+        transactional=False,
+        key=key,
+        value=value,
+    )
 
 
 def decoded(segment: Segment, damages: Damages, decode: Callable[[LogRecord], Decoded]) -> Iterator[Decoded]:

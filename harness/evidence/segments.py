@@ -3,7 +3,8 @@
 The walk needs the lengths alone, so it costs the same for compressed batches, whose records are not read.
 numpy gathers the headers at the positions found. A CRC is computed for each batch; base offset, length and
 leader epoch are outside of it. Where the walk meets something that cannot be a batch it ends: Kafka's
-recovery truncates a log there too (`LogSegment.recover`).
+recovery truncates a log there too (`LogSegment.recover`). Files of brokers before 0.11 have messages in the
+place of batches (`old_messages`).
 """
 
 import mmap
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
+from harness.evidence import old_messages
 from harness.evidence.damage import Damage
 from harness.protocol.batches import (
     CHECKED_FROM,
@@ -34,6 +36,8 @@ from harness.protocol.batches import (
 )
 from history.evidence import BATCHES
 
+MAGIC_AT: Final = 16
+"""Index of the format of a batch, and of a message of an old one."""
 COLUMNS: Final = np.dtype([(name, f">{code}") for name, code in FIELDS.items()])
 """The header of a batch (`harness.protocol.batches`) in memory: packed, big-endian."""
 
@@ -102,6 +106,8 @@ def read(path: Path) -> Segment:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+    if size > MAGIC_AT and data[MAGIC_AT] in old_messages.FORMATS and any(data[:MAGIC_AT]):
+        return _of_messages(path, data)
     positions, stop = walk_lengths(data)
     headers = gather(data, positions)
     foreign = np.flatnonzero(headers["magic"] != MAGIC)
@@ -109,8 +115,18 @@ def read(path: Path) -> Segment:
         stop = int(positions[foreign[0]])
         positions, headers = positions[: foreign[0]], headers[: foreign[0]]
     intact = _intact(data, positions, headers)
-    damage = _damage(path, data, positions, headers, intact, stop)
+    why = _why_no_batch(data, stop) if stop < len(data) else ""
+    damage = _damage(path, positions, headers, intact, stop, why)
     return Segment(path, data, positions, headers, intact, damage)
+
+
+def _of_messages(path: Path, data: mmap.mmap | bytes) -> Segment:
+    """A file that begins with a message of an old format, which stands for a batch."""
+    positions, headers, whole = old_messages.walk(data)
+    made, intact = np.array(headers, COLUMNS), np.array(whole, np.bool_)
+    stop = int(positions[-1] + PREFIX + made["length"][-1]) if positions.size else 0
+    why = old_messages.why_none(data, stop) if stop < len(data) else ""
+    return Segment(path, data, positions, made, intact, _damage(path, positions, made, intact, stop, why))
 
 
 def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
@@ -155,13 +171,14 @@ def _intact(
 
 def _damage(
     path: Path,
-    data: mmap.mmap | bytes,
     positions: npt.NDArray[np.int64],
     headers: np.ndarray,
     intact: npt.NDArray[np.bool_],
     stop: int,
+    why_stopped: str,
 ) -> Damage | None:
-    """The first thing wrong in the file; at one place, the more exact reason."""
+    """The first thing wrong in the file; at one place, the more exact reason. why_stopped: why the walk ended
+    where it did, "" = at the end of the file."""
     found: list[tuple[int, str]] = []
     broken = np.flatnonzero(~intact)
     if broken.size:
@@ -170,8 +187,8 @@ def _damage(
     back = np.flatnonzero((headers["base"][1:] <= ends[:-1]) | (headers["last_delta"][1:] < 0))
     if back.size:
         found.append((int(positions[back[0] + 1]), "offsets do not rise from the batch before to this one"))
-    if stop < len(data):
-        found.append((stop, _why_no_batch(data, stop)))
+    if why_stopped:
+        found.append((stop, why_stopped))
     if not found:
         return None
     position, why = min(found)

@@ -1,6 +1,7 @@
 """Scripted schedules that show one known bug of Kafka on a real cluster, and the twin that does not show it.
 
 attempts          N runs of one side: what each showed, and the exit code.
+cluster           A cluster on which schedules are performed, and what all of them do with it.
 deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
@@ -9,7 +10,8 @@ producer          A transactional producer by hand: one request at a time, to a 
 rates             Measured rates, and the page of known bugs that shows them.
 schedules         The bugs: for each a schedule with a bad and a good side.
 sendings          Schedules of plain producers: one request late, refused or unanswered, or one leader alone.
-stage             The cluster: five brokers and a controller of its own, in the roles of the schedules.
+stage             The usual cluster: five brokers and a controller of its own, in roles.
+three_brokers     Three brokers on ZooKeeper, and how their replicas come to differ.
 
 A schedule records no history for the checker. At its end the brokers themselves say which acknowledged
 records a reader at read_committed gets, and which it can never get.

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import cast
 
 from checkers.engine.findings import LogFinding
 from checkers.engine.pipeline import check_evidence
@@ -25,12 +26,14 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import Say, StagedCluster
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent, anomalies
-from harness.reproduce.stage import Deaths, FiveBrokers, Say
+from harness.reproduce.stage import Deaths, FiveBrokers
+from harness.reproduce.three_brokers import PerformedReplicas, ThreeBrokers
 from history.broker_logs import broker_logs
 from history.evidence import Evidence
 from history.run_folder import Run
@@ -79,20 +82,22 @@ def attempts(
     """
     began = time.monotonic()
     settings = reproduction.settings[good]
-    stage = FiveBrokers(
-        kafka,
-        folder,
-        lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"),
-        settings,
-        wire=reproduction.wire,
-        between=reproduction.between,
-        deaths=deaths,
-    )
+
+    def at(text: str) -> None:
+        say(f"{time.monotonic() - began:7.2f} s  {text}")
+
+    stage: StagedCluster
+    if reproduction.on_zookeeper:
+        stage = ThreeBrokers(kafka, folder, at, settings)
+    else:
+        stage = FiveBrokers(
+            kafka, folder, at, settings, wire=reproduction.wire, between=reproduction.between, deaths=deaths
+        )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 
 
 def on_one_cluster(
-    stage: FiveBrokers, wanted: Sequence[tuple[Reproduction, str, bool]], folder: Path
+    stage: StagedCluster, wanted: Sequence[tuple[Reproduction, str, bool]], folder: Path
 ) -> list[ScheduleRun]:
     """Start the cluster, perform these runs (reproduction, name of the topic, whether it is the good side),
     stop the cluster; then look at what it left in the folder.
@@ -121,7 +126,7 @@ def on_one_cluster(
     ]
 
 
-def leave(stage: FiveBrokers, folder: Path) -> None:
+def leave(stage: StagedCluster, folder: Path) -> None:
     """Bring the brokers' logs and the evidence into the folder; that ends all nodes. Raises: ClusterError."""
     run = Run(folder)
     run_blocking(stage.cluster.collect(run.cluster))
@@ -161,7 +166,9 @@ def exit_code(done: list[ScheduleRun], good: bool) -> ExitCode:
     return ExitCode.UNKNOWN if Shows.UNREACHED in outcomes else ExitCode.VALID
 
 
-def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: bool) -> tuple[ScheduleRun, str]:
+def perform(
+    stage: StagedCluster, reproduction: Reproduction, name: str, good: bool
+) -> tuple[ScheduleRun, str]:
     """One run, and its transactional id ("" where it has none). name: of its topic."""
     try:
         stage.restore()
@@ -176,8 +183,10 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
                 return judge_endings(stage, performed), performed.transactional_id
             case Sent():
                 return judge_sent(stage, performed, reproduction.shows, good), ""
+            case PerformedReplicas():
+                return judge_replicas(performed), ""
             case PerformedTransaction():
-                return judge(stage, performed), performed.producer.transactional_id
+                return judge(cast(FiveBrokers, stage), performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
 
@@ -204,7 +213,7 @@ def judge_deletion(performed: PerformedDeletion) -> ScheduleRun:
     return ScheduleRun(shows=Shows.SHOWN if survived else Shows.UNREACHED, text=text)
 
 
-def judge_endings(stage: FiveBrokers, performed: PerformedEndings) -> ScheduleRun:
+def judge_endings(stage: StagedCluster, performed: PerformedEndings) -> ScheduleRun:
     """Which records the endings that were acknowledged do not explain. Raises: ClusterError."""
 
     def ended() -> None:
@@ -224,7 +233,7 @@ def judge_endings(stage: FiveBrokers, performed: PerformedEndings) -> ScheduleRu
     return ScheduleRun(shows=Shows.SHOWN, text="the endings on record were acknowledged; " + "; ".join(wrong))
 
 
-def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:
+def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:
     """What the logs have of a producer's records. shows: the classes of anomalies of the bad side.
 
     Raises: ClusterError.
@@ -240,6 +249,15 @@ def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool)
         text += f"; and {len(wrong) - TOLD} more"
     as_said = good or {name for name, _ in wrong} == shows
     return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
+
+
+def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
+    """Whether the replicas of a partition have the same."""
+    if not (wrong := performed.differences):
+        counts = ", ".join(f"{len(log)} on broker {node}" for node, log in performed.logs.items())
+        return ScheduleRun(shows=Shows.CLEAN, text=f"the replicas are equal: {counts}")
+    text = "; ".join(wrong[:TOLD]) + (f"; and {len(wrong) - TOLD} more" if len(wrong) > TOLD else "")
+    return ScheduleRun(shows=Shows.SHOWN, text=text)
 
 
 def judge(stage: FiveBrokers, performed: PerformedTransaction) -> ScheduleRun:

@@ -10,9 +10,10 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.group_offsets import commit, committed
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
+from harness.reproduce.stage import FiveBrokers
 
 NONE: Final = -1
 """The offset of a group that has none in a partition."""

@@ -10,8 +10,9 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import PAUSE_S, NotReached
 from harness.reproduce.library_producer import LibraryProducer
-from harness.reproduce.stage import PAUSE_S, FiveBrokers, NotReached
+from harness.reproduce.stage import FiveBrokers
 
 CAUGHT_S: Final = 10.0
 SHORT_S: Final = 0.5

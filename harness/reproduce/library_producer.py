@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.clients.librdkafka.settings import of_librdkafka
-from harness.reproduce.stage import FiveBrokers
+from harness.reproduce.cluster import StagedCluster
 
 CALL_S: Final = 60.0
 TRANSACTION_MS: Final = 60_000
@@ -28,7 +28,7 @@ IMPATIENT: Final[Mapping[str, str | int]] = {
 class LibraryProducer:
     """A transactional producer of librdkafka, which reaches the brokers through the proxy."""
 
-    def __init__(self, stage: FiveBrokers, name: str) -> None:
+    def __init__(self, stage: StagedCluster, name: str) -> None:
         """Raises: ClusterError."""
         self.transactional_id = name
         self.records: dict[tuple[TopicPartition, int], tuple[str, bool]] = {}
@@ -82,7 +82,7 @@ class PlainProducer:
     reported as delivered."""
 
     def __init__(
-        self, stage: FiveBrokers, settings: Mapping[str, str | int | bool], *, says: bool = True
+        self, stage: StagedCluster, settings: Mapping[str, str | int | bool], *, says: bool = True
     ) -> None:
         """settings: of librdkafka, beside IMPATIENT. says: what happens to each record."""
         self.sent: list[tuple[TopicPartition, str]] = []

@@ -74,6 +74,22 @@ A leader that is cut off from the other brokers and from the controllers acknowl
 replica has. Another leader is elected; the old one cuts its log off when it follows. A failure is not needed:
 where the leader is moved on purpose, what it acknowledged last is in no follower yet
 ([KAFKA-20554](https://issues.apache.org/jira/browse/KAFKA-20554)).""",
+    "truncation": """\
+*Truncation of logs: records lost, replicas that differ.*
+[KIP-101](https://cwiki.apache.org/confluence/display/KAFKA/KIP-101+-+Alter+Replication+Protocol+to+use+Leader+Epoch+rather+than+High+Watermark+for+Truncation),
+brokers before 0.11; [KIP-279](https://cwiki.apache.org/confluence/display/KAFKA/KIP-279%3A+Fix+log+divergence+between+leader+and+follower+after+fast+leader+fail+over),
+brokers before 2.0.
+
+A follower has a record, and has not heard that it is committed. It dies, and with it the controller, so
+that no broker takes it out of the in-sync set. It returns, cuts its log back to the high watermark that
+it knows, and gets no answer to a fetch. Its leader dies; it is in sync, and leads: all elections are
+clean. The old leader, which knows that the record is committed, returns and keeps it. Since 0.11 a
+follower asks where its leader epoch ends. A leader that has no record of that epoch (after an unclean
+election) cannot tell: up to 1.1 the follower then cuts back to its high watermark, since 2.0 both go back
+to the newest epoch that they share.
+
+No finding gets this label: ordinary runs on 0.10.2.2 are invalid for it (`lost-write`, `replica-divergence`,
+`log-matching`): Kafka promised those records.""",
     "unclean-election": """\
 *Records lost with an unclean election.* Kafka permits this.
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -20,6 +21,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
@@ -36,7 +38,15 @@ from harness.reproduce.sendings import (
     refused_first,
     unclean,
 )
-from harness.reproduce.stage import PAUSE_S, STEP_S, Deaths, FiveBrokers, NotReached
+from harness.reproduce.stage import Deaths, FiveBrokers
+from harness.reproduce.three_brokers import PATIENT as SLOW_TO_HEAR
+from harness.reproduce.three_brokers import (
+    QUICK,
+    PerformedReplicas,
+    truncation_divergence,
+    truncation_loss,
+    unknown_epoch,
+)
 
 NO_MARKER = "partition 0 has no abort marker"
 APPENDED_S = 1.0
@@ -233,7 +243,10 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
     return PerformedCommit(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
 
 
-Performed = PerformedTransaction | PerformedCommit | PerformedDeletion | PerformedEndings | Sent
+Performed = (
+    PerformedTransaction | PerformedCommit | PerformedDeletion | PerformedEndings | PerformedReplicas | Sent
+)
+"""What a schedule left, to be judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,14 +260,15 @@ class Reproduction:
     in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
     brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
     too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
-    the bad side, of a plain producer's records: these and no others.
+    the bad side, of a plain producer's records: these and no others. on_zookeeper: its cluster is that of
+    `three_brokers`, else that of `stage`.
     """
 
     title: str
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], Performed]
+    play: Callable[[Any, str, bool], Performed]
     label: str
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
@@ -262,6 +276,7 @@ class Reproduction:
     between: bool = False
     deaths: tuple[Deaths, ...] = (Deaths.KILL,)
     shows: frozenset[str] = frozenset()
+    on_zookeeper: bool = False
 
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
@@ -273,6 +288,7 @@ REBUILT = (
     "the application makes a new client with the same transactional id instead, before librdkafka asks again"
     " (preset rebuild-on-doubt)"
 )
+BY_EPOCH = "Kafka 0.11 asks the leader where the follower's leader epoch ends (KIP-101)"
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
@@ -426,6 +442,37 @@ REPRODUCTIONS = {
         label="no-idempotence",
         wire=True,
         shows=frozenset([DISORDER]),
+    ),
+    "truncation-divergence": Reproduction(
+        title="A follower cuts back to its high watermark and leads: for good, both replicas differ.",
+        bad="Kafka before 0.11: followers cut their logs back to their own high watermark",
+        good=BY_EPOCH,
+        versions=("0.10.2.2", "0.11.0.3"),
+        play=truncation_divergence,
+        label="truncation",
+        settings=(SLOW_TO_HEAR, SLOW_TO_HEAR),
+        on_zookeeper=True,
+    ),
+    "truncation-loss": Reproduction(
+        title="A follower cuts back to its high watermark and leads: a record that all replicas had is gone.",
+        bad="Kafka before 0.11: followers cut their logs back to their own high watermark",
+        good=BY_EPOCH,
+        versions=("0.10.2.2", "0.11.0.3"),
+        play=truncation_loss,
+        label="truncation",
+        settings=(SLOW_TO_HEAR, SLOW_TO_HEAR),
+        shows=frozenset([LOST]),
+        on_zookeeper=True,
+    ),
+    "truncation-unknown-epoch": Reproduction(
+        title="After an unclean election a leader does not know the old one's epoch: both replicas differ.",
+        bad="Kafka before 2.0: then the follower cuts back to its high watermark",
+        good="Kafka 2.4.1: both go back to the newest epoch that they share (KIP-279)",
+        versions=("1.1.1", "2.4.1"),
+        play=unknown_epoch,
+        label="truncation",
+        settings=(QUICK, QUICK),
+        on_zookeeper=True,
     ),
     "unclean-election": Reproduction(
         title="A replica that lags becomes leader: acknowledged records are cut off.",

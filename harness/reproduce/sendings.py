@@ -16,8 +16,9 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
+from harness.reproduce.cluster import NotReached
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.stage import FiveBrokers, NotReached
+from harness.reproduce.stage import FiveBrokers
 
 SEEN_S: Final = 20.0
 LARGE: Final = 3000
@@ -57,7 +58,8 @@ def anomalies(performed: Sent, logs: Mapping[TopicPartition, Sequence[str]]) -> 
             yield DISORDER, f"{tp.topic}-{tp.partition} has {', '.join(dict.fromkeys(logs[tp]))}"
 
 
-def _performed(producer: PlainProducer) -> Sent:
+def sent_by(producer: PlainProducer) -> Sent:
+    """What a producer did."""
     return Sent(sent=tuple(producer.sent), acknowledged=frozenset(producer.acknowledged))
 
 
@@ -90,7 +92,7 @@ def late_produce(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.cluster.wire.release(late)
     _expect(stage, late, "answered")
     producer.write(tp, "two")
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def refused_first(stage: FiveBrokers, name: str, good: bool, *, idempotent: bool) -> Sent:
@@ -109,7 +111,7 @@ def refused_first(stage: FiveBrokers, name: str, good: bool, *, idempotent: bool
     producer.send(tp, "one", "two", "three", "four", "five")
     producer.wait()
     _expect(stage, refused, "caught")
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def epoch_bump(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -125,7 +127,7 @@ def epoch_bump(stage: FiveBrokers, name: str, good: bool) -> Sent:
     _expect(stage, unanswered, "answered")
     producer.send(p1, "one" if good else "large".ljust(LARGE, "."))
     producer.wait()
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -142,7 +144,7 @@ def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.heal()
     producer.wait()
     producer.write(tp, "two")
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def moved(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -174,7 +176,7 @@ def moved(stage: FiveBrokers, name: str, good: bool) -> Sent:
             enough.set()
         sending.result()
     stage.say(f"the leader moved {moves} times; {len(producer.acknowledged)} records were acknowledged")
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def last_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -194,7 +196,7 @@ def last_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.say("D is back " + ("and does not lead" if good else "and leads"))
     stage.heal()
     producer.write(tp, "two")
-    return _performed(producer)
+    return sent_by(producer)
 
 
 def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -213,4 +215,4 @@ def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.leads(-1 if good else stage.e, tp, stage.a)
     stage.heal()
     producer.write(tp, "two")
-    return _performed(producer)
+    return sent_by(producer)

@@ -39,7 +39,7 @@ def _follower_restarts_and_leads(s: PartitionStage, restarted: str, leads: str, 
 def loss_by_high_watermark(s: PartitionStage) -> Steps:
     """Between the two fetch rounds a follower has a committed record and does not know
     that it is committed. If it restarts then and has to lead before it could fetch again, the record is
-    gone."""
+    gone. On real brokers: `inquest bugs reproduce truncation-loss` ([how often](../mechanisms.md))."""
     return _follower_restarts_and_leads(
         s,
         """Broker 2 crashes and is back before any broker notices. As a follower it cuts its log back to its
@@ -93,7 +93,8 @@ DIVERGING = (
 def divergence_by_high_watermark(s: PartitionStage) -> Steps:
     """Flushing is asynchronous, so when all machines fail the follower may have less than
     the leader had committed. If it leads first, the old leader cuts nothing off: its log is not beyond its
-    high watermark."""
+    high watermark. On real brokers, where the follower lost nothing but its high watermark:
+    `inquest bugs reproduce truncation-divergence` ([how often](../mechanisms.md))."""
     yield "Nothing was written. | – | – | 0 | – | 0"
     _both_fail(s)
     yield f"{DIVERGING} | m0 m1 | down | down | m0 | 1"
@@ -238,7 +239,9 @@ def _two_leaders(s: PartitionStage, asked: str, fetched: str) -> Steps:
 )
 def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
     """After two leader changes that the new leader did not see, the follower's newest
-    epoch is unknown to it, and the end that KIP-101 gives is one of other records."""
+    epoch is unknown to it, and the end that KIP-101 gives is one of other records. On real brokers a leader
+    with no record of the asked epoch shows the same gap: `inquest bugs reproduce truncation-unknown-epoch`
+    ([how often](../mechanisms.md))."""
     return _two_leaders(
         s,
         """Broker 2 asks where epoch 1 ends. Broker 1 never heard of it; the next larger one begins at 2.

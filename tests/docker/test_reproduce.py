@@ -126,6 +126,14 @@ def a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path
     assert any(one.shows is Shows.SHOWN for one in runs)  # the order of two broker threads decides
 
 
+def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
+    (attempt,) = attempts.attempts(
+        REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=1, good=False, folder=tmp_path, say=print
+    )
+    assert attempt.shows is Shows.SHOWN, attempt.text
+    assert {one.check for one in attempt.in_logs} == {"log-matching", "replicas-equal"}
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
@@ -133,6 +141,7 @@ OWN = (
     two_elections_lose_what_two_deaths_lose,
     a_coordinator_that_does_not_follow_loses_no_commit,
     a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
+    a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,
 )
 
 

@@ -14,12 +14,14 @@ from core.op import TopicPartition
 from harness.processes.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
+from harness.reproduce.cluster import NotReached
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent
-from harness.reproduce.stage import FiveBrokers, NotReached
+from harness.reproduce.stage import FiveBrokers
+from harness.reproduce.three_brokers import PerformedReplicas
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -279,3 +281,30 @@ def test_each_record_that_was_acknowledged_is_there_once_in_its_place(
 )
 def test_the_bad_side_shows_its_classes_and_no_others(good: bool, classes: set[str], shows: Shows) -> None:
     assert attempts.judge_sent(log("one"), sent("one", "two"), classes, good).shows is shows
+
+
+@pytest.mark.parametrize(
+    ("other", "shows", "said"),
+    [
+        ({0: "one", 1: "two"}, Shows.CLEAN, "equal: 2 on broker 1, 2 on broker 3"),
+        ({0: "one", 1: "three"}, Shows.SHOWN, "offset 1: broker 1 has 'two', broker 3 'three'"),
+        ({0: "one"}, Shows.SHOWN, "offset 1: broker 1 has 'two', broker 3 None"),
+    ],
+)
+def test_replicas_differ_where_an_offset_has_not_the_same(
+    other: dict[int, str], shows: Shows, said: str
+) -> None:
+    attempt = attempts.judge_replicas(PerformedReplicas(tp=P0, logs={1: {0: "one", 1: "two"}, 3: other}))
+    assert attempt.shows is shows
+    assert said in attempt.text
+
+
+def test_old_brokers_have_a_stage_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(attempts, "ThreeBrokers", lambda *given: made.append(given))
+    monkeypatch.setattr(attempts, "FiveBrokers", lambda *given, **others: pytest.fail("five brokers"))
+    monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])
+    bug = REPRODUCTIONS["truncation-loss"]
+    attempts.attempts(bug, "0.10.2.2", runs=1, good=False, folder=tmp_path, say=print)
+    ((kafka, folder, _, settings),) = made
+    assert (kafka, folder, settings) == ("0.10.2.2", tmp_path, bug.settings[False])

@@ -1,0 +1,76 @@
+"""Messages of formats 0 and 1, which brokers before 0.11 write: each as a batch of one record.
+
+A message: offset i64 · length i32 · CRC-32 of all that follows · format i8 · attributes i8 · timestamp i64
+(format 1 only) · key and value, each after its length as i32 (-1 = null). Source: Kafka's protocol guide,
+"Message sets"; KIP-32. What a batch has and a message has not is as in a batch that does not say it: -1. A
+compressed message holds others, whose number only its bytes tell: the walk ends there.
+"""
+
+import struct
+from mmap import mmap
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.protocol.batches import COMPRESSION, PREFIX
+from harness.protocol.cursor import Cursor, Malformed
+
+FORMATS: Final = (0, 1)
+SHORTEST: Final = {0: 14, 1: 22}
+"""By format, bytes of a message with null key and value, those before them not counted."""
+_HEAD: Final = struct.Struct(">qiIbb")
+_TIMESTAMP: Final = struct.Struct(">q")
+
+
+def walk(data: mmap | bytes) -> tuple[npt.NDArray[np.int64], list[tuple[int, ...]], list[bool]]:
+    """Where messages begin, their headers in the order of `FIELDS`, and whether each one's CRC is that of its
+    bytes; up to the first thing that is no such message."""
+    positions: list[int] = []
+    headers: list[tuple[int, ...]] = []
+    intact: list[bool] = []
+    at = 0
+    while at + _HEAD.size <= len(data):
+        offset, length, crc, magic, attributes = _HEAD.unpack_from(data, at)
+        after = at + PREFIX + length
+        if magic not in FORMATS or length < SHORTEST[magic] or after > len(data) or attributes & COMPRESSION:
+            break  # `why_none` says which
+        (time,) = _TIMESTAMP.unpack_from(data, at + _HEAD.size) if magic else (-1,)
+        headers.append((offset, length, -1, magic, crc, attributes, 0, time, time, -1, -1, -1, 1))
+        intact.append(crc32(data[at + PREFIX + 4 : after]) == crc)
+        positions.append(at)
+        at = after
+    return np.array(positions, np.int64), headers, intact
+
+
+def why_none(data: mmap | bytes, at: int) -> str:
+    """Why the walk ended before the end of the data."""
+    left = len(data) - at
+    if left < _HEAD.size:
+        return f"{left} bytes are left, fewer than a message has"
+    _, length, _, magic, _ = _HEAD.unpack_from(data, at)
+    if magic not in FORMATS:
+        return f"no message of an old format: its format is {magic}"
+    if length < SHORTEST[magic]:
+        return f"no message: its length is {length}"
+    if PREFIX + length > left:
+        return f"the message is cut off: {PREFIX + length} bytes are announced and {left} are left"
+    return f"the message of format {magic} is compressed: such are not read"
+
+
+def key_and_value(
+    data: memoryview, position: int, header: dict[str, int]
+) -> tuple[bytes | None, bytes | None]:
+    """Of the message at a position. header: by the names of `FIELDS`. Raises: Malformed."""
+    begin = _HEAD.size + (_TIMESTAMP.size if header["magic"] else 0)
+    cursor = Cursor(data, position + begin, position + PREFIX + header["length"])
+    key, value = _nullable(cursor), _nullable(cursor)
+    if cursor.left:
+        raise Malformed(cursor.at, f"{cursor.left} bytes are left after the message")
+    return key, value
+
+
+def _nullable(cursor: Cursor) -> bytes | None:
+    size = cursor.integer(4)
+    return None if size == -1 else cursor.take(size)

@@ -1,0 +1,252 @@
+"""A cluster on which schedules are performed, and what all of them do with it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_STORED, Consumer
+from confluent_kafka import TopicPartition as At
+from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.errors import ErrorCode
+
+from core.cluster import Cut, Direction
+from core.config import run_config
+from core.op import Isolation, TopicPartition
+from core.runtime import run_blocking
+from core.wire import Action, WireRule
+from harness.brokers.admin import broker_views, protocol
+from harness.brokers.admin.connection import AdminError, BrokerConnection, check
+from harness.kafka.system import kafka_cluster
+from harness.processes.waiting import NotYet, until
+
+LOOK_S = 3.0
+PAUSE_S = 0.05
+STEP_S = 40.0
+"""Deadline of a step: an election, the load of a coordinator."""
+WHOLE_S = 120.0
+
+OLD_FETCHER = "ReplicaFetcherThread-"
+"""How client ids of followers begin before Kafka 0.11, which do not name their broker."""
+
+Say = Callable[[str], None]
+
+
+class NotReached(NotYet):
+    """The cluster did not take the way that the schedule describes."""
+
+
+class StagedCluster:
+    """A running cluster. witness: the broker that is asked where a schedule names none."""
+
+    witness: int
+
+    def __init__(
+        self, config: Mapping[str, Any], folder: Path, say: Say, *, wire: bool, between: bool
+    ) -> None:
+        """Nothing is started. config: of a run. wire: clients reach the brokers through the proxy that knows
+        frames. between: brokers reach each other through such proxies.
+
+        Raises: ConfigError, for a version that cannot run.
+        """
+        self.cluster = kafka_cluster(run_config({"seed": 1, **config}), folder)
+        if wire:
+            run_blocking(self.cluster.use_wire())
+        if between:
+            run_blocking(self.cluster.use_wire_between())
+        self.say = say
+
+    def start(self) -> None:
+        """Start the cluster. Raises: ClusterError."""
+        run_blocking(self.cluster.start())
+
+    def heal(self) -> None:
+        """Heal all links, start all nodes. Raises: ClusterError."""
+        run_blocking(self.cluster.mend(self.cluster.cuts))
+        run_blocking(self.cluster.revive(self.cluster.nodes))
+
+    def restore(self) -> None:
+        """Heal, and wait until every replica is in sync. Raises: ClusterError."""
+        self.heal()
+
+        def whole() -> None:
+            roles = run_blocking(self.cluster.roles())
+            if not roles.agreed or any(len(isr) < len(roles.replicas[tp]) for tp, isr in roles.isr.items()):
+                raise NotYet("not every replica is in sync")
+
+        until(WHOLE_S, PAUSE_S, whole)
+
+    def create(
+        self, topic: str, places: Sequence[Sequence[int]], settings: Mapping[str, str] | None = None
+    ) -> list[TopicPartition]:
+        """A topic with its partitions on these brokers, each led by the first one. settings: of the topic.
+
+        Raises: ClusterError, AdminError.
+        """
+        given = {"min.insync.replicas": "2", **(settings or {})}
+        wanted = {
+            "name": topic,
+            "assignments": [
+                {"partition_index": number, "broker_ids": nodes} for number, nodes in enumerate(places)
+            ],
+            "configs": [{"name": key, "value": value} for key, value in given.items()],
+        }
+        asked: list[BrokerConnection] = []
+
+        def made(connection: BrokerConnection) -> None:
+            asked.append(connection)
+            answer = connection.call(CreateTopicsResponse, topics=[wanted], timeout=broker_views.TIMEOUT)
+            code = answer.topics[0].error_code
+            if len(asked) == 1 or code != ErrorCode.topic_already_exists:
+                check(topic, code)
+
+        broker_views.anywhere(self.cluster.admin, made, STEP_S)  # on ZooKeeper only the controller takes it
+        tps = [TopicPartition(topic, number) for number in range(len(places))]
+        for tp, nodes in zip(tps, places, strict=True):
+            self.leads(nodes[0], tp)
+        return tps
+
+    def leader(self, tp: TopicPartition, witness: int) -> int:
+        """The leader of a partition by the word of one broker; -1 = none. Raises: AdminError."""
+        with self.cluster.admin.connect(witness, LOOK_S) as connection:
+            return protocol.view(connection).partitions[tp].leader_id
+
+    def leads(self, node: int, tp: TopicPartition, witness: int = 0) -> None:
+        """Wait until a broker leads a partition (-1: no broker does), by the word of one broker (0: of
+        `witness`).
+
+        Raises: NotYet.
+        """
+
+        def led() -> None:
+            try:
+                leader = self.leader(tp, witness or self.witness)
+            except (AdminError, KeyError):
+                leader = None
+            if leader != node:
+                raise NotYet(f"broker {node} does not lead {tp.topic}-{tp.partition}, but {leader}")
+
+        until(STEP_S, PAUSE_S, led)
+
+    def awake(self, *nodes: int) -> None:
+        """Wait until all brokers that run know that these do. Raises: NotYet."""
+
+        def known() -> None:
+            views = [
+                view.brokers for view in broker_views.ask_all(self.cluster.admin, protocol.view).values()
+            ]
+            if any(not view >= set(nodes) for view in views) or len(views) < len(nodes):
+                raise NotYet(f"the brokers {nodes} are not known to all")
+
+        until(STEP_S, PAUSE_S, known)
+
+    def cut(self, *pairs: tuple[int, int]) -> None:
+        """Cut the links of pairs of brokers, in both directions."""
+        run_blocking(
+            self.cluster.cut(
+                [Cut(node=one, direction=way, peer=peer) for one, peer in pairs for way in Direction]
+            )
+        )
+
+    @contextmanager
+    def held(self, leader: int) -> Iterator[int]:
+        """Inside the block followers' requests to fetch from a leader wait at its proxy; the number of the
+        rule. All other traffic of the brokers continues. The cluster has proxies between brokers."""
+        number = self.cluster.wire.number()
+        rule = WireRule(
+            number=number, api="fetch", action=Action.HOLD, nodes=(leader,), times=0, between=True
+        )
+        run_blocking(self.cluster.rule([rule]))
+        try:
+            yield number
+        finally:
+            run_blocking(self.cluster.lift([number]))
+
+    def fetches(self, number: int, follower: int, leader: int) -> None:
+        """Wait until a follower's request waits at a leader's proxy. number: of the rule. Raises: NotYet."""
+
+        def waiting() -> None:
+            seen = run_blocking(self.cluster.seen(number))
+            names = {one.client_id for one in seen}
+            if not any(name.startswith((f"broker-{follower}-fetcher-", OLD_FETCHER)) for name in names):
+                raise NotYet(f"broker {follower} does not fetch from broker {leader}, but {sorted(names)}")
+
+        until(STEP_S, PAUSE_S, waiting)
+
+    @contextmanager
+    def no_fetches(self, leader: int, followers: Sequence[int]) -> Iterator[None]:
+        """Inside the block these followers fetch nothing from a leader. See `held`.
+
+        Raises: NotYet, where they do not ask.
+        """
+        with self.held(leader) as number:
+            for node in followers:
+                self.fetches(number, node, leader)
+            yield
+
+    def kill(self, node: int) -> None:
+        """SIGKILL."""
+        run_blocking(self.cluster.kill([node]))
+
+    def stable(self, tp: TopicPartition) -> int:
+        """Last stable offset. Raises: NotYet, where no broker tells it."""
+        offsets = run_blocking(self.cluster.offsets([tp], Isolation.READ_COMMITTED))
+        if tp not in offsets:
+            raise NotYet(f"no broker tells the last stable offset of {tp}")
+        return offsets[tp][1]
+
+    def stable_beyond(self, tp: TopicPartition, offset: int, otherwise: str, seconds: float = STEP_S) -> None:
+        """Wait until the last stable offset is greater than this one. otherwise: what that it is not means.
+
+        Raises: NotYet.
+        """
+
+        def beyond() -> None:
+            if self.stable(tp) <= offset:
+                raise NotYet(otherwise)
+
+        until(seconds, PAUSE_S, beyond)
+
+    def committed(self, tps: Sequence[TopicPartition]) -> set[tuple[TopicPartition, int]]:
+        """Where the records are that a reader at read_committed gets up to the last stable offsets.
+
+        Raises: NotYet.
+        """
+        return set(self.read(tps, Isolation.READ_COMMITTED))
+
+    def read(
+        self, tps: Sequence[TopicPartition], isolation: Isolation, group: str = ""
+    ) -> dict[tuple[TopicPartition, int], str]:
+        """The values that a reader gets, in the order of offsets. group: it begins where the group's
+        committed offsets say. Raises: NotYet."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": ",".join(map(str, self.cluster.admin.addresses.values())),
+                "group.id": group or "inquest-reproduce",
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation.name.lower(),
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+            }
+        )
+        begin = OFFSET_STORED if group else 0
+        reader.assign([At(tp.topic, tp.partition, begin) for tp in tps])
+        found: dict[tuple[TopicPartition, int], str] = {}
+        ended: set[TopicPartition] = set()
+        deadline = time.monotonic() + STEP_S
+        try:
+            while len(ended) < len(tps):
+                if time.monotonic() > deadline:
+                    raise NotYet("a reader does not reach the ends of all partitions")
+                message = reader.poll(0.1)
+                if message is None:
+                    continue
+                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                if message.error():
+                    ended.add(tp)
+                else:
+                    found[tp, int(message.offset() or 0)] = (message.value() or b"").decode()
+        finally:
+            reader.close()
+        return found

@@ -1,0 +1,92 @@
+"""Logs in message formats 0 and 1, as Kafka before 0.11 writes them."""
+
+import struct
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from harness.evidence import records, segments
+from harness.evidence.damage import Damages
+from tests.harness.evidence.test_segments import CONTENT
+
+
+def message(
+    offset: int, key: bytes | None, value: bytes | None, magic: int = 1, attributes: int = 0
+) -> bytes:
+    """By the protocol guide, "Message sets"."""
+    body = struct.pack(">bb", magic, attributes)
+    body += struct.pack(">q", 1000 + offset) if magic else b""
+    for part in (key, value):
+        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
+    return struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
+
+
+WHOLE = message(7, None, b"a") + message(8, b"k", b"bb", magic=0) + message(9, b"k", None)
+
+
+def read(folder: Path, content: bytes) -> segments.Segment:
+    file = folder / f"{7:020}.log"
+    file.write_bytes(content)
+    return segments.read(file)
+
+
+def test_each_message_is_a_batch_of_one_record(tmp_path: Path) -> None:
+    segment = read(tmp_path, WHOLE)
+    assert segment.damage is None
+    rows = segment.table().to_pylist()
+    assert [(row["base"], row["last"], row["records"]) for row in rows] == [(7, 7, 1), (8, 8, 1), (9, 9, 1)]
+    assert [row["max_timestamp"] for row in rows] == [1007, -1, 1009]
+    assert {row["leader_epoch"] for row in rows} == {row["producer_id"] for row in rows} == {-1}
+    assert all(row["intact"] and not row["transactional"] and not row["control"] for row in rows)
+    assert [row["position"] + row["size"] for row in rows] == [row["position"] for row in rows[1:]] + [
+        len(WHOLE)
+    ]
+    damages = Damages()
+    found = [(one.offset, one.key, one.value) for one in records.walk(segment, damages)]
+    assert found == [(7, None, b"a"), (8, b"k", b"bb"), (9, b"k", None)]
+    assert not list(damages)
+
+
+def test_cut_at_every_byte(tmp_path: Path) -> None:
+    ends = [
+        len(message(7, None, b"a")),
+        len(message(7, None, b"a") + message(8, b"k", b"bb", magic=0)),
+        len(WHOLE),
+    ]
+    for end in range(17, len(WHOLE)):
+        segment = read(tmp_path, WHOLE[:end])
+        assert len(segment.positions) == sum(one <= end for one in ends)
+        assert (segment.damage is None) == (end in ends)
+
+
+@pytest.mark.parametrize("place", range(12, len(message(7, None, b"a"))))
+def test_a_flipped_byte_is_damage(tmp_path: Path, place: int) -> None:
+    content = bytearray(WHOLE)
+    content[place] ^= 1
+    assert read(tmp_path, bytes(content)).damage is not None
+
+
+@pytest.mark.parametrize(
+    ("tail", "why"),
+    [
+        (message(10, None, b"x", attributes=1), "the message of format 1 is compressed"),
+        (CONTENT, "no message of an old format: its format is 2"),
+        (struct.pack(">qiIbb", 10, 3, 0, 1, 0), "no message: its length is 3"),
+        (message(10, None, b"x")[:-1], "the message is cut off"),
+    ],
+)
+def test_what_is_no_such_message_is_named(tmp_path: Path, tail: bytes, why: str) -> None:
+    segment = read(tmp_path, WHOLE + tail)
+    assert len(segment.positions) == 3
+    assert segment.damage is not None
+    assert segment.damage.position == len(WHOLE)
+    assert why in segment.damage.why
+
+
+def test_a_length_inside_that_does_not_fit_is_damage(tmp_path: Path) -> None:
+    body = struct.pack(">bbqii", 1, 0, 0, 0, 5) + b"abc"
+    segment = read(tmp_path, struct.pack(">qiI", 0, len(body) + 4, crc32(body)) + body)
+    damages = Damages()
+    assert list(records.walk(segment, damages)) == []
+    assert [one.why for one in damages] == ["5 bytes are announced and 3 are left"]
