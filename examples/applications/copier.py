@@ -38,7 +38,9 @@ class Copier:
         isolation = "read_uncommitted" if mode == "uncommitted" else "read_committed"
         own = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         self.consumer = Consumer({**COMMON, **own, "isolation.level": isolation, "session.timeout.ms": 6000})
-        self.consumer.subscribe([IN])
+        self.taken = False
+        """Partitions were taken away while it got records: they may be another one's work."""
+        self.consumer.subscribe([IN], on_revoke=self.revoked, on_lost=self.revoked)
         made = {"linger.ms": 5, "enable.idempotence": mode != "swallow"}
         if mode == "swallow":
             made |= {"message.timeout.ms": 500, "acks": "1", "retries": 0}
@@ -52,15 +54,21 @@ class Copier:
         if self.transactional:
             self.producer.init_transactions(CALL_S)
 
+    def revoked(self, _: Consumer, tps: list[TopicPartition]) -> None:
+        self.taken = True
+
     def step(self) -> None:
         first = self.consumer.poll(0.2)
         if first is None:
             return
+        self.taken = False
         wait_s = 5 if self.mode == "newest-first" else 0  # until it has several of one key
         messages = [m for m in (first, *self.consumer.consume(99, wait_s)) if m.error() is None]
         if not messages:
             return
         if self.transactional:
+            if self.taken:
+                raise KafkaException(KafkaError(KafkaError._STATE, "partitions were taken away"))
             self.in_transaction(messages)
             return
         early = self.mode == "at-most-once"

@@ -24,7 +24,7 @@ class Message:
 
 class Consumer:
     def __init__(self, settings): pass
-    def subscribe(self, topics): pass
+    def subscribe(self, topics, on_revoke, on_lost): pass
     def poll(self, seconds): return Message()
     def consume(self, many, seconds): return []
     def consumer_group_metadata(self): return None
