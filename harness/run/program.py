@@ -13,8 +13,9 @@ from typing import Protocol
 
 from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
 from core.errors import ClusterError, ConfigError
-from core.op import Phase
+from core.op import Phase, TopicPartition
 from core.runtime import Runtime, Signal, SpawnedTask
+from core.systems import ExternalSection
 from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
@@ -24,7 +25,7 @@ from harness.run.guide import Guide
 from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, to_read, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
-from harness.run.recovery import cold, stalled, unrecovered, unserved
+from harness.run.recovery import cold, lagging, stalled, unrecovered, unserved
 from history import events as ev
 from nemesis.execute import needs
 from nemesis.types import Environment
@@ -86,6 +87,8 @@ class RunProgram:
     """Why the recording is not whole ("" = it is)."""
     _healed: int = 0
     """How many nodes had ended unasked when healing started those that were down again."""
+    _lagged: frozenset[TopicPartition] = frozenset()
+    """Of a cluster of others: internal partitions that were not whole before the faults."""
     _met: set[str] = field(default_factory=set)
     """Brokers of other clusters, in words."""
     _unhealed: str = ""
@@ -199,6 +202,8 @@ class RunProgram:
 
     async def _inject_faults(self) -> None:
         self._enter(Phase.FAULTS)
+        if self.plan.config.has(ExternalSection):
+            self._lagged = lagging(self._monitor.roles)
         self._faults_task = self.runtime.spawn("faults", self._faults.run())
         early = ""
 
@@ -284,12 +289,12 @@ class RunProgram:
         clients = self.clients
         factor = self.plan.config.replication_factor
         roles, data = self._monitor.roles, set(self._monitor.tps)
-        return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns)
+        return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns, self._lagged)
 
     def _stalled(self, since_ns: int) -> tuple[int, ...]:
         """The clients that stand still, where nothing else is missing."""
         roles, data = self._monitor.roles, set(self._monitor.tps)
-        if unserved(roles, data, self.plan.config.replication_factor, since_ns):
+        if unserved(roles, data, self.plan.config.replication_factor, since_ns, self._lagged):
             return ()
         return stalled(self.clients.slots, self.clients.working, since_ns)
 

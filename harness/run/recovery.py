@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from core.cluster import ClientSlot, Roles
+from core.cluster import ClientSlot, Roles, internal
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress
 
@@ -26,6 +26,7 @@ def unrecovered(
     slots: Sequence[ClientSlot],
     working: Mapping[int, ClientProgress],
     since_ns: int,
+    lagged: Collection[TopicPartition] = (),
 ) -> str:
     """What is still missing after healing ended at `since_ns`, "" = nothing.
 
@@ -33,8 +34,9 @@ def unrecovered(
     replicas in sync, every client has completed an op that it invoked since, and a member of every group and
     every consumer without a group were given records by such an op. Internal topics count as data do: a
     coordinator's partition that stays without its followers serves, and loses what it says with one node.
+    lagged: those that were so before any fault, in a cluster of others.
     """
-    if why := unserved(roles, data, replication_factor, since_ns):
+    if why := unserved(roles, data, replication_factor, since_ns, lagged):
         return why
     stuck = _stuck(working, since_ns)
     if stuck:
@@ -46,15 +48,27 @@ def unrecovered(
     return f"clients {hungry} were given nothing since, although they poll" if hungry else ""
 
 
-def unserved(roles: Roles, data: Collection[TopicPartition], replication_factor: int, since_ns: int) -> str:
-    """What the cluster itself lacks, whatever its clients do, "" = nothing."""
+def lagging(roles: Roles) -> frozenset[TopicPartition]:
+    """Internal partitions whose replicas are not all in sync."""
+    every = roles.replicas.items()
+    return frozenset(tp for tp, its in every if internal(tp.topic) and len(roles.isr.get(tp, ())) < len(its))
+
+
+def unserved(
+    roles: Roles,
+    data: Collection[TopicPartition],
+    replication_factor: int,
+    since_ns: int,
+    lagged: Collection[TopicPartition] = (),
+) -> str:
+    """What the cluster itself lacks, whatever its clients do, "" = nothing. lagged: see `unrecovered`."""
     if roles.ns < since_ns or not roles.agreed:
         return f"brokers {list(roles.answering)} answer, and do not all agree on the leaders"
     for tp, leader in sorted(roles.leaders.items()):
         if leader < 0:
             return f"{tp} has no leader"
         isr, replicas = roles.isr.get(tp, ()), roles.replicas.get(tp, ())
-        if len(isr) < max(replication_factor if tp in data else 0, len(replicas)):
+        if tp not in lagged and len(isr) < max(replication_factor if tp in data else 0, len(replicas)):
             return f"{tp} has in-sync replicas {list(isr)} only"
     return ""
 

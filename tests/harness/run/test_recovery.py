@@ -11,7 +11,7 @@ from core.config import RunConfig
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress
 from harness.run.planning import names_of
-from harness.run.recovery import cold, idle_groups, stalled, unrecovered, unserved
+from harness.run.recovery import cold, idle_groups, lagging, stalled, unrecovered, unserved
 
 DATA = TopicPartition("t", 0)
 FRESH = TopicPartition("fresh", 0)
@@ -49,6 +49,17 @@ def test_a_cluster_that_serves_all_clients_has_recovered() -> None:
 def test_all_brokers_agree_and_all_replicas_are_in_sync(roles: Roles, why: str) -> None:
     assert why in missing(roles)
     assert bool(why) == bool(missing(roles))
+
+
+def test_an_internal_partition_of_others_that_lagged_before_is_not_the_runs_to_recover() -> None:
+    lags = replace(WELL, isr={**WELL.isr, INTERNAL: (1,), FRESH: (1,)})
+    before = lagging(lags)
+    assert before == {INTERNAL}  # the run's own topics are asked always
+    assert lagging(WELL) == frozenset()
+    lags = replace(WELL, isr={**WELL.isr, INTERNAL: (1,)})
+    for lagged, why in ((before, ""), (lagging(WELL), "__consumer_offsets-0 has in-sync replicas [1] only")):
+        assert unserved(lags, (DATA, FRESH), 2, 5, lagged) == why
+        assert unrecovered(lags, (DATA, FRESH), 2, SLOTS, WORKED, 5, lagged) == why
 
 
 def test_every_client_completes_an_op_that_it_invoked_since() -> None:
