@@ -7,12 +7,12 @@ a step that leads to it. A run that shows neither says so, and what would show i
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from core.errors import HistoryError
-from core.op import Outcome, TopicPartition
+from core.op import Outcome, Phase, TopicPartition
 from core.systems import planted_bug
 from harness.report.evidence import decisions, exchanges, group_offsets, replicas, side_by_side
 from harness.report.evidence.decisions import AROUND_S, DONE, CoordinatorDecisions, WrittenPart, of_last_take
@@ -55,6 +55,8 @@ OF_POLLS: Final = frozenset({"nonmonotonic-poll", "int-nonmonotonic-poll", "poll
 COMMITS_SHOWN: Final = 3
 CUTS_SHOWN: Final = 3
 OFFSETS_SHOWN: Final = 4
+MOVES_SHOWN: Final = 3
+NO_NODE: Final = "-1"
 NO_FILES: Final = "this run has no copies of brokers’ files"
 LACKING: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (OF_REPLICAS, "how far each replica’s log reached when leaders changed"),
@@ -234,6 +236,14 @@ def _passed(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
         yield f"{past} with {', '.join(map(str, isr))} in sync: {' and '.join(told)}"
 
 
+def _moved(terms: Iterable[tuple[float, int | str]]) -> str:
+    """`to node 2 at 39.538 s, to no node at 43.196 s` of the first of these terms."""
+    first = itertools.islice(terms, MOVES_SHOWN)
+    return ", ".join(
+        f"to {'no node' if str(node) == NO_NODE else f'node {node}'} at {at:.3f} s" for at, node in first
+    )
+
+
 def _nodes(nodes: Sequence[int]) -> str:
     return f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes))}" if nodes else "no node"
 
@@ -259,10 +269,8 @@ def _markers(traces: Traces) -> Iterator[str]:
         yield "that log has no Ongoing of it"
     begin = min((at for at, _ in found.states), default=None)
     done = next((at for at, state in decided if state in DONE), None)
-    while_open = [(at, node) for at, node in found.coordinators if begin and begin < at <= (done or at)]
-    moved = [f"to node {node} at {at:.3f} s" for at, node in while_open]
-    if moved:
-        yield f"meanwhile its coordinator moved {', '.join(moved[:COMMITS_SHOWN])}"
+    if moved := _moved((at, node) for at, node in found.coordinators if begin and begin < at <= (done or at)):
+        yield f"meanwhile its coordinator moved {moved}"
     prepared = next((at for at, _ in decided), None)
     if begin is not None and prepared is not None and found.states[0][1] == "Ongoing":
         asked = exchanges.ends(traces.inputs, found.transactional_id, begin, prepared)
@@ -373,17 +381,18 @@ def _commits(traces: Traces) -> Iterator[str]:
     offsets = traces.example.offsets
     if len(offsets) == group_offsets.STEP and offsets[-1] not in {one.committed for one in found.commits}:
         yield f"no commit of {offsets[-1]} is in that log"
-    moved = [f"node {node} at {since:.3f} s" for since, node in found.coordinators if since > at]
-    if moved:
-        yield f"afterwards the group’s coordinator moved to {', '.join(moved[:COMMITS_SHOWN])}"
+    if moved := _moved((since, node) for since, node in found.coordinators if since > at):
+        yield f"afterwards the group’s coordinator moved {moved}"
     yield from _given(traces)
 
 
 def _given(traces: Traces) -> Iterator[str]:
-    """From which offset on the ops that committed were given records of the partition."""
-    history, ops = traces.inputs.history, {op.op for op in traces.example.ops}
+    """From which offset on the ops that committed were given records of the partition; final reads committed
+    nothing."""
+    history = traces.inputs.history
+    ops = {op.op for op in traces.example.ops if history and history.op(op.op).phase < Phase.FINAL}
     tp = history.tp_numbers.get(traces.example.partition) if history else None
-    if history is None or tp is None:
+    if history is None or tp is None or not ops:
         return
     first: dict[int, int] = {}
     for row in history.reads({tp: {"op": ops}}):
@@ -404,9 +413,8 @@ def _polls(traces: Traces) -> Iterator[str]:
     if failed:
         told = [f"op {op.op} ({op.f}, {op.error})" for op in failed[:OFFSETS_SHOWN]]
         yield f"between these polls the consumer had errors: {', '.join(told)}"
-    moved = [f"to node {node} at {since:.3f} s" for since, node in traces.leaders if _near(traces, since)]
-    if moved:
-        yield f"the partition’s leader moved {', '.join(moved[:OFFSETS_SHOWN])}"
+    if moved := _moved((since, node) for since, node in traces.leaders if _near(traces, since)):
+        yield f"the partition’s leader moved {moved}"
     yield from exchanges.between(traces.inputs, traces.example)
 
 

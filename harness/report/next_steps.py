@@ -7,10 +7,12 @@ command unless they are plain words.
 import math
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from core.errors import HistoryError
+from core.extensions import APP, CLIENT, CLUSTER, EFFECTS
 from harness.report.causes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_TRANSACTIONS, Traces
 from history.broker_logs import replica_lines
 from history.verdict import NOT_RECOVERED
@@ -154,12 +156,26 @@ def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     """What can be done about a finding of any class."""
     inputs = traces.inputs
     folder = shlex.quote(str(inputs.run.folder))
-    yield "Repeat the run", inputs.verdict.repro
+    named = ", ".join(variables(inputs.verdict.config))
+    yield f"Repeat the run{f', with {named} as for this one' * bool(named)}", inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
         yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
     if NAME.fullmatch(name):  # it goes into a command line
         query = f"SELECT partition, process, ops, key FROM findings WHERE anomaly = '{name}'"
         yield "List all its findings", f'inquest sql "{query}" --results {folder}'
+
+
+def variables(config: Mapping[str, Any]) -> list[str]:
+    """Variables of the environment that a repeated run needs: they name programs of the user's and files that
+    no run folder brings (`core.extensions`)."""
+    app = config.get("app")
+    wanted = {
+        CLIENT: config.get("clients") == "command",
+        APP: app is not None,
+        EFFECTS: bool(app and app.get("effects")),
+        CLUSTER: config.get("sut") == "external",
+    }
+    return [name for name, needed in wanted.items() if needed]
 
 
 def paths(traces: Traces) -> list[tuple[str, str]]:

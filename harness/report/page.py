@@ -161,6 +161,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "verdict": verdict,
         "foreign": verdict.config.get("imported") is not None,
         "planted": planted_bug(verdict.config),
+        "application": verdict.config.get("app") is not None,
         "state": wording.state(verdict),
         "recovery": recovery(verdict),
         "contradiction": wording.contradiction(verdict),

@@ -3,11 +3,14 @@
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from checkers.catalogue import ANOMALIES
+from core.op import Phase
 from harness.report import build, causes, inputs, next_steps, story
 from harness.report.causes import Traces
 from harness.report.evidence import group_offsets, replicas
@@ -223,13 +226,13 @@ def test_commits_of_a_group_are_told_from_before_the_finding_on(tmp_path: Path) 
         group="g",
         partition="x-0",
         log="__consumer_offsets-4",
-        coordinators=[(0.0, 2), (1.5, 3)],
+        coordinators=[(0.0, 2), (1.5, -1), (2.5, 3)],
         commits=commits,
     )
     shown, moved = facts("eos-loss", nothing(tmp_path, offsets=offsets))
     assert shown.endswith("7 (1.000 s, COMMIT), 9 (2.000 s, ABORT), 12 (3.000 s)")
     assert "__consumer_offsets-4 (coordinator node 2)" in shown
-    assert moved == "afterwards the group’s coordinator moved to node 3 at 1.500 s"
+    assert moved == "afterwards the group’s coordinator moved to no node at 1.500 s, to node 3 at 2.500 s"
     one = dataclasses.replace(commits[1], only=(2, 3), end="")
     assert one.words == "7 (1.000 s, in an earlier copy of node 2, 3 alone: the copies of the end lack it)"
     step = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7, 5])
@@ -307,6 +310,41 @@ def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     assert next_steps.commands("lost-write", None, bare)[0] == ("Repeat the run", bare.inputs.verdict.repro)
     (_, command), *_ = next_steps.commands("not-recovered", None, bare)
     assert "event = 'roles'" in command
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({}, ""),
+        ({"clients": "command"}, ", with INQUEST_CLIENT as for this one"),
+        ({"app": {"effects": False}}, ", with INQUEST_APP as for this one"),
+        (
+            {"app": {"effects": True}, "sut": "external"},
+            ", with INQUEST_APP, INQUEST_EFFECTS, INQUEST_CLUSTER as for this one",
+        ),
+    ],
+)
+def test_what_no_folder_brings_is_named_with_the_command_that_repeats(
+    config: dict[str, object], named: str, tmp_path: Path
+) -> None:
+    traces = nothing(tmp_path)
+    verdict = msgspec.structs.replace(traces.inputs.verdict, config=traces.inputs.verdict.config | config)
+    traces = dataclasses.replace(traces, inputs=dataclasses.replace(traces.inputs, verdict=verdict))
+    assert f"Repeat the run{named}" in [what for what, _ in next_steps.commands("eos-loss", None, traces)]
+
+
+@pytest.mark.parametrize("phase", [Phase.FAULTS, Phase.FINAL])
+def test_ops_that_committed_are_told_and_final_reads_are_not(phase: Phase, tmp_path: Path) -> None:
+    op = SimpleNamespace(op=4, process=2, phase=phase)
+    rows = [SimpleNamespace(op=4, offset=offset) for offset in (9, 7)]
+    history = SimpleNamespace(tp_numbers={"x-0": 0}, op=lambda _: op, reads=lambda _: rows)
+    bare = nothing(tmp_path)
+    read = dataclasses.replace(bare.inputs, history=cast(Any, history))
+    example = Example(sentence="", allowed=False, why="", partition="x-0", ops=[cast(Any, op)])
+    offsets = GroupOffsets(group="g", partition="x-0", log="", coordinators=[], commits=[])
+    told = facts("group-skip", dataclasses.replace(bare, inputs=read, example=example, offsets=offsets))
+    given = "op 4 (process 2) was given records from offset 7 on"
+    assert (given in told) is (phase is Phase.FAULTS)
 
 
 def test_hostile_names_go_into_no_query(tmp_path: Path, lost: Run) -> None:

@@ -247,6 +247,16 @@ def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_p
     assert ("matches no known Kafka bug (this run has a planted one)" in text) is bool(mutant)
 
 
+@pytest.mark.parametrize("app", [None, {"input": "orders"}])
+def test_a_finding_of_an_application_is_first_of_all_its_own(app: object, tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    config = folder.verdict.config | ({} if app is None else {"app": app})
+    folder.verdict = msgspec.structs.replace(folder.verdict, config=config)
+    of_it = "matches no known Kafka bug; the application is what this run tests"
+    assert (of_it in text_of(folder, tmp_path)) is (app is not None)
+
+
 def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     verdict = with_verdict(recovered=True, recovery_s=2.54).verdict
     assert verdict is not None
