@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 
+from core.cluster import (
+    Deletable,
+    Electable,
+    Growable,
+    Reassignable,
+    Remakable,
+    Throttleable,
+    capabilities_of,
+)
 from core.config import run_config
 from core.systems import KafkaSection
 from harness.brokers.addresses import Plan, cluster_id
+from harness.containers.cluster import ContainerCluster
 from harness.containers.deployment import NodeAddresses
 from harness.containers.images import RECIPES
 from harness.kafka.images import image_tag
@@ -96,3 +106,34 @@ def test_titles_and_images_tell_deployments_apart() -> None:
 
 def test_a_deployment_with_an_ensemble_may_have_three_nodes_of_it() -> None:
     assert KAFKA.refusal(run_config({"seed": 1, "kafka": "2.8.2", "ensemble": 3})) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        ("0.10.2.2", {Deletable, Remakable, Growable, Throttleable, Electable, Reassignable}),
+        ("0.11.0.3", {Growable, Throttleable, Electable, Reassignable}),
+        ("1.1.1", {Throttleable, Electable, Reassignable}),
+        ("2.4.1", set()),
+    ],
+)
+def test_old_brokers_lack_the_requests_of_some_capabilities(version: str, lacks: set[type]) -> None:
+    config = run_config({"seed": 1, "kafka": version, "idempotent": False})
+    assert capabilities_of(ContainerCluster) - KAFKA.capabilities(config) == lacks
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kafka": "0.10.2.2"}, "no idempotent producers; 0.11.0 and later have; set idempotent=false"),
+        ({"kafka": "0.10.2.2", "workload": "copier"}, "workload copier: Kafka 0.10.2.2 has no transactions"),
+        ({"kafka": "0.10.2.2", "idempotent": False}, ""),
+        ({"kafka": "0.11.0.3", "workload": "transactions"}, ""),
+    ],
+)
+def test_before_0_11_there_is_neither_idempotence_nor_a_transaction(
+    settings: dict[str, object], said: str
+) -> None:
+    found = KAFKA.refusal(run_config({"seed": 1, **settings}))
+    assert said in found
+    assert bool(found) is bool(said)
