@@ -159,6 +159,8 @@ class _Audit:
 
     def epochs_rise(self, log: ReplicaLog) -> None:
         """Leader epochs along the log."""
+        if not log.has_epochs:
+            return
         base, epoch = log.whole["base"], log.whole["leader_epoch"]
         self.result.asked[EPOCHS_RISE] += max(0, log.count - 1)
         for at in np.flatnonzero(epoch[1:] < epoch[:-1]).tolist():
@@ -169,7 +171,7 @@ class _Audit:
         """`leader-epoch-checkpoint` against the batches."""
         rule = EPOCH_CHECKPOINT
         if not log.epochs:
-            if log.count:
+            if log.has_epochs:
                 self.result.leave_open(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
             return
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
@@ -262,8 +264,9 @@ class _Audit:
     # ---- logs against each other
 
     def matching(self) -> None:
-        """Logs that share a batch share all before it."""
-        logs = [log for log in self.logs if log.count and log.ordered]
+        """Logs that share a batch share all before it. Messages of formats 0 and 1 name no leader epoch: by
+        offsets alone nothing follows."""
+        logs = [log for log in self.logs if log.has_epochs and log.ordered]
         # A loss of power leaves holes where nothing was flushed.
         logs = [log for log in logs if log.why != LOST_POWER or log.count == len(log.every["base"])]
         main = newest(last_take(logs) or logs)

@@ -69,6 +69,11 @@ class ReplicaLog:
         return int(self.whole["leader_epoch"][-1]) if self.count else -1
 
     @property
+    def has_epochs(self) -> bool:
+        """Whether its last batch has a leader epoch: messages of formats 0 and 1 have none."""
+        return self.last_epoch >= 0
+
+    @property
     def high_watermark(self) -> int:
         """As its broker noted it last, -1 = it did not."""
         return self.marks.get("replication", -1)
@@ -197,7 +202,7 @@ class Comparison:
         sides = [(log.whole["base"][at:], log.whole["leader_epoch"][at:]) for log, at in self._next()]
         (a, a_epochs), (b, b_epochs) = sides
         _, left, right = np.intersect1d(a, b, assume_unique=True, return_indices=True)
-        equal = np.flatnonzero(a_epochs[left] == b_epochs[right])
+        equal = np.flatnonzero((a_epochs[left] == b_epochs[right]) & (a_epochs[left] >= 0))
         return int(a[left[equal[0]]]) if equal.size else -1
 
     def differ(self) -> str:

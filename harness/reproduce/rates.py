@@ -88,8 +88,9 @@ follower asks where its leader epoch ends. A leader that has no record of that e
 election) cannot tell: up to 1.1 the follower then cuts back to its high watermark, since 2.0 both go back
 to the newest epoch that they share.
 
-No finding gets this label: ordinary runs on 0.10.2.2 are invalid for it (`lost-write`, `replica-divergence`,
-`log-matching`): Kafka promised those records.""",
+No finding gets this label: ordinary runs on 0.10.2.2 are invalid for it (`lost-write`, `inconsistent-
+offsets`), since Kafka promised those records. Messages before 0.11 have no leader epoch, so that of the
+rules about logs `replicas-equal` alone can tell.""",
     "unclean-election": """\
 *Records lost with an unclean election.* Kafka permits this.
 

@@ -543,3 +543,21 @@ def test_an_epoch_without_a_record_may_have_kept_its_entry_beside_the_next_one()
     assert not judged(made).in_logs
     beside["start"] += 3
     assert {each.check for each in judged(made).in_logs} == {"epoch-checkpoint"}
+
+
+def test_messages_without_leader_epochs_differ_below_the_high_watermark_or_not_at_all() -> None:
+    """Formats 0 and 1: that two logs have one offset says nothing of what stands before it."""
+    made = clean()
+    made["epochs"] = []
+    for row in made["batches"]:
+        row["leader_epoch"] = -1
+    found = judged(made)
+    assert not found.in_logs
+    assert not found.doubts
+    assert not {"log-matching", "epochs-rise", "epoch-checkpoint"} & {*found.asked}
+    for row in made["batches"]:
+        if (row["take"], row["base"]) == (DEAD, 10):  # what a death left may be cut off later
+            row["crc"] = 99
+    assert not judged(made).in_logs
+    one(made, "batches", take=1, node=3, base=10)["crc"] = 99
+    assert {each.check for each in judged(made).in_logs} == {"replicas-equal"}
