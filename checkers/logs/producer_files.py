@@ -1,9 +1,9 @@
 """Files that brokers compute from a log of producers, against the model: snapshots and the aborted index.
 
-Where the evidence does not say which version wrote them (brokers on ZooKeeper), the rules accept two things
-that old versions did. Before 1.0 (KAFKA-5494) a snapshot has a producer's marker for its last batch. Before
-2.8 (KAFKA-10702) an abort marker of a producer with no open transaction is in the index, as a transaction
-that begins and ends there.
+Where the evidence does not say which version wrote them (brokers on ZooKeeper), the rules accept what old
+versions did. Before 1.0 (KAFKA-5494) a snapshot has a producer's marker for its last batch; in 1.1 it has the
+time of its last batch (-1 = there is none), though a marker came later. Before 2.8 (KAFKA-10702) an abort
+marker of a producer with no open transaction is in the index, as a transaction that begins and ends there.
 """
 
 import numpy as np
@@ -18,6 +18,8 @@ from model.log.unified_log import AbortedTxn, ProducerSnapshotEntry
 
 ABORTED_INDEX = "aborted-index"
 PRODUCER_SNAPSHOT = "producer-snapshot"
+NO_OFFSET = -1
+"""Kafka's number for none, also of a time."""
 
 
 def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], dict[int, Snapshot]]:
@@ -50,7 +52,7 @@ def compare_snapshots(
         result.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
         for producer in sorted({*made, *snapshot}):
             ours, said = made.get(producer), snapshot.get(producer)
-            if ours != said and not (any_version and _at_marker(log, producer, ours, said)):
+            if ours != said and not (any_version and _as_before(log, producer, ours, said)):
                 sentence = (
                     f"at offset {at} of {tp}: the snapshot of {log.where()} says of producer {producer}: "
                     f"{_words(said)}; its log says: {_words(ours)}"
@@ -58,18 +60,22 @@ def compare_snapshots(
                 result.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
 
 
-def _at_marker(
+def _as_before(
     log: ReplicaLog, producer: int, ours: ProducerSnapshotEntry | None, said: ProducerSnapshotEntry | None
 ) -> bool:
-    """Whether a snapshot differs in the last batch alone, and has a marker of the producer for it."""
+    """Whether a snapshot differs as those of an old version do (see the module)."""
     if ours is None or said is None:
         return False
-    if said._replace(last_offset=ours.last_offset, offset_delta=ours.offset_delta) != ours:
-        return False
-    at = int(np.searchsorted(log.whole["base"], said.last_offset))
-    names = ("base", "producer_id", "control")
+    at = int(np.searchsorted(log.whole["last"], said.last_offset))
+    names = ("last", "producer_id", "control", "max_timestamp")
     there = tuple(log.whole[name][at] for name in names) if at < log.count else ()
-    return said.offset_delta == 0 and there == (said.last_offset, producer, True)
+    if said._replace(timestamp=ours.timestamp) == ours:
+        if said.last_offset == NO_OFFSET:
+            return said.timestamp == NO_OFFSET
+        return there == (said.last_offset, producer, False, said.timestamp)
+    if said._replace(last_offset=ours.last_offset, offset_delta=ours.offset_delta) == ours:
+        return said.offset_delta == 0 and there[:3] == (said.last_offset, producer, True)
+    return False
 
 
 def _words(entry: ProducerSnapshotEntry | None) -> str:

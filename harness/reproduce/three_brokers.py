@@ -132,7 +132,8 @@ def _truncated(stage: ThreeBrokers, name: str) -> tuple[TopicPartition, PlainPro
     election."""
     stage.assign(controller_follows=True)
     (tp,) = stage.create(name, [(stage.a, stage.b)], {"min.insync.replicas": "1"})
-    producer = PlainProducer(stage, {"acks": -1})
+    # It does not send again before B, whose last fetch may wait, asks for the new partition.
+    producer = PlainProducer(stage, {"acks": -1, "socket.timeout.ms": 20000})
     producer.write(tp, "one")
 
     def known() -> None:

@@ -348,3 +348,16 @@ def test_an_empty_abort_was_indexed_before_2_8() -> None:
     assert index_with("", 5) == set()
     assert index_with("4.3", 5) == {("aborted-index", 5)}
     assert index_with("", 4) == {("aborted-index", 5)}
+
+
+def test_a_snapshot_of_1_1_has_the_time_of_the_last_batch_and_not_of_the_marker_after_it() -> None:
+    def snapshot_of(release: str, timestamp: int) -> set[tuple[str, int]]:
+        made = clean(release)
+        made["producers"][1]["timestamp"] = timestamp
+        return told(made)
+
+    batch_ms = 1001  # producer 8's; its marker came at 1004
+    assert snapshot_of("", batch_ms) == set()
+    assert snapshot_of("4.3", batch_ms) == {("producer-snapshot", 8)}
+    for wrong in (1002, -1):
+        assert snapshot_of("", wrong) == {("producer-snapshot", 8)}
