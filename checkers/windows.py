@@ -36,8 +36,8 @@ MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
 """A greater number of records that brokers flush together narrows nothing."""
 NOT_COMPACTED: Final = -1
-LIMITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
-"""Units of the brokers' limits of retention (`log.retention.hours` …)."""
+LIMITS_MS: Final = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
+"""The brokers' limits of retention with their units; of several that are set the first one counts."""
 
 
 class Excuse(StrEnum):
@@ -315,13 +315,19 @@ def removes(config: RunConfig) -> bool:
     if config.has(ImportedSection):
         return True
     own, brokers = config.topic_settings, config.broker_settings
+    if config.compacted and "delete" not in own["cleanup.policy"]:
+        return False
     if _number(own.get("retention.bytes", brokers.get("log.retention.bytes", "")), -1) >= 0:
         return True
-    times = [_number(own.get("retention.ms", ""), -1)]
-    times += [
-        each * _number(brokers.get(f"log.retention.{unit}", ""), -1) for unit, each in LIMITS_MS.items()
-    ]
-    return any(0 <= limit < 2 * DAY_MS for limit in times)
+    return 0 <= _kept_ms(own, brokers) < 2 * DAY_MS
+
+
+def _kept_ms(own: Mapping[str, str], brokers: Mapping[str, str]) -> int:
+    """How long retention keeps records; -1 = no limit. One setting counts: the topic's, else the finest of
+    the brokers'."""
+    given = [(1, own["retention.ms"])] if "retention.ms" in own else []
+    given += [(unit, brokers[name]) for name, unit in LIMITS_MS.items() if name in brokers]
+    return next((unit * _number(limit, -1) for unit, limit in given), -1)
 
 
 def tombstones_kept_ns(config: RunConfig) -> int:

@@ -251,9 +251,12 @@ def _window(fault: FaultStarted) -> tuple[int, int]:
 def retention(config: RunConfig) -> bool:
     """Whether a limit may remove records within a run."""
     own, brokers = config.topic_settings, config.broker_settings
+    policies = {policy.strip() for policy in own.get("cleanup.policy", "delete").split(",")}
+    if "delete" not in policies:
+        return False
     if int(own.get("retention.bytes", brokers.get("log.retention.bytes", -1))) >= 0:
         return True
-    limits = [int(own.get("retention.ms", -1)), int(brokers.get("log.retention.ms", -1))]
-    limits += [60_000 * int(brokers.get("log.retention.minutes", -1))]
-    limits += [3_600_000 * int(brokers.get("log.retention.hours", -1))]
-    return any(0 <= limit < 2 * 86_400_000 for limit in limits)
+    hours = int(brokers.get("log.retention.hours", 7 * 24))
+    minutes = int(brokers.get("log.retention.minutes", 60 * hours))
+    limit = int(own.get("retention.ms", brokers.get("log.retention.ms", 60_000 * minutes)))
+    return 0 <= limit < 2 * 86_400_000

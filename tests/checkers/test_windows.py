@@ -367,6 +367,9 @@ def test_the_number_of_records_that_are_flushed_together(settings: dict[str, Any
     assert of_x([START], **settings).flushed_records == number
 
 
+BYTES = {"log.retention.bytes": "1000"}
+
+
 @pytest.mark.parametrize(
     ("settings", "may"),
     [
@@ -382,7 +385,18 @@ def test_the_number_of_records_that_are_flushed_together(settings: dict[str, Any
         ({"broker_settings": {"log.retention.hours": "1"}}, True),
         ({"broker_settings": {"log.retention.hours": "168"}}, False),
         ({"broker_settings": {"log.retention.minutes": "5"}}, True),
-        ({"broker_settings": {"log.retention.bytes": "1000"}}, True),
+        ({"broker_settings": BYTES}, True),
+        ({"topic_settings": {"retention.bytes": "-1"}, "broker_settings": BYTES}, False),
+        # the topic's own limit of time is the one that counts, then the brokers' finest one
+        ({"topic_settings": {"retention.ms": "-1"}, "broker_settings": {"log.retention.ms": "9"}}, False),
+        ({"topic_settings": {"retention.ms": "9"}, "broker_settings": {"log.retention.ms": "-1"}}, True),
+        ({"broker_settings": {"log.retention.ms": "-1", "log.retention.minutes": "1"}}, False),
+        ({"broker_settings": {"log.retention.minutes": "9999", "log.retention.hours": "1"}}, False),
+        ({"broker_settings": {"log.retention.hours": "168", "log.retention.ms": "9"}}, True),
+        # the cleaner alone has no limits
+        ({"topic_settings": {"cleanup.policy": "compact", "retention.ms": "9"}}, False),
+        ({"topic_settings": {"cleanup.policy": "compact", "retention.bytes": "9"}}, False),
+        ({"topic_settings": {"cleanup.policy": "compact,delete", "retention.ms": "9"}}, True),
     ],
 )
 def test_only_limits_within_a_run_remove_records(settings: dict[str, Any], may: bool) -> None:

@@ -41,6 +41,8 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"unclean_leader_election": True, "topic_settings": {"unclean.leader.election.enable": "false"}},
     {"topic_settings": {"unclean.leader.election.enable": "TRUE"}},
     {"topic_settings": {"retention.ms": "60000"}},
+    {"topic_settings": {"retention.ms": "-1"}, "broker_settings": {"log.retention.ms": "60000"}},
+    {"topic_settings": {"cleanup.policy": "compact", "retention.ms": "60000"}},
     {"topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "9000"}},
     {"topic_settings": {"cleanup.policy": "compact", "delete.retention.ms": "1000"}},
     {

@@ -376,11 +376,19 @@ class History:
 def _limited(config: RunConfig) -> bool:
     """Retention may remove records within a run."""
     own, brokers, day = config.topic_settings, config.broker_settings, 86_400_000
-    size = own.get("retention.bytes", brokers.get("log.retention.bytes", "-1"))
-    hours = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
-    times = [int(own.get("retention.ms", -1))]
-    times += [int(brokers[name]) * unit for name, unit in hours.items() if name in brokers]
-    return int(size) >= 0 or any(0 <= limit < 2 * day for limit in times)
+    if own.get("cleanup.policy", "delete").strip() == "compact":
+        return False
+    if int(own.get("retention.bytes", brokers.get("log.retention.bytes", "-1"))) >= 0:
+        return True
+    if "retention.ms" in own:
+        kept = int(own["retention.ms"])
+    elif "log.retention.ms" in brokers:
+        kept = int(brokers["log.retention.ms"])
+    elif "log.retention.minutes" in brokers:
+        kept = int(brokers["log.retention.minutes"]) * 60_000
+    else:
+        kept = int(brokers.get("log.retention.hours", "168")) * 3_600_000
+    return 0 <= kept < 2 * day
 
 
 def _tombstones_ns(config: RunConfig) -> int:
