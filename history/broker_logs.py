@@ -42,6 +42,10 @@ DELETED: Final = re.compile(
     r" (?:Generated \d+ .* deleting offsets for|Removed \d+ offsets associated with deleted)"
     r" (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
 )
+LOADING: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[GroupCoordinator id=\d+\] Could not delete offsets for deleted"
+    r" (?P<what>topics|partitions) \[(?P<names>.*?)\]? due to: The coordinator is loading"
+)
 DELETED_TOPIC: Final = re.compile(r"DeletedTopic\[(?:id=(?P<id>[^,\]]+), )?name=(?P<name>[^\]]+)\]?")
 REFUSED: Final = re.compile(
     r"\S+UnsupportedVersionException: Received request for api with key 27 \(WriteTxnMarkers\)"
@@ -77,13 +81,15 @@ class OffsetsDeletedLine:
     """A coordinator of groups removed the offsets that groups had in deleted topics, if they had any.
 
     node: the coordinator. wall: when. partition: of `__consumer_offsets`, -1 = all that it coordinates
-    (before Kafka 4.0). topics: name -> id, "" = not said (before 4.3).
+    (before Kafka 4.0). topics: name -> id, "" = not said (before 4.3). loading: it did not remove them, since
+    it was loading the partition, which the line does not name.
     """
 
     node: int
     wall: datetime
     partition: int
     topics: Mapping[str, str]
+    loading: bool = False
 
 
 def write_virtual(run: Run, node: int, lines: Sequence[tuple[int, str]]) -> None:
@@ -239,7 +245,7 @@ def broker_logs(run: Run) -> BrokerLogs:
                 logs.cancelled.append(_cancelled(match))
             elif "(WriteTxnMarkers) and unsupported version" in line and REFUSED.match(line):
                 logs.refused.extend(_refused(node, lines[at - 1]))  # an exception stands below its line
-            elif "[GroupCoordinator " in line and (match := DELETED.match(line)):
+            elif "[GroupCoordinator " in line and (match := DELETED.match(line) or LOADING.match(line)):
                 logs.deleted.append(_deleted(node, match))
     return logs
 
@@ -290,9 +296,14 @@ def _deleted(node: int, match: re.Match[str]) -> OffsetsDeletedLine:
         topics = {one["name"]: one["id"] or "" for one in DELETED_TOPIC.finditer(match["names"])}
     else:
         topics = {one.rpartition("-")[0]: "" for one in match["names"].split(", ")}
-    partition = -1 if match["partition"] is None else int(match["partition"])
-    wall = datetime.fromisoformat(match["wall"])
-    return OffsetsDeletedLine(node=node, wall=wall, partition=partition, topics=topics)
+    loading = match.re is LOADING
+    return OffsetsDeletedLine(
+        node=node,
+        wall=datetime.fromisoformat(match["wall"]),
+        partition=-1 if loading or match["partition"] is None else int(match["partition"]),
+        topics=topics,
+        loading=loading,
+    )
 
 
 def _cancelled(match: re.Match[str]) -> CancelledMarkersLine:

@@ -99,17 +99,22 @@ def _survivors(suspicion: Suspicion) -> Iterator[Survivor]:
 
 
 def _unheard(run: LabelledRun, topic: str, one: Deletion, log: TopicPartition, at_ms: int) -> bool:
-    """The broker that led the log at the deletion did not hear of it, though others did; another leader came
-    after it, and before a time."""
+    """The broker that led the log at the deletion was loading it; or it did not hear of the deletion, though
+    others did, and another leader came after it, and before a time."""
     lineage = elections(run.evidence, log).found
     led = [election for election in lineage if election.offset < one.offset]
     later = [election for election in lineage if one.offset < election.offset and election.leader >= 0]
-    if not led or not later or later[0].ms > at_ms:
+    if not led:
         return False
     logs, leader = run.history.broker_logs, led[-1].leader
-    told = [line for line in logs.deleted if _of(run, line, topic, one)]
-    own = any(line.partition == log.partition or (line.partition, line.node) == (-1, leader) for line in told)
-    return bool(told) and not own and (leader < 0 or leader in logs.nodes)
+    about = [line for line in logs.deleted if _of(run, line, topic, one)]
+    told = [line for line in about if not line.loading]
+    if any(line.partition == log.partition or (line.partition, line.node) == (-1, leader) for line in told):
+        return False
+    if any(line.loading and line.node == leader for line in about):
+        return True
+    came = bool(later) and later[0].ms <= at_ms
+    return came and bool(told) and (leader < 0 or leader in logs.nodes)
 
 
 def _of(run: LabelledRun, line: OffsetsDeletedLine, topic: str, one: Deletion) -> bool:
@@ -146,19 +151,22 @@ BUG: Final = KnownBug(
 When a topic is deleted, each broker removes the offsets of those groups that it coordinates just then. It is
 asked once. Where the coordinator of a group is down, and its successor leads only afterwards, no broker
 removes them: one that loads a partition of `__consumer_offsets` does not ask which topics there still are.
+No broker has to fail: a coordinator that is loading when it hears of the deletion removes none, either.
 The next topic of that name has these offsets, so that the group passes over its first records, or asks for
 records behind its end. Clients that ask by the id of the topic (OffsetFetch 10, since 4.1) do not get them.
 
-`groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0, and in
-one each on 4.3.1 and 4.2.1. The tables
+`groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0, and in one each
+on 4.3.1 and 4.2.1. The tables
 [Offsets of a deleted topic](model/group-offsets.md#deleted-topic-offsets) and
 [the next one](model/group-offsets.md#deleted-topic-forgotten) have both sides.""",
     evidence="The metadata log has the deletion of a topic of that name; who led the group's partition of"
     " `__consumer_offsets` then has a log in which it does not say that it deleted offsets of that topic"
-    " (`… tombstone records … while deleting offsets for topics …`), though other brokers’ logs say so of"
-    " theirs; another leader came after the deletion. The last record of the group's offset before it is a"
-    " commit, and no tombstone came after it. The group was given just that offset; or the record that it was"
-    " not given lies below it, and the group committed nothing lower since.",
+    " (`… tombstone records … while deleting offsets for topics …`), though other brokers’ logs say so"
+    " of theirs; another leader came after the deletion. Or its log says that it was loading (`Could not"
+    " delete offsets for deleted topics … due to: The coordinator is loading …`). The last record of the"
+    " group's offset before it is a commit, and no tombstone came after it. The group was given just"
+    " that offset; or the record that it was not given lies below it, and the group committed nothing"
+    " lower since.",
     anomalies=(PHANTOM_COMMIT, NEVER_GIVEN),
     match=_match,
 )

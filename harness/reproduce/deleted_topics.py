@@ -8,17 +8,22 @@ from kio.schema.errors import ErrorCode
 
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
+from harness.brokers.admin import deletions, elections
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
-from harness.reproduce.group_offsets import commit, committed
+from harness.reproduce.group_offsets import commit, committed, fill
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.stage import FiveBrokers
+from harness.reproduce.stage import Deaths, FiveBrokers
 
 NONE: Final = -1
 """The offset of a group that has none in a partition."""
 READ: Final = 2
 """Records of the deleted topic that the group read, as its committed offset says."""
+BESIDE: Final = 100
+COMMITS: Final = 120
+"""COMMITS of each of BESIDE partitions: a broker loads them for about 0.1 s. A few records are loaded before
+the deletion comes."""
 OLD: Final = ("old 0", "old 1", "old 2")
 NEW: Final = ("new 0", "new 1", "new 2")
 
@@ -36,27 +41,35 @@ class PerformedDeletion:
 
 
 def survives(stage: FiveBrokers, name: str, good: bool) -> PerformedDeletion:
-    """A group's coordinator is killed, the topic is deleted before another broker coordinates the group, and
-    made again. On the good side the topic is deleted first."""
-    offsets, nodes, (group, *_) = stage.groups(name)
+    """The topic is deleted just when the group's coordinator A is gone and B does not coordinate yet; a new
+    topic gets its name. On the good side the topic is deleted first."""
+    offsets, nodes, (group, other, _) = stage.groups(name)
     a, b, c = sorted(nodes, key=lambda node: node == stage.d)  # D tells of leaders
-    home = [node for node in stage.cluster.brokers if node != a][:3]
+    home = [node for node in stage.cluster.brokers if node not in (a, b)]
     stage.reorder(offsets, (a, b, c))
     run_blocking(stage.cluster.elect_preferred([offsets]))
     stage.leads(a, offsets)
     (tp,) = stage.create(name, [home])
     _write(stage, tp, OLD)
     until(STEP_S, PAUSE_S, lambda: _commit(stage, a, group, tp))
-    end = stage.stable(offsets)
-    if not good:
-        stage.kill(a)
-    run_blocking(stage.cluster.delete_topics([name], STEP_S))
     if good:
+        end = stage.stable(offsets)
+        run_blocking(stage.cluster.delete_topics([name], STEP_S))
         stage.stable_beyond(offsets, end, f"no tombstone is committed in {offsets}")
+    if stage.deaths is Deaths.ELECTION:
+        beside = stage.create(f"{name}-beside", [home] * BESIDE)
+        fill(stage.cluster.admin, a, other, beside, COMMITS)
+        stage.reorder(offsets, (b, a, c))
+        if good:
+            run_blocking(stage.cluster.elect_preferred([offsets]))
+        else:
+            _delete_while_loading(stage, offsets, b, name, home)
+        stage.say(f"broker {b} is elected to coordinate {group}, and the topic is deleted")
+    else:
         stage.kill(a)
-    elif (leader := stage.leader(offsets, stage.d)) != a:
-        raise NotReached(f"broker {leader} coordinates {group} already when the topic is deleted")
-    stage.say(f"the topic is deleted; broker {a}, which coordinates {group}, is killed")
+        if not good:
+            _delete_unheard(stage, offsets, a, name)
+        stage.say(f"broker {a}, which coordinates {group}, is killed, and the topic is deleted")
     stage.leads(b, offsets)
     stage.create(name, [home])
     _write(stage, tp, NEW)
@@ -65,6 +78,32 @@ def survives(stage: FiveBrokers, name: str, good: bool) -> PerformedDeletion:
     stage.say(f"broker {b} coordinates {group} now, and has offset {found}; the group is given {[*given]}")
     passed = [value for value in NEW if value not in given]
     return PerformedDeletion(group=group, offset=READ, found=found, passed=passed)
+
+
+def _delete_unheard(stage: FiveBrokers, offsets: TopicPartition, dead: int, topic: str) -> None:
+    """Delete the topic before another broker leads the group's partition. Raises: NotReached."""
+    run_blocking(stage.cluster.delete_topics([topic], STEP_S))
+    if (leader := stage.leader(offsets, stage.d)) != dead:
+        raise NotReached(f"broker {leader} leads {offsets} already when the topic is deleted")
+
+
+def _delete_while_loading(
+    stage: FiveBrokers, offsets: TopicPartition, node: int, topic: str, others: Sequence[int]
+) -> None:
+    """The preferred leader is elected, and stands still for less than a second: it hears of its election and
+    of the deletion at once, and is loading when it has to remove offsets.
+
+    A new topic ends the fetch of metadata that it has under way: the next one has both.
+    """
+    run_blocking(stage.cluster.pause([node]))
+    try:
+        stage.create(f"{topic}-next", [others])
+        with stage.cluster.admin.connect(stage.d, STEP_S) as connection:
+            elections.elect(connection, [offsets])
+            deletions.ask_for_topics(connection, [topic])
+    finally:
+        run_blocking(stage.cluster.resume([node]))
+    run_blocking(stage.cluster.delete_topics([topic], STEP_S))
 
 
 def _write(stage: FiveBrokers, tp: TopicPartition, values: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
@@ -36,6 +36,19 @@ def commit(brokers: Brokers, node: int, group: str, tp: TopicPartition, offset: 
             OffsetCommitResponse, group_id=group, member_id="", topics=in_topics([(tp, part)])
         )
     return answer.topics[0].partitions[0].error_code
+
+
+def fill(brokers: Brokers, node: int, group: str, tps: Sequence[TopicPartition], times: int) -> None:
+    """Commit an offset of each partition, `times` times: the next coordinator of the group has that to load.
+
+    Raises: AdminError.
+    """
+    part = {"committed_offset": 0, "committed_metadata": ""}
+    topics = in_topics((tp, {"partition_index": tp.partition, **part}) for tp in tps)
+    with brokers.connect(node, ANSWER_S) as connection:
+        for _ in range(times):
+            answer = connection.call(OffsetCommitResponse, group_id=group, member_id="", topics=topics)
+            check("OffsetCommit", answer.topics[0].partitions[0].error_code)
 
 
 def committed(brokers: Brokers, node: int, group: str, tp: TopicPartition) -> int:

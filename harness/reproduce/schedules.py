@@ -312,11 +312,12 @@ REPRODUCTIONS = {
     ),
     "deleted-topic-offsets": Reproduction(
         title="A group passes over records of a new topic: it has offsets of the deleted one of that name.",
-        bad="the topic is deleted after its group's coordinator died, before another broker leads",
-        good="the topic is deleted first, and its group's coordinator dies then",
+        bad="the topic is deleted just when its group's coordinator changes",
+        good="the topic is deleted first, and its group's coordinator changes then",
         versions=("4.4.0", "4.4.0"),
         play=survives,
         label="deleted-topic-offsets",
+        deaths=(Deaths.KILL, Deaths.ELECTION),
     ),
     "duplicate": Reproduction(
         title="A request comes late, and its client has sent it again: the record is in the log twice.",

@@ -134,11 +134,21 @@ def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_
     assert {one.check for one in attempt.in_logs} == {"replicas-equal"}
 
 
+def an_election_keeps_offsets_of_a_deleted_topic(tmp_path: Path) -> None:
+    stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, deaths=Deaths.ELECTION)
+    one = REPRODUCTIONS["deleted-topic-offsets"]
+    wanted = [(one, "first", False), (one, "second", False), (one, "third", False), (one, "good", True)]
+    *bad, good = attempts.on_one_cluster(stage, wanted, tmp_path)
+    assert any(each.shows is Shows.SHOWN for each in bad), bad  # two threads of the broker decide
+    assert good.shows is Shows.CLEAN, good.text
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
     a_rolling_restart_loses_what_two_deaths_lose,
     two_elections_lose_what_two_deaths_lose,
+    an_election_keeps_offsets_of_a_deleted_topic,
     a_coordinator_that_does_not_follow_loses_no_commit,
     a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
     a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,

@@ -39,19 +39,21 @@ def delete_topics(brokers: Brokers, topics: Sequence[str], within_s: float) -> N
     deleted. Raises: ClusterError: refused, or late."""
     ends = time.monotonic() + within_s
 
-    def ask(connection: BrokerConnection) -> None:
-        answer = connection.call(DeleteTopicsResponse, topic_names=topics, timeout=broker_views.TIMEOUT)
-        for topic in answer.responses:
-            if topic.error_code != ErrorCode.unknown_topic_or_partition:
-                check(f"topic {topic.name}", topic.error_code)
-
     def gone() -> None:
         for node, known in broker_views.ask_all(brokers, view).items():
             if left := {tp.topic for tp in known.partitions} & {*topics}:
                 raise NotYet(f"node {node} still has topic {min(left)}")
 
-    broker_views.anywhere(brokers, ask, within_s)
+    broker_views.anywhere(brokers, lambda c: ask_for_topics(c, topics), within_s)
     until(ends - time.monotonic(), broker_views.POLL_S, gone)
+
+
+def ask_for_topics(connection: BrokerConnection, topics: Sequence[str]) -> None:
+    """Ask one broker to delete topics; does not wait for others. Raises: AdminError."""
+    answer = connection.call(DeleteTopicsResponse, topic_names=topics, timeout=broker_views.TIMEOUT)
+    for topic in answer.responses:
+        if topic.error_code != ErrorCode.unknown_topic_or_partition:
+            check(f"topic {topic.name}", topic.error_code)
 
 
 def _delete(offsets: Offsets, connection: BrokerConnection) -> Offsets:

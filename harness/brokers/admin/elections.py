@@ -29,7 +29,7 @@ def elect_preferred(brokers: Brokers, tps: Sequence[TopicPartition]) -> None:
     may have been served.
     """
     if tps:
-        broker_views.anywhere(brokers, lambda c: _elect(c, tps), replica_order.DEADLINE_S)
+        broker_views.anywhere(brokers, lambda c: elect(c, tps), replica_order.DEADLINE_S)
 
 
 def replicas(brokers: Brokers) -> dict[TopicPartition, tuple[int, ...]]:
@@ -58,7 +58,8 @@ def reorder(brokers: Brokers, wanted: replica_order.Order) -> None:
     until(ends - time.monotonic(), broker_views.POLL_S, ordered)
 
 
-def _elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
+def elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
+    """Likewise, by one broker. Raises: AdminError."""
     answer = connection.call(
         ElectLeadersResponse,
         election_type=PREFERRED,

@@ -61,6 +61,15 @@ def by_broker(at_s: float, name: str = "x") -> str:
     )
 
 
+def while_loading(at_s: float, id_: str = "old", why: str = "The coordinator is loading") -> str:
+    """As Kafka says it since 4.3."""
+    return (
+        f"{wall(at_s)} ERROR org.apache.kafka.coordinator.group.GroupCoordinatorService - [GroupCoordinator"
+        f" id=1] Could not delete offsets for deleted topics [DeletedTopic[id={id_}, name=x]] due to: {why}"
+        " and hence can't process requests..\n"
+    )
+
+
 STARTS = f"{wall(1)} INFO something else\n"
 
 
@@ -165,6 +174,9 @@ SEEN = [
     # broker 1 heard of the deletion before, and of others
     replace(AWAY, lines={1: by_topics(3, 3, "older"), 2: by_topics(20.1, 4)}),
     replace(AWAY, lines={1: by_topics(20.1, 3, name="y"), 2: by_topics(20.1, 4)}),
+    # it coordinated, and was loading
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: while_loading(20.1)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: by_topics(20.1, 4) + while_loading(20.1)}),
     # a topic of this name was deleted before
     replace(AWAY, deleted=((3, "older"), (20, "old")), lines={1: by_partitions(3.1, 3), 2: by_broker(20.1)}),
 ]
@@ -181,6 +193,11 @@ UNSEEN = [
     replace(AWAY, lines={1: by_topics(20.1, 3), 2: by_topics(20.1, 4)}),
     replace(AWAY, lines={1: by_partitions(20.1, 3), 2: by_partitions(20.1, 4)}),
     replace(AWAY, lines={1: by_broker(20.1), 2: by_broker(20.1)}),
+    # another broker was loading, or at another time, or the coordinator had loaded
+    replace(AWAY, leaders=((2, 1), (19, 2)), lines={1: while_loading(20.1), 2: by_topics(20.1, 4)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: while_loading(20.1, "another")}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: by_topics(20.1, 3) + while_loading(20.1)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: while_loading(20.1, why="… timed out after 5000ms")}),
     # nothing says that brokers wrote such lines, or what the coordinator wrote
     replace(AWAY, lines={1: STARTS, 2: STARTS}),
     replace(AWAY, lines={1: STARTS, 2: by_topics(20.1, 4, "another")}),
@@ -203,14 +220,18 @@ def test_lines_of_every_version_are_read_as_they_are_meant(tmp_path: Path) -> No
     run = Run(tmp_path)
     (run.cluster / "2").mkdir(parents=True)
     server = run.cluster / "2" / "server.log"
-    server.write_text(by_topics(1, 4) + by_partitions(2, 5) + by_broker(3) + of_share_groups)
+    server.write_text(
+        by_topics(1, 4) + by_partitions(2, 5) + by_broker(3) + of_share_groups + while_loading(4)
+    )
     found = broker_logs(run)
     assert found.nodes == {2}
     assert [(one.partition, one.topics) for one in found.deleted] == [
         (4, {"o": "other", "x": "old"}),
         (5, {"o": "", "x": ""}),
         (-1, {"o": "", "x": ""}),
+        (-1, {"x": "old"}),
     ]
+    assert [one.loading for one in found.deleted] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("left", SEEN)
