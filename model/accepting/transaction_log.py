@@ -6,10 +6,12 @@ AddPartitions, EndTxn, a fence, the end of the markers. What the log does not te
 A coordinator that did not hear whether a record was committed continues from the state before, and the record
 may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same
 coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
+What was in memory before the first record that is left of an id (the cleaner removed those before) is not
+known: until another record follows one that is known, one that follows none of them followed that.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,7 +62,8 @@ class TransactionLog:
     is missing before the first record. asked: rule -> records that it could have refused.
 
     known: by transactional id, the leader epoch of the newest record, and the records that its coordinator
-    may have in memory. owners: transactional id by producer id.
+    may have in memory; the first may be one that is not known (None). owners: transactional id by producer
+    id.
     """
 
     kept: Kept = field(default_factory=Kept)
@@ -68,7 +71,7 @@ class TransactionLog:
     count: int = 0
     whole: bool = True
     asked: Counter[str] = field(default_factory=Counter)
-    known: dict[str, tuple[int, list[TransactionRecord]]] = field(default_factory=dict)
+    known: dict[str, tuple[int, list[TransactionRecord | None]]] = field(default_factory=dict)
     owners: dict[int, str] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -104,37 +107,41 @@ class TransactionLog:
         if not candidates and self.whole:
             candidates = [_created(record)]
         elif not candidates:
-            self.known[tid] = (leader_epoch, [record])
+            self.known[tid] = (leader_epoch, [None, record])
             return
         for rule in FOLLOWING:
             self.asked[rule] += 1
-        tried = [(known, following(known, record, self.kept)) for known in candidates]
+        tried = [(known, following(known, record, self.kept)) for known in candidates if known]
         after = dict.fromkeys(one for _, made in tried for one in made) or {record: None}
-        before = [known for known, made in tried if made]
-        if not before:
-            newest = candidates[-1]
+        before: list[TransactionRecord | None] = [known for known, made in tried if made]
+        newest = candidates[-1]
+        if not before and None in candidates:
+            before = [*candidates]
+        elif not before:
+            assert newest is not None, "what is not known comes first"
             rule, how = broken(newest, record, self.kept)
             why = f"{described(record)}; the model's coordinator does not write it: {how}"
             yield _refused(rule, offset, why, newest, record)
         self.known[tid] = (leader_epoch, [*(known for known in before if known not in after), *after])
 
-    def _candidates(self, leader_epoch: int, tid: str) -> list[TransactionRecord]:
+    def _candidates(self, leader_epoch: int, tid: str) -> Sequence[TransactionRecord | None]:
         """What the coordinator of this epoch may have in memory."""
         epoch, candidates = self.known.get(tid, (leader_epoch, []))
         if epoch == leader_epoch:
             return candidates
-        return [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:]]
+        return [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:] if last]
 
     def _expired(self, offset: int, leader_epoch: int, tid: str) -> Iterator[Refusal]:
         candidates = self._candidates(leader_epoch, tid)
         self.known.pop(tid, None)
-        if not candidates:
+        if not candidates or None in candidates:
             return
         self.asked[STATE] += 1
-        states = (TransactionMetadata(known, self.kept.most) for known in candidates)
+        known = [record for record in candidates if record]
+        states = (TransactionMetadata(record, self.kept.most) for record in known)
         if not any(state.may_become(DEAD, 0) for state in states):
-            why = f"{tid}: a tombstone; the model's coordinator forgets no id in {candidates[-1].state}"
-            yield _refused(STATE, offset, why, candidates[-1], candidates[-1])
+            why = f"{tid}: a tombstone; the model's coordinator forgets no id in {known[-1].state}"
+            yield _refused(STATE, offset, why, known[-1], known[-1])
 
 
 def _created(record: TransactionRecord) -> TransactionRecord:

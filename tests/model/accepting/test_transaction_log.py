@@ -161,6 +161,20 @@ def test_an_id_begins_with_empty_where_the_log_is_whole() -> None:
     assert [*log.add(9, 0, record(COMPLETE_COMMIT, 3))] == []
 
 
+def test_behind_missing_records_a_coordinator_may_have_in_memory_what_is_gone() -> None:
+    """Its first append that is left was not heard to be committed: it begins again, and so once more."""
+    begins = [record(ONGOING, 3, partitions=(TP,), started=at, updated=at) for at in (10, 20, 30)]
+    again = [(0, begun) for begun in begins]
+    assert refused(*again, whole=False) == []
+    assert refused(*again[:1], (1, begins[1]), whole=False) == [(TIMES, 1)], "a new coordinator has the log"
+    ends = record(PREPARE_COMMIT, 3, partitions=(TP,), started=10, updated=15)
+    moved = record(COMPLETE_COMMIT, 3, started=20, updated=20)
+    assert refused(again[0], (0, ends), (0, moved), whole=False) == [(TIMES, 2)], "memory is known from here"
+    gone = TransactionTombstone("t")
+    assert refused(again[0], (0, gone), whole=False) == []
+    assert refused(again[0], (1, gone), whole=False) == [(STATE, 1)]
+
+
 def test_an_id_is_forgotten_between_transactions_only() -> None:
     gone = TransactionTombstone("t")
     assert refused((0, record(EMPTY, 0)), (0, gone), (0, record(EMPTY, 0, producer_id=9))) == []
