@@ -39,10 +39,13 @@ name_cluster() {
     done
 }
 
-# A broker ends at once where its id is registered yet, by the session that it had when it was killed.
+# A broker ends at once where its id is registered yet, by the session that it had when it was killed. Where
+# ZooKeeper does not answer (a fault may cut the link), nothing is known: a reply counts that names the cluster.
 outlive_session() {
     number=$(sed -n 's/^broker\.id=//p' "$properties")
-    while printf 'get /brokers/ids/%s\nquit\n' "$number" | ask | grep endpoints >/dev/null; do
+    until reply=$(printf 'get /brokers/ids/%s\nget /cluster/id\nquit\n' "$number" | ask || true) &&
+        printf '%s' "$reply" | grep -F "\"$CLUSTER_ID\"" >/dev/null &&
+        ! printf '%s' "$reply" | grep endpoints >/dev/null; do
         sleep 0.2
     done
 }
