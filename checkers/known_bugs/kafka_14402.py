@@ -38,9 +38,10 @@ def _unverified(suspicion: Suspicion) -> bool:
 
 
 def _verifies(run: LabelledRun) -> bool:
-    """Brokers ask the coordinator before they add a transaction's first record to a partition."""
+    """Brokers ask the coordinator before they add a transaction's first record to a partition; so may all
+    whose version is not on record."""
     settings = run.history.config.get("broker_settings", {})
-    return is_true(settings.get(VERIFICATION, "true")) and run.version >= VERIFIED
+    return is_true(settings.get(VERIFICATION, "true")) and not run.some_before(VERIFIED)
 
 
 def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:

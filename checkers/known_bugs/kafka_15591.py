@@ -7,6 +7,9 @@ from checkers.engine.findings import OK
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.transaction_fates import Suspicion
 
+FIRST: Final = (2, 5)
+"""First version that accepts any sequence number of a producer that it does not know."""
+
 
 def _fresh_partition(suspicion: Suspicion) -> bool:
     """Nothing was acknowledged in the partition when an idempotent producer, with several requests in
@@ -14,6 +17,8 @@ def _fresh_partition(suspicion: Suspicion) -> bool:
     one). Neither it nor an earlier record of that producer was ever read there, and a later one was."""
     finding = suspicion.finding
     assert isinstance(finding, LostWrite)
+    if suspicion.run.own_program or not suspicion.run.some_since(FIRST):
+        return False
     process = suspicion.history.processes.get(finding.process)
     if process is None or not process.idempotent or process.in_flight == 1:
         return False
@@ -38,7 +43,8 @@ librdkafka reports a record without an offset where it infers the acknowledgemen
 record that the broker acknowledged at an offset was in the log: its loss has another cause. The refused
 batch may also make the producer bump its epoch, and so double records of other partitions
 (librdkafka-4953).""",
-    evidence="The producer is idempotent and had several requests in flight, the record was"
+    evidence="Brokers have 2.5 or later, and the client is not a program of the user's, which may tell no"
+    " offsets at all. The producer is idempotent and had several requests in flight, the record was"
     " acknowledged, without an offset, nothing had been acknowledged in the partition when it was"
     " sent, neither the record nor an earlier one of the same producer was ever read there, and a later"
     " one was.",

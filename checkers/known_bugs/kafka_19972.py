@@ -16,7 +16,7 @@ def _given_back(suspicion: Suspicion) -> bool:
     count so."""
     finding, history = suspicion.finding, suspicion.history
     assert isinstance(finding, CountFell)
-    if suspicion.run.version >= RIGHT:
+    if not suspicion.run.some_before(RIGHT):
         return False
     first, second = finding.records
     if history.processes[first.process].end_ns >= second.done_ns:

@@ -26,13 +26,16 @@ from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
 from history.reader import OpRecord
 
+FIRST: Final = (4, 3)
+"""First version that takes a partition without a leader for deleted; earlier ones write the same line of
+partitions that were deleted."""
 FOLLOWED: Final = 8
 """Later transactions of an id whose acknowledgements are looked at."""
 
 
 def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     """What `left_out` needs: the transactions behind a finding, and those that followed."""
-    if not run.history.left_out:
+    if not run.some_since(FIRST) or not run.history.left_out:
         return None
     found = behind(run, finding)
     later = [one.op for number in found for one in _following(run, run.history.op(number))]
@@ -82,7 +85,7 @@ def _proven(suspicion: Suspicion, op: OpRecord) -> int:
 def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
     """A coordinator's log says that it left out the marker of this transaction in this partition, after it
     had decided and before it completed it."""
-    if finding.check not in (MARKED, AGREE):
+    if finding.check not in (MARKED, AGREE) or not run.some_since(FIRST):
         return False
     return any(
         one.transactional_id == transaction.transactional_id
@@ -111,15 +114,16 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-    evidence="A coordinator's log says that it left out markers of this transactional id, because it"
-    " knew no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
-    " transaction began and before a later one of that id had an acknowledgement; all records of a"
-    " partition that was left out have one fate, and in all other partitions the transaction ended one"
-    " way. The log has every acknowledged record (the final reads at read_uncommitted show it). Of a"
-    " transaction that stays open: the line names its id and partition, and the coordinator that knows"
-    " its producer id answered and does not claim it. A record that a group was never given, or never copied,"
-    " is of such a transaction and hidden so. In brokers' logs: the line names the partition of"
-    " the finding, and was written between the decision of that transaction and its completion.",
+    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this"
+    " transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
+    " for partitions …`), after the transaction began and before a later one of that id had an"
+    " acknowledgement; all records of a partition that was left out have one fate, and in all other"
+    " partitions the transaction ended one way. The log has every acknowledged record (the final reads"
+    " at read_uncommitted show it). Of a transaction that stays open: the line names its id and"
+    " partition, and the coordinator that knows its producer id answered and does not claim it. A"
+    " record that a group was never given, or never copied, is of such a transaction and hidden so. In"
+    " brokers' logs: the line names the partition of the finding, and was written between the decision"
+    " of that transaction and its completion.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=left_out,
     in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),

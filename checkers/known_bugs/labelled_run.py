@@ -47,13 +47,29 @@ class LabelledRun:
     """Likewise, about records that a group was never given, or never copied."""
 
     @cached_property
-    def version(self) -> tuple[int, ...]:
-        """The version of the brokers, or the era of modelled ones; () = not on record."""
+    def _versions(self) -> list[tuple[int, ...]]:
+        """The versions of brokers, or the era of modelled ones; none = not on record."""
         config = self.history.config
-        version = (config.get("kafka") or {}).get("version", "")
+        kafka = config.get("kafka") or {}
         modelled = config.get("simulated") or config.get("model") or {}
-        version = version or modelled.get("era", "")
-        return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
+        every = kafka.get("version"), kafka.get("upgrade"), modelled.get("era")
+        return [
+            tuple(int(part) for part in one.partition("-")[0].split(".") if part.isdigit())
+            for one in filter(None, every)
+        ]
+
+    def some_since(self, version: tuple[int, ...]) -> bool:
+        """Some brokers are known to have this version or a later one."""
+        return any(one >= version for one in self._versions)
+
+    def some_before(self, version: tuple[int, ...]) -> bool:
+        """Some brokers are known to have an earlier version."""
+        return any(one < version for one in self._versions)
+
+    @property
+    def own_program(self) -> bool:
+        """The clients are a program of the user's, and their bugs its own."""
+        return bool(self.history.config.get("clients", "") == "command")
 
     # ---- records
 

@@ -38,7 +38,7 @@ def _fell(run: LabelledRun, finding: LogFinding) -> bool:
 def _late(run: LabelledRun) -> list[StartFell]:
     """Falls by a write that came late, where brokers let it. No newer leader wrote it: that one had read the
     start, and would not go back of itself."""
-    if run.version >= RIGHT:
+    if not run.some_before(RIGHT):
         return []
     return [one for one in run.evidence.once(starts_that_fell) if not one.by_newer]
 

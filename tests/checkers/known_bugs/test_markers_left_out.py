@@ -47,8 +47,8 @@ def torn(outcome: Outcome, visible: Set[int], *, next_at_s: int = 60, gone: Set[
     return final_reads(built, shown, hidden, end=20)
 
 
-def judged(folder: Path, built: Built, *lines: str) -> Verdict:
-    run = write_run(folder, built.tables())
+def judged(folder: Path, built: Built, *lines: str, **settings: str) -> Verdict:
+    run = write_run(folder, built.tables(), settings=settings)
     log = run.cluster / "2" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-01T00:00:00.000Z INFO something else\n" + "".join(lines))
@@ -125,6 +125,22 @@ def test_only_partitions_without_a_marker_may_differ(
     assert found
     assert verdict.exit_code == 1
     assert set(found.values()) == ({"KAFKA-20734"} if labelled else {""})
+
+
+@pytest.mark.parametrize(
+    ("settings", "bug"),
+    [
+        ({"kafka": "4.2.1"}, ""),
+        ({"kafka": "4.3.0"}, "KAFKA-20734"),
+        ({"kafka": "4.2.1", "upgrade": "4.4.0"}, "KAFKA-20734"),
+        ({"kafka": "4.1.2", "upgrade": "4.2.1"}, ""),
+    ],
+)
+def test_earlier_brokers_write_the_same_line_of_partitions_that_were_deleted(
+    tmp_path: Path, settings: dict[str, str], bug: str
+) -> None:
+    lost = judged(tmp_path / "run", torn(OK, {0, 1}), line(12, "z-0"), **settings).anomalies["lost-write"]
+    assert (lost.known_bug, lost.disallowed) == (bug, 1)
 
 
 def passed(built: Built, *tps: int, given: bool = False) -> Built:

@@ -725,6 +725,22 @@ def test_without_an_acknowledgement_none_was_inferred(
     assert KNOWN_BUGS["KAFKA-15591"].match(Suspicion(run, lost, FetchedRecords())) is bug
 
 
+@pytest.mark.parametrize(
+    ("settings", "bug"),
+    [
+        ({"clients": "command"}, ""),  # it need not know any offset
+        ({"kafka": "2.4.1"}, ""),
+        ({"kafka": "2.5.1"}, "KAFKA-15591"),
+        ({"sut": "external"}, ""),
+    ],
+)
+def test_the_first_record_is_lost_so_by_librdkafka_and_brokers_that_do_it(
+    tmp_path: Path, settings: dict[str, Any], bug: str
+) -> None:
+    run = write_run(tmp_path / "run", fresh((0, None), (1, 1)).tables(), settings=settings)
+    assert check_run(run).anomalies["lost-write"].known_bug == bug
+
+
 @pytest.mark.parametrize(("polled", "bug"), [(False, "KAFKA-15591"), (True, "")])
 def test_a_record_that_a_consumer_got_was_in_the_log(tmp_path: Path, polled: bool, bug: str) -> None:
     built = fresh((0, None), (1, 1))
@@ -821,6 +837,7 @@ VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "tr
         ({"kafka": "3.6.0", "upgrade": "4.4.0"}, [open_txn()], ""),
         ({"kafka": "3.6.0"}, [open_txn()], ""),
         ({"kafka": "3.10.0"}, [open_txn()], ""),
+        ({"sut": "external"}, [open_txn()], ""),  # of any version
         (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it
         (UNVERIFIED, [open_txn("txn-1"), open_txn("", 9, 8)], ""),  # another one holds the LSO
         (UNVERIFIED, [open_txn("", 4)], ""),  # that one has ended since
