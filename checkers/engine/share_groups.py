@@ -154,7 +154,17 @@ def _disturbed(events: Sequence[Event]) -> Iterator[Span]:
                 yield event.begin_ns, healed.get(event.fault, FOREVER - SLACK_NS) + SLACK_NS
             case NodeEnded():
                 yield event.ns - SLACK_NS, event.ns + SLACK_NS
-    looks = [event for event in events if isinstance(event, RolesSeen)]
+    looks = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
     for before, after in pairwise(looks):
-        if any(after.leaders.get(tp, leader) != leader for tp, leader in before.leaders.items()):
+        if _unled(before):
             yield before.ns, after.ns + SLACK_NS
+        elif any(after.leaders.get(tp, leader) != leader for tp, leader in before.leaders.items()):
+            # an event says what has changed: until shortly before it the leader was the old one
+            yield max(before.ns, after.ns - SLACK_NS), after.ns + SLACK_NS
+    if looks and _unled(looks[-1]):
+        yield looks[-1].ns, FOREVER
+
+
+def _unled(look: RolesSeen) -> bool:
+    """It names no leader of some partition."""
+    return any(leader < 0 for leader in look.leaders.values())

@@ -158,11 +158,13 @@ class Group:
             if self.rng.random() < 0.3:
                 found.append(NodeEnded(ns=self.rng.randint(0, self.now), end=NodeEnd(node=1, exit_code=1)))
             for ns in sorted(self.rng.randint(0, self.now) for _ in range(2)):
-                leaders = {"x-0": self.rng.choice((1, 1, 2))}
-                found.append(
-                    RolesSeen(ns=ns, leaders=leaders, isr={}, controller=1, answering=(1,), agreed=True)
-                )
+                leaders = {"x-0": self.rng.choice((1, 1, 1, 2, 2, -1))}
+                found.append(look(ns, leaders["x-0"]))
         return found
+
+
+def look(ns: int, leader: int) -> RolesSeen:
+    return RolesSeen(ns=ns, leaders={"x-0": leader}, isr={}, controller=1, answering=(1,), agreed=True)
 
 
 def fault(number: int, begin: int, nodes: tuple[int, ...], slots: tuple[int, ...]) -> FaultStarted:
@@ -258,6 +260,36 @@ def test_a_finding_says_who_got_what(wrong: str) -> None:
     assert found.disallowed == found.count > 0
     for one in found.examples:
         assert re.search(SAYS[wrong], one.sentence), one.sentence
+
+
+@pytest.mark.parametrize(
+    ("looks", "found"),
+    [
+        ([(0, 1), (30, 2)], True),  # the leader moved long after
+        ([(-30, 1), (-20, 2), (30, 2)], True),  # or long before
+        ([(-40, 2), (-30, 1)], True),
+        ([(0, 1), (30, -1)], True),
+        ([(-60, -1), (30, 1)], False),  # who led in between is not known
+        ([(-60, -1)], False),
+    ],
+)
+def test_a_lock_is_lost_only_about_when_a_leader_moved(looks: list[tuple[int, int]], found: bool) -> None:
+    """looks: seconds before (negative) the group began, or after it ended, and the leader."""
+    counts: Counter[str] = Counter()
+    for seed in range(12):
+        group = made(seed, "two")
+        shifted = [(group.now + at * S if at > 0 else at * S, leader) for at, leader in looks]
+        counts.update(found_by_both(group, [*group.events(), *(look(ns, leader) for ns, leader in shifted)]))
+    assert (counts["share-two-holders"] > 0) is found
+
+
+def test_a_lock_may_be_lost_while_leaders_move_all_the_time() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(12):
+        group = made(seed, "two")
+        moves = [look(ns, 1 + n % 2) for n, ns in enumerate(range(0, group.now + 10 * S, 10 * S))]
+        counts.update(found_by_both(group, [*group.events(), *moves]))
+    assert not counts["share-two-holders"]
 
 
 @pytest.mark.parametrize("wrong", ["two", "skip", "count"])

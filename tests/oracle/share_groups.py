@@ -57,9 +57,14 @@ def calm(history: History, since: int, until: int) -> bool:
             spans.append((event.begin_ns, healed[-1] + SLACK if healed else OPEN))
         if isinstance(event, NodeEnded):
             spans.append((event.ns - SLACK, event.ns + SLACK))
-    for one, two in pairwise(event for event in history.events if isinstance(event, RolesSeen)):
-        if any(tp in two.leaders and two.leaders[tp] != one.leaders[tp] for tp in one.leaders):
-            spans.append((one.ns, two.ns + SLACK))
+    looks = [event for event in history.events if isinstance(event, RolesSeen)]
+    looks.sort(key=lambda look: look.ns)
+    for number, one in enumerate(looks):
+        two = looks[number + 1] if number + 1 < len(looks) else None
+        if -1 in one.leaders.values():
+            spans.append((one.ns, OPEN if two is None else two.ns + SLACK))
+        if two and any(tp in two.leaders and two.leaders[tp] != one.leaders[tp] for tp in one.leaders):
+            spans.append((max(one.ns, two.ns - SLACK), two.ns + SLACK))
     return not any(begin <= until and since <= end for begin, end in spans)
 
 
