@@ -12,6 +12,8 @@ from history.jsonl import being_written
 UNDER_WAY = "under way"
 UNDECIDED: Final = ("unknown",)
 """What a run is beside what it found, where something in it was not decided."""
+UNMET: Final = ("unmet",)
+"""The same, where it does not show what was required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,8 @@ def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState
 
     def runs(state: str) -> int:
         return sum(
-            state in {result.state, *(f.name for f in result.forbidden), *UNDECIDED[: result.undecided]}
+            state in {result.state, *(f.name for f in result.forbidden)}
+            or state in (*UNDECIDED[: result.undecided], *UNMET[: result.unmet])
             for _, result in results
         )
 
@@ -99,7 +102,7 @@ def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState
         bugs += f" The matrix accepts {', '.join(session.accepted)}."
     planted = "Forbidden, and expected: this system has a planted bug."
     unseen = "A control misbehaves in a known way; here the checks did not see it."
-    lacks = "Nothing forbidden; but it does not show what was required of it."
+    lacks = "It does not show what was required of it."
     late = "The cluster did not recover in time."
     found = [
         (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),

@@ -111,12 +111,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run.
 
     code: exit code of the process (negative: a signal ended it). folder: name of the run folder, "" =
-    none. seconds: of the process. error: why it counts as an error of the harness. available: served share
-    of the phase of faults (`history.verdict.Liveness`); recovery_s: seconds; both None if unknown. judged:
-    it has a verdict. fired: of a control, whether it found all that it has to find (None: no control, or no
-    verdict). undecided: how many things the verdict could not decide, whatever it found beside them (an exit
-    code says only the worst). result: the verdict's word (`history.verdict.Result`), "" = no verdict, or a
-    line of an older version. tested: None = a line of an older version.
+    none. seconds: of the process. error: why it counts as an error of the harness. available: served
+    share of the phase of faults (`history.verdict.Liveness`); recovery_s: seconds; both None if unknown.
+    judged: it has a verdict. fired: of a control, whether it found all that it has to find (None: no
+    control, or no verdict). undecided: how many things the verdict could not decide, whatever it found
+    beside them (an exit code says only the worst). unmet: likewise, how many requirements it does not
+    meet. result: the verdict's word (`history.verdict.Result`), "" = no verdict, or a line of an older
+    version. tested: None = a line of an older version.
     """
 
     state: State
@@ -131,6 +132,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     recovery_s: float | None = None
     fired: bool | None = None
     undecided: int = 0
+    unmet: int = 0
     result: str = ""
     tested: Tested | None = None
 
@@ -155,6 +157,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             recovery_s=verdict.recovery_s,
             fired=all(verdict.expect.values()) if verdict.expect and not error else None,
             undecided=len(verdict.unknown),
+            unmet=len(verdict.unmet),
             result=verdict.result,
             tested=Tested.of(verdict.config),
         )
@@ -344,7 +347,7 @@ class SoakSession:
 
     def _states(self, result: RunResult) -> set[State]:
         """What a run adds to the code of the session. Its own exit code says the worst alone: under an
-        accepted bug may lie what it could not decide, or a control that stayed silent."""
+        accepted bug may lie what it could not decide or does not show, or a control that stayed silent."""
         states: set[State] = {result.state}
         if any(found.name != NOT_RECOVERED for found in result.forbidden):
             states.add("anomaly")
@@ -352,6 +355,8 @@ class SoakSession:
             states.discard("anomaly")
         if result.undecided:
             states.add("unknown")
+        if result.unmet:
+            states.add("unmet")
         if result.fired is False:
             states.add("silent")
         return states

@@ -207,6 +207,10 @@ ACCEPT = {"accept": {"KAFKA-20734": "open"}}
         ),  # a check that crashed beside it, an unread partition
         (outcome("anomaly", BUG, undecided=1), {}, 1),
         (outcome("unknown", undecided=1), ACCEPT, 2),
+        (outcome("anomaly", BUG, unmet=1), ACCEPT, 5),  # it does not show what was required beside it
+        (outcome("anomaly", BUG, unmet=1), {}, 1),
+        (outcome("anomaly", BUG, undecided=1, unmet=1), ACCEPT, 2),
+        (outcome("unmet", unmet=1), ACCEPT, 5),
         (outcome("anomaly", BUG, fired=False), ACCEPT, 4),  # a control that lacks what it expects
         (outcome("anomaly", BUG, fired=True), ACCEPT, 0),
     ],
