@@ -430,7 +430,9 @@ class _Seen:
         looks = (
             (a, b)
             for a, b in pairwise(self.roles)
-            if a.ns < begin and b.ns >= since and {*b.isr.get(name, ())} - {*a.isr.get(name, ())}
+            if a.ns < begin
+            and since <= b.ns <= begin + SLACK_NS  # it came shortly before b
+            and {*b.isr.get(name, ())} - {*a.isr.get(name, ())}
         )
         healed = (self.healed.get(fault.fault, FOREVER) >= since for fault in faults)
         return ended or any(healed) or any(looks)
@@ -489,9 +491,14 @@ class _Seen:
                 yield fault.begin_ns, fault.ns
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:
-        """When the node was in the in-sync replicas again, after it was out of them, or none led."""
+        """When the node was in the in-sync replicas again, after it was out of them, or none led. It may have
+        been out before the fault: events say what has changed."""
         healed = self.healed.get(fault.fault, FOREVER)
-        out = False
+        before = [one for one in self.roles if one.ns < fault.begin_ns][-1:]
+        meanwhile = [one for one in self.roles if fault.begin_ns <= one.ns <= fault.ns]
+        out = any(one.leaders.get(name, -1) >= 0 for one in before) and not any(
+            node in one.isr.get(name, ()) for one in (*before, *meanwhile)
+        )
         for one in (one for one in self.roles if one.ns > fault.ns):
             if one.leaders.get(name, -1) < 0 or node not in one.isr.get(name, ()):
                 out = True

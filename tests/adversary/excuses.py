@@ -186,7 +186,9 @@ class Logs:
             for other in self.faults
         )
         came = any(
-            a.ns < begin and b.ns >= since and not set(b.isr.get(name, ())) <= set(a.isr.get(name, ()))
+            a.ns < begin
+            and since <= b.ns <= begin + TEN_S
+            and not set(b.isr.get(name, ())) <= set(a.isr.get(name, ()))
             for a, b in pairwise(self.roles)
         )
         return ended or struck or came
@@ -219,9 +221,12 @@ class Logs:
         healed = self.healed.get(fault.fault)
         gone = False
         for event in self.roles:
-            if event.ns < fault.ns:
-                continue
             inside = node in event.isr.get(name, ())
+            if event.ns < fault.begin_ns:
+                gone = not inside and event.leaders.get(name, -1) >= 0
+            if event.ns < fault.ns:
+                gone = gone and not inside
+                continue
             if gone and inside and healed is not None and event.ns >= healed:
                 return event.ns
             gone = gone or not inside or event.leaders.get(name, -1) < 0

@@ -125,6 +125,22 @@ def test_brokers_that_lose_power_one_after_the_other_take_nothing_if_the_first_w
     assert seconds(of_x([START, *one, without, roles(15, 2, 1, 2, 3), *other]).power) == [(60, 61)]
 
 
+def test_a_broker_that_was_out_of_sync_before_its_power_was_lost_comes_back_as_well() -> None:
+    one, other = fault("power:one", 10, 1, until=15), fault("power:one", 60, 2, number=1, until=65)
+    before, back = roles(5, 2, 2, 3), roles(20, 2, 1, 2, 3)
+    assert seconds(of_x([START, before, *one, back, *other]).power) == []
+    assert seconds(of_x([START, before, *one, *other]).power) == [(60, 61)]
+    # it came in before it lost its power
+    again = roles(8, 2, 1, 2, 3)
+    assert seconds(of_x([START, before, again, *one, back, *other]).power) == [(60, 61)]
+    meanwhile = roles(10.5, 2, 1, 2, 3)
+    assert seconds(of_x([START, before, *one, meanwhile, back, *other]).power) == [(60, 61)]
+    # nobody led then
+    assert seconds(of_x([START, roles(5, -1, 2, 3), *one, back, *other]).power) == [(60, 61)]
+    # it was in sync again before it was started
+    assert seconds(of_x([START, before, *one, roles(14, 2, 1, 2, 3), *other]).power) == [(60, 61)]
+
+
 def test_only_replicas_of_the_partition_count() -> None:
     four = fault("power:majority", 10, 4, 5, until=15)
     assert not of_x([START, *four], brokers=5).any_power
@@ -315,6 +331,8 @@ def test_a_flusher_limits_what_a_loss_of_power_may_take() -> None:
         ([START, roles(20, 1, 1, 2), roles(46, 1, 1, 2, 3)], False),
         ([START, roles(20, 1, 1, 2), roles(47, 1, 1, 2, 3)], True),
         ([START, roles(20, 1, 1, 2), roles(61, 1, 1, 2, 3)], True),  # it came some time between
+        ([START, roles(20, 1, 1, 2), roles(70, 1, 1, 2, 3)], True),
+        ([START, roles(20, 1, 1, 2), roles(71, 1, 1, 2, 3)], False),  # shortly before 71 s
         ([START, roles(20, 1, 1, 2)], False),
         ([START, NodeEnded(ns=5 * S, end=NodeEnd(node=2, exit_code=1))], True),
         ([START, NodeEnded(ns=5 * S, end=NodeEnd(node=4, exit_code=1))], False),

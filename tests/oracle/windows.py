@@ -101,10 +101,19 @@ class Windows:
         healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
         since = [e for e in self.roles if e.ns > fault.ns]
         for n, e in enumerate(since):
-            was_out = any(not self._in_sync(node, x) for x in since[:n])
+            was_out = self._out_before(node, fault)
+            was_out |= any(not self._in_sync(node, x) for x in since[:n])
             if healed and e.ns > healed[-1] and was_out and self._in_sync(node, e):
                 return e.ns
         return EVER
+
+    def _out_before(self, node: int, fault: FaultStarted) -> bool:
+        by_then = [e for e in self.roles if e.ns <= fault.ns]
+        while len(by_then) > 1 and by_then[1].ns < fault.begin_ns:
+            by_then.pop(0)
+        if not by_then or by_then[0].ns >= fault.begin_ns or by_then[0].leaders.get(self.name, -1) == -1:
+            return False
+        return all(node not in e.isr.get(self.name, ()) for e in by_then)
 
     def _in_sync(self, node: int, e: RolesSeen) -> bool:
         return e.leaders.get(self.name, -1) != -1 and node in e.isr.get(self.name, ())
@@ -121,7 +130,7 @@ class Windows:
                 return True
         for a, b in zip(self.roles, self.roles[1:], strict=False):
             came = set(b.isr.get(self.name, ())) - set(a.isr.get(self.name, ()))
-            if came and a.ns < begin and b.ns >= since:
+            if came and a.ns < begin and since <= b.ns <= begin + TEN_S:
                 return True
         return False
 
