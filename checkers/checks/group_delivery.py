@@ -374,7 +374,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if run.known.on_record.commits:
         for owned in _two_owners(run):
             begun = run.known.begun(owned.key[1])
-            tally.add(DOUBLE, [owned], run.known.windows.ever(owned.tp, since=begun))
+            tally.add(DOUBLE, [owned], run.known.windows.ever(since=begun))  # no data tell who owns
         doubt_silent(NAME, run, tally)
 
 

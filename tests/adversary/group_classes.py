@@ -117,9 +117,7 @@ def double_assignment(f: Facts) -> Found:
             owners.setdefault((row["tp"], group, row["generation"]), set()).add(row["process"])
     for key, processes in owners.items():
         if len(processes) > 1:
-            f.spans["double-assignment", *key].append(
-                Span(f.beginning(key[1]), EVER, (key[0],), internal=True)
-            )
+            f.spans["double-assignment", *key].append(Span(f.beginning(key[1]), EVER, (), internal=True))
             yield ("double-assignment", *key), PLAIN
 
 

@@ -686,6 +686,16 @@ def test_a_group_loses_nothing_before_it_begins(at: int, excused: set[str]) -> N
     assert {one.excuse for one in of_groups} <= {Excuse.POWER, Excuse.NONE}
 
 
+def test_a_partition_that_lost_records_may_have_two_owners_no_more_than_another() -> None:
+    """One broker's loss of power takes records of x alone: coordinators have them on two."""
+    config = RunConfig(seed=1, topic_settings={"min.insync.replicas": "1"})
+    events = [START, *fault("power:one", 41, 1, until=45)]
+    found = check_tables(forgetful().tables(), portable=False, events=events, config=config).findings
+    excuses = {one.name: one.excuse for one in found}
+    assert excuses["group-skip"] == excuses["phantom-commit"] == Excuse.POWER
+    assert excuses["double-assignment"] == Excuse.NONE
+
+
 def unfenced() -> Built:
     """Process 3 has an id of its own from 3 s on. Process 1 has another one from 10 s on, process 2 takes it
     over at 20 s, and process 1 still writes; a transaction is left open."""

@@ -438,6 +438,10 @@ def _since_its_group(p: Partition, key: Key) -> str:
     return _wide(p.history, [p.tp], _begun(p.history, int(key[2])), EVER)
 
 
+def _of_coordinators(p: Partition, key: Key) -> str:
+    return _wide(p.history, [], _begun(p.history, int(key[2])), EVER)
+
+
 def _of_ids(history: History, process: int | None = None) -> int:
     """When the first process with a transactional id started, or with that of a process."""
     every = [row for row in history.processes.values() if row["txn_id"] >= 0]
@@ -488,7 +492,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "zombie-write": _zombie,
     "group-skip": _since_its_group,
     "phantom-commit": _since_its_group,
-    "double-assignment": _since_its_group,
+    "double-assignment": _of_coordinators,
     "stuck-lso": _held,
     "hanging-txn": _held,
     "nonmonotonic-poll": _poll,
