@@ -92,9 +92,10 @@ def _opposite(before: OpRecord, op: OpRecord) -> set[bool]:
 
 
 def _slow(run: LabelledRun, op: OpRecord, since_ns: int) -> bool:
-    """An op ended later after `since_ns` than its client waits for one answer, as far as that is known."""
+    """An op ended later after `since_ns` than its client waits for one answer, as far as that is known: when
+    a program of the user's asks again, it alone knows."""
     process = run.history.processes.get(op.process)
-    waits_ms = -1 if process is None else process.socket_timeout_ms
+    waits_ms = -1 if process is None or run.own_program else process.socket_timeout_ms
     return waits_ms >= 0 and op.ended_ns - since_ns >= waits_ms * 1_000_000
 
 
@@ -219,7 +220,8 @@ again at once (`kafka-17754-commit`): no setting of a client prevents that. Of f
 real brokers with late EndTxn (workload `transactions`, nemesis `wire:endtxn`, seeds 771 and 772) the
 two with `safe` lost records of committed transactions, and the two with `rebuild-on-doubt` none.""",
     evidence="The transaction before it, of the same process, asked for the other ending and took"
-    " longer to end than the client waits for one answer (so EndTxn was sent again); and of this"
+    " longer to end than the client, which is not a program of the user's, waits for one answer (so EndTxn"
+    " was sent again); and of this"
     " transaction whole partitions are visible while others are not. None that kept its own ending had"
     " an acknowledged record before all of the others had one sent. Or a fault of the nemesis `wire`"
     " held an EndTxn of this process back that asked for the other ending, it reached the coordinator"

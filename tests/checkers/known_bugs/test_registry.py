@@ -653,6 +653,15 @@ def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_tran
     assert (aborted.disallowed, aborted.known_bug) == (1, bug)
 
 
+@pytest.mark.parametrize(("clients", "bug"), [("", "KAFKA-17754"), ("command", "")])
+def test_when_a_program_asks_again_is_not_known(tmp_path: Path, clients: str, bug: str) -> None:
+    tables = late_end(first=Outcome.FAIL, slow_s=4, visible=(0,)).tables()
+    found = check_run(write_run(tmp_path / "run", tables, settings={"clients": clients})).anomalies
+    assert {name: one.known_bug for name, one in found.items() if one.disallowed} == dict.fromkeys(
+        ("lost-write", "torn-txn"), bug
+    )
+
+
 def finals_without(built: Built, value: int) -> Built:
     """The final reads do not show this value."""
     for op in built.ops:
