@@ -2,7 +2,8 @@
 
 A leader holds the locks and the delivery counts of a share partition in memory; the group's coordinator keeps
 how records ended. So a lock and a count may go with a leader, or with a connection: those claims are made
-only where nothing disturbed them. An accepted or rejected record stays so. KIP-932.
+only where nothing disturbed them. An accepted or rejected record stays so, unless a leader that was replaced
+and has not heard of it gives it out from its memory. KIP-932.
 """
 
 from collections.abc import Iterator
@@ -157,12 +158,15 @@ Key = tuple[int, int, int]
 
 def _ended(p: KernelView, key: Key, life: Life, groups: ShareGroups, result: PartitionResult) -> None:
     """Delivered after the end of the record. An answer that came before the lock can have ended is about the
-    process's own delivery; a later one says no more than that the leader knew of an end."""
+    process's own delivery; a later one says no more than that the leader knew of an end. A leader that was
+    replaced, and has not heard of it, may not know the end."""
     for said in life.said:
         held = life.held(said) if said.ends and said.outcome is Outcome.OK else None
         if held is None or said.done_ns > held.since_ns + groups.lock_ns:
             continue
-        again = next((one for one in life.deliveries if one.since_ns > said.done_ns), None)
+        later = (one for one in life.deliveries if one.since_ns > said.done_ns)
+        owed = (one for one in later if not groups.may_be_of_replaced(key[0], life, one, said.done_ns))
+        again = next(owed, None)
         if again is not None:
             since, until = np.full(1, said.invoke_ns), np.full(1, again.done_ns)
             excuse = int(p.excuses_of_ends(since, until)[0])

@@ -6,7 +6,7 @@ Not here: the claims (`checkers.checks.share_groups`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from core.config import RunConfig
 from core.op import Acknowledgement, Outcome
 from history.columns import Columns, by_tp
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
+from history.tables import OPEN
 from workloads.registry import WORKLOADS
 
 LOCK: Final = "share.record.lock.duration.ms"
@@ -51,12 +52,25 @@ class Said(NamedTuple):
         return self.kind is not Acknowledgement.RELEASE
 
 
+class Replaced(NamedTuple):
+    """A leader of a partition that was replaced may not have heard of it. again: it may lead again from then
+    on, and then it can store."""
+
+    begin: int
+    end: int
+    again: int
+
+
 @dataclass(slots=True)
 class Life:
     """What happened to one record in one share group, each in the order of its end."""
 
     deliveries: list[Delivery] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
+
+    def said_of(self, one: Delivery) -> Iterator[Said]:
+        """The acknowledgements that are about a delivery."""
+        return (said for said in self.said if said.process == one.process and self.held(said) is one)
 
     def held(self, said: Said) -> Delivery | None:
         """The delivery that an acknowledgement is about."""
@@ -70,14 +84,16 @@ class ShareGroups:
 
     deliveries, acknowledgements: rows of each partition. starts: by partition the offset below which its only
     share group is done, where that is on record. disturbed: when a lock may have been lost, or a count begun
-    again. ended: process -> when it ended, of members of the group of that number. lock_ns, most: how long a
-    member may hold a record, and how often one is delivered at most.
+    again. replaced: by partition, when a leader that was replaced may not have heard of it, in order. ended:
+    process -> when it ended, of members of the group of that number. lock_ns, most: how long a member may
+    hold a record, and how often one is delivered at most.
     """
 
     deliveries: Mapping[int, Columns]
     acknowledgements: Mapping[int, Columns]
     starts: Mapping[int, int]
     disturbed: Windows
+    replaced: Mapping[int, Sequence[Replaced]]
     ended: Mapping[int, tuple[int, int]]
     lock_ns: int
     most: int
@@ -104,6 +120,15 @@ class ShareGroups:
         """Nothing can have taken a lock or a count away in between."""
         return not any(begin <= until and since <= end for begin, end in self.disturbed)
 
+    def may_be_of_replaced(self, tp: int, life: Life, one: Delivery, since: int) -> bool:
+        """A leader that was replaced before `since` may have made a delivery, unaware. It answers no
+        acknowledgement with OK: the share coordinator has fenced it."""
+        stored = min((said.done_ns for said in life.said_of(one) if said.outcome is Outcome.OK), default=OPEN)
+        return any(
+            span.begin <= since and one.since_ns <= span.end and stored >= span.again
+            for span in self.replaced.get(tp, ())
+        )
+
 
 def _rows(of: Columns) -> Iterator[dict[str, Any]]:
     names = [*of]
@@ -124,12 +149,15 @@ def share_groups(
     workload = WORKLOADS.get(config.workload)
     settings = workload.share_groups(config).values() if workload else ()
     locks = [int(its[LOCK]) for its in settings if LOCK in its]
+    looks = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
+    replaced = {tp: _replaced(f"{topic}-{number}", looks) for tp, (topic, number) in named.items()}
     ends = zip(*(process[name].tolist() for name in ("process", "group", "end_ns")), strict=True)
     return ShareGroups(
         deliveries=dict(by_tp(tables["deliveries"])),
         acknowledgements=dict(by_tp(tables["acknowledgements"])),
         starts=_starts(named, events),
-        disturbed=Windows.of(_disturbed(events)),
+        disturbed=Windows.of([*_disturbed(events, looks), *(one[:2] for one in chain(*replaced.values()))]),
+        replaced=replaced,
         ended={one: (group, end) for one, group, end in ends if group >= 0},
         lock_ns=1_000_000 * min(locks, default=LOCK_MS),
         most=int(config.broker_settings.get(LIMIT, MOST_DELIVERIES)),
@@ -144,7 +172,7 @@ def _starts(named: Mapping[int, tuple[str, int]], events: Sequence[Event]) -> di
     return {tp: offsets[name] for tp, name in named.items() if name in offsets}
 
 
-def _disturbed(events: Sequence[Event]) -> Iterator[Span]:
+def _disturbed(events: Sequence[Event], looks: Sequence[RolesSeen]) -> Iterator[Span]:
     """Faults on nodes, and leaders that moved: the lock of a record is in the memory of a leader, and ends
     with a connection."""
     healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
@@ -154,7 +182,6 @@ def _disturbed(events: Sequence[Event]) -> Iterator[Span]:
                 yield event.begin_ns, healed.get(event.fault, FOREVER - SLACK_NS) + SLACK_NS
             case NodeEnded():
                 yield event.ns - SLACK_NS, event.ns + SLACK_NS
-    looks = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
     for before, after in pairwise(looks):
         if _unled(before):
             yield before.ns, after.ns + SLACK_NS
@@ -168,3 +195,16 @@ def _disturbed(events: Sequence[Event]) -> Iterator[Span]:
 def _unled(look: RolesSeen) -> bool:
     """It names no leader of some partition."""
     return any(leader < 0 for leader in look.leaders.values())
+
+
+def _replaced(name: str, looks: Sequence[RolesSeen]) -> list[Replaced]:
+    """Of one partition: each lasts until all brokers that there are name the same leaders."""
+    looks = [look for look in looks if name in look.leaders]
+    spans: list[Span] = []
+    for number, (before, after) in enumerate(pairwise(looks), 1):
+        if 0 <= before.leaders[name] != after.leaders[name]:
+            heard = (look.ns for look in looks[number:] if look.agreed and look.leaders[name] >= 0)
+            end = next(heard, FOREVER - SLACK_NS) + SLACK_NS
+            spans.append((max(before.ns, after.ns - SLACK_NS), end))
+    again = (*(begin for begin, _ in spans[1:]), OPEN)
+    return [Replaced(*span, again=when) for span, when in zip(spans, again, strict=False)]

@@ -159,12 +159,12 @@ class Group:
                 found.append(NodeEnded(ns=self.rng.randint(0, self.now), end=NodeEnd(node=1, exit_code=1)))
             for ns in sorted(self.rng.randint(0, self.now) for _ in range(2)):
                 leaders = {"x-0": self.rng.choice((1, 1, 1, 2, 2, -1))}
-                found.append(look(ns, leaders["x-0"]))
+                found.append(look(ns, leaders["x-0"], agreed=self.rng.random() < 0.5))
         return found
 
 
-def look(ns: int, leader: int) -> RolesSeen:
-    return RolesSeen(ns=ns, leaders={"x-0": leader}, isr={}, controller=1, answering=(1,), agreed=True)
+def look(ns: int, leader: int, *, agreed: bool = True) -> RolesSeen:
+    return RolesSeen(ns=ns, leaders={"x-0": leader}, isr={}, controller=1, answering=(1,), agreed=agreed)
 
 
 def fault(number: int, begin: int, nodes: tuple[int, ...], slots: tuple[int, ...]) -> FaultStarted:

@@ -48,6 +48,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    record is delivered twice at most
     start x 5      the share group is done with x below offset 5
     fault 3 7      a fault on a node lasted from tick 3 to tick 7
+    leader x 2 5   a look at tick 5 (-5: before the first op) shows node 2 as the leader of x, and all
+                   brokers say so; `leader x 2 5 some` = some name another one
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
                    end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
@@ -72,6 +74,7 @@ from history.events import (
     FaultStarted,
     Note,
     Recovered,
+    RolesSeen,
     ShareOffsetsListed,
     TransactionsOpen,
 )
@@ -125,6 +128,8 @@ class Story:
     """Start offsets of the share group."""
     faults: list[tuple[int, int]] = field(default_factory=list)
     """Ticks from which to which a fault was in force."""
+    leaders: list[tuple[str, int, int, bool]] = field(default_factory=list)
+    """Partition, its leader, the tick of the look, and whether all brokers said the same."""
     recovered: bool = True
     stalled: tuple[int, ...] = ()
     whole: bool = True
@@ -157,6 +162,16 @@ class Story:
                 )
             )
             events.append(FaultHealed(begin_ns=until, ns=until, fault=number))
+        for tp, node, tick, agreed in self.leaders:
+            seen = RolesSeen(
+                ns=tick * TICK_NS,
+                leaders={f"{tp}-0": node},
+                isr={},
+                controller=1,
+                answering=(1, 2),
+                agreed=agreed,
+            )
+            events.append(seen)
         if rows:
             others = (msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows)
             events += [TransactionsOpen(ns=1, rows=(*others,)), TransactionsOpen(ns=2, rows=rows)]
@@ -290,6 +305,8 @@ def _line(story: Story, line: str) -> None:
         _tp(story.built, rest[0])
     elif word == "fault":
         story.faults.append((int(rest[0]), int(rest[1])))
+    elif word == "leader":
+        story.leaders.append((rest[0], int(rest[1]), int(rest[2]), rest[3:] != ["some"]))
     elif line == "recorded":
         story.recorded = True
     elif word == "application":

@@ -65,7 +65,40 @@ def calm(history: History, since: int, until: int) -> bool:
             spans.append((one.ns, OPEN if two is None else two.ns + SLACK))
         if two and any(tp in two.leaders and two.leaders[tp] != one.leaders[tp] for tp in one.leaders):
             spans.append((max(one.ns, two.ns - SLACK), two.ns + SLACK))
+    for tp in history.names:
+        spans += replaced(history, tp)
     return not any(begin <= until and since <= end for begin, end in spans)
+
+
+def replaced(history: History, tp: int) -> list[tuple[int, int]]:
+    """Replaced times of a partition."""
+    topic, number = history.names[tp]
+    name = f"{topic}-{number}"
+    looks = [e for e in history.events if isinstance(e, RolesSeen) and name in e.leaders]
+    looks.sort(key=lambda look: look.ns)
+    spans = []
+    for one, two in pairwise(looks):
+        if one.leaders[name] in (-1, two.leaders[name]):
+            continue
+        same = [e.ns for e in looks[looks.index(two) :] if e.agreed and e.leaders[name] != -1]
+        spans.append((max(one.ns, two.ns - SLACK), same[0] + SLACK if same else OPEN))
+    return spans
+
+
+def _by_replaced(history: History, given: list[Row], d: Row, t: int) -> bool:
+    """A delivery is perhaps a replaced leader's after t."""
+    record = d["tp"], d["group"], d["offset"]
+    answers = []
+    for said in _of(history.acknowledgements, record):
+        own = [g for g in given if g["process"] == said["process"] and g["complete_ns"] <= said["invoke_ns"]]
+        if own and own[-1] is d and said["outcome"] == OK:
+            answers.append(said["complete_ns"])
+    spans = replaced(history, record[0])
+    for number, (begin, end) in enumerate(spans):
+        later = spans[number + 1][0] if number + 1 < len(spans) else OPEN
+        if begin <= t <= end and begin <= d["since_ns"] <= end and not any(ns < later for ns in answers):
+            return True
+    return False
 
 
 def share_redelivery(history: History) -> Iterator[Key]:
@@ -79,7 +112,9 @@ def share_redelivery(history: History) -> Iterator[Key]:
             if not own or not _ends(said) or said["outcome"] != OK:
                 continue
             in_time = said["complete_ns"] <= own[-1]["since_ns"] + lock_ns(history)
-            if in_time and any(d["since_ns"] > said["complete_ns"] for d in given):
+            done = said["complete_ns"]
+            again = [d for d in given if d["since_ns"] > done and not _by_replaced(history, given, d, done)]
+            if in_time and again:
                 yield "share-redelivery", *record
 
 

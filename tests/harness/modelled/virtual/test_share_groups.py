@@ -1,10 +1,12 @@
 """Share groups in simulated runs: what members get, what the end of a member frees, a known weakness."""
 
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkers.engine.share_groups import ShareGroups
 from checkers.logs.share_answers import STORED
 from core.config import RunConfig, run_config
 from core.op import Outcome
@@ -33,6 +35,16 @@ def lines(done: Simulated, kind: type[Any]) -> list[Any]:
 @pytest.mark.sampled(2)
 def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
     assert trial(config(seed, nemesis), logs=True).failures == []
+
+
+@pytest.mark.sampled(3)
+def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted() -> None:
+    """Kafka does the same: ShareFetch has no leader epoch, and to acquire records asks nobody."""
+    settings = {**BASE, "preset": "share", "nemesis": "random", "consumers": 1, "partitions": 6, "rate": 150}
+    run = run_config({**settings, "seed": 151})
+    assert trial(run, logs=True).failures == []
+    with unittest.mock.patch.object(ShareGroups, "may_be_of_replaced", return_value=False):
+        assert set(trial(run, invariants=False).anomalies) == {"share-redelivery"}
 
 
 def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
