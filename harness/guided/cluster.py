@@ -141,7 +141,7 @@ class GuidedCluster:
         command = program("inquest", "check", str(self.folder), "--engine", self._engine)
         command += ["--require", require] * bool(require)
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-        if done.returncode > ExitCode.UNMET:
+        if not ExitCode.VALID <= done.returncode <= ExitCode.UNMET:  # of a signal it is negative
             raise ClusterError(done.stderr.strip() or f"inquest check ended with code {done.returncode}")
         if done.returncode != ExitCode.VALID:
             kind = KINDS.get(ExitCode(done.returncode), NotValid)

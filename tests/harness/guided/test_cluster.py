@@ -131,7 +131,9 @@ def test_verdicts_that_are_not_valid_are_told_apart(
 
 @pytest.mark.slow
 @pytest.mark.sampled(2)
-def test_a_test_may_require_more_and_less_than_that_faults_take_effect(tmp_path: Path) -> None:
+def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with cluster("model", results=str(tmp_path), **SMALL) as made:
         with made.faults("none"):
             pass
@@ -140,6 +142,10 @@ def test_a_test_may_require_more_and_less_than_that_faults_take_effect(tmp_path:
         with pytest.raises(Unmet, match=r"does not meet reached:fenced \(reached: nothing\)"):
             made.judge("reached:fenced")
         assert made.judge(require="").startswith("VALID")
+        killed = subprocess.CompletedProcess((), -signal.SIGKILL, "", "")
+        monkeypatch.setattr("harness.guided.cluster.subprocess.run", lambda *_, **__: killed)
+        with pytest.raises(ClusterError, match="inquest check ended with code -9"):
+            made.judge()
 
 
 @pytest.mark.slow
