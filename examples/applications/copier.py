@@ -15,6 +15,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -25,8 +27,8 @@ WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.03
 CALL_S = 15
 """How long a call of a transaction may take; then it begins anew, with a producer that fences this one."""
 HANGS_S = float(sys.argv[3]) if len(sys.argv) > 3 else 2 * CALL_S
-"""After so long a call will never return: send_offsets_to_transaction ignores its time-out where the group's
-coordinator is gone (librdkafka issue 5456)."""
+"""After so long a step will never end: send_offsets_to_transaction ignores its time-out where the group's
+coordinator is gone (librdkafka issue 5456), and closing a consumer has none."""
 stopping = threading.Event()
 
 
@@ -89,18 +91,12 @@ class Copier:
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
 
     def in_transaction(self, messages: list[Message]) -> None:
-        hangs = threading.Timer(HANGS_S, begin_anew)
-        hangs.daemon = True
-        hangs.start()
-        try:
-            self.producer.begin_transaction()
-            for message in messages:
-                self.write(message)
-            group = self.consumer.consumer_group_metadata()
-            self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
-            self.producer.commit_transaction(CALL_S)
-        finally:
-            hangs.cancel()
+        self.producer.begin_transaction()
+        for message in messages:
+            self.write(message)
+        group = self.consumer.consumer_group_metadata()
+        self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
+        self.producer.commit_transaction(CALL_S)
 
     def write(self, message: Message) -> None:
         key = str((message.offset() or 0) % 50)  # of what the application makes of the record
@@ -117,6 +113,18 @@ class Copier:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Begin anew where this takes longer than any call may."""
+    hangs = threading.Timer(HANGS_S, begin_anew)
+    hangs.daemon = True
+    hangs.start()
+    try:
+        yield
+    finally:
+        hangs.cancel()
 
 
 def begin_anew() -> None:
@@ -138,12 +146,14 @@ def main() -> None:
     copier = None
     while not stopping.is_set():
         try:
-            copier = copier or Copier(mode)
-            copier.step()
+            with watched():
+                copier = copier or Copier(mode)
+                copier.step()
         except KafkaException as error:
             print(error, flush=True)
             if copier is not None:
-                copier.close()
+                with watched():
+                    copier.close()
             copier = None
             time.sleep(0.5)
     if copier is not None:
