@@ -30,6 +30,12 @@ SLACK_NS: Final = 10_000_000_000
 TRANSACTIONS: Final = "__transaction_state"
 OFFSETS: Final = "__consumer_offsets"
 SHARE_STATE: Final = "__share_group_state"
+INTERNAL: Final = (TRANSACTIONS, OFFSETS, SHARE_STATE)
+OF_GROUPS: Final = (OFFSETS, TRANSACTIONS)
+"""What may lose a group's offsets: the log that has them, and that of transactions, which may commit them."""
+OF_SHARES: Final = (SHARE_STATE, OFFSETS)
+"""What may lose the state of share groups: the log that has it, and that of groups, whose coordinator
+initialises a state that it does not know to be there."""
 POWER: Final = "power"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
@@ -197,20 +203,23 @@ def together(windows: Iterable[LogWindows]) -> LogWindows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWindows:
-    """Of each partition its windows (its key: for kernels the row of `tps`). internal: of the internal topics
-    together."""
+    """The windows of each log. Keys: of a partition, for kernels the row of `tps`; of all partitions of an
+    internal topic together (`INTERNAL`), its name."""
 
-    of_tp: Mapping[Any, LogWindows] = field(default_factory=dict)
-    internal: LogWindows = field(default_factory=LogWindows)
+    of_log: Mapping[Any, LogWindows] = field(default_factory=dict)
 
-    def __getitem__(self, tp: Hashable) -> LogWindows:
-        return self.of_tp.get(tp, _NOTHING)
+    def __getitem__(self, log: Hashable) -> LogWindows:
+        return self.of_log.get(log, _NOTHING)
 
-    def excuses(self, tps: Iterable[Hashable], since: Array, until: Array) -> Array:
-        """Of each pair of moments: the code of what may have taken records in between from the logs of these
-        partitions, or of coordinators."""
+    @property
+    def partitions(self) -> list[Hashable]:
+        """The keys of those that are of no internal topic."""
+        return [log for log in self.of_log if log not in INTERNAL]
+
+    def excuses(self, logs: Iterable[Hashable], since: Array, until: Array) -> Array:
+        """Of each pair of moments: the code of what may have taken records in between from these logs."""
         codes = np.full(len(since), len(EXCUSES), np.int8)
-        for one in (*map(self.__getitem__, tps), self.internal):
+        for one in map(self.__getitem__, logs):
             if one:
                 found = one.excuses(since, until, weak=np.zeros(len(since), bool))
                 codes = np.where(found == NO_EXCUSE, codes, np.minimum(codes, found))
@@ -219,20 +228,20 @@ class RunWindows:
     def excuses_of_markers(self, tp: Hashable, since: Array, until: Array) -> Array:
         """Of each pair of moments: the code of what may have kept a marker in between from the log that a
         partition has."""
-        return self[tp].or_away(self.excuses((tp,), since, until), since, until)
+        return self[tp].or_away(self.excuses((tp, TRANSACTIONS), since, until), since, until)
 
-    def ever(self, *tps: Hashable, since: int = 0, until: int = FOREVER) -> int:
-        """The same of one pair; without moments, of the whole run."""
-        return int(self.excuses(tps, np.full(1, since), np.full(1, until))[0])
+    def ever(self, *logs: Hashable, since: int = 0, until: int = FOREVER) -> int:
+        """What may have taken records from these logs between two moments; without them, in the whole run."""
+        return int(self.excuses(logs, np.full(1, since), np.full(1, until))[0])
 
     def power_before(self, ns: int) -> bool:
         """Whether a power window of any log had begun."""
-        every = (*self.of_tp.values(), self.internal)
-        return any(begin < ns for one in every for begin, _ in one.power)
+        return any(begin < ns for one in self.of_log.values() for begin, _ in one.power)
 
-    def anywhere(self, since: int = 0) -> int:
-        """The code of what may have taken records from any log since a moment."""
-        return self.ever(*self.of_tp, since=since)
+    def anywhere(self, *internal: str, since: int = 0) -> int:
+        """The code of what may have taken records since a moment, from any partition or from these internal
+        topics."""
+        return self.ever(*self.partitions, *internal, since=since)
 
 
 _NOTHING: Final = LogWindows()
@@ -248,7 +257,7 @@ def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool, away: bool 
         leader=_ALWAYS,
         away=_ALWAYS if away else Windows(),
     )
-    return RunWindows(of_tp=dict.fromkeys(tps, every), internal=every)
+    return RunWindows(of_log=dict.fromkeys((*tps, *INTERNAL), every))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,16 +378,15 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
     """The windows of a recorded run. tps: key -> topic and partition. A deleted topic has those of its name:
     no event knows which one it was."""
     seen = _Seen(events)
-    of_tp = {
+    of_log: dict[Hashable, LogWindows] = {
         tp: seen.windows(f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
         for tp, (topic, n) in tps.items()
     }
-    internal = []
-    for topic in (TRANSACTIONS, OFFSETS, SHARE_STATE):
+    for topic in INTERNAL:
         names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}
         unseen = {f"{topic}-?"} if topic != SHARE_STATE else ()  # most runs have none
-        internal += [seen.windows(name, log_settings(config, topic)) for name in names or unseen]
-    return RunWindows(of_tp=of_tp, internal=together(internal))
+        of_log[topic] = together(seen.windows(name, log_settings(config, topic)) for name in names or unseen)
+    return RunWindows(of_log=of_log)
 
 
 class _Seen:

@@ -13,6 +13,7 @@ from checkers.checks.durability import passed_over
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, NEVER, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
+from checkers.windows import TRANSACTIONS
 from history.columns import Array
 from history.reader import History, value_text
 
@@ -74,7 +75,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             value=sends["value"][rows],
             missing=missing,
             undecided=undecided,
-            excuse=p.excuses_of_ends(sends["invoke_ns"][rows], np.full(len(rows), NEVER)),
+            excuse=p.excuses_with(sends["invoke_ns"][rows], np.full(len(rows), NEVER), TRANSACTIONS),
         )
 
 

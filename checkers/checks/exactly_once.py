@@ -31,6 +31,7 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.windows import OF_GROUPS
 from history.columns import Array
 from history.reader import History
 
@@ -179,7 +180,7 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     hits = counts > 1
     begun = np.full(len(offsets), NEVER)
     np.minimum.at(begun, np.searchsorted(offsets, inputs[made]), p.sends["invoke_ns"][made])
-    excuses = p.excuses_of_ends(begun[hits], np.full(int(hits.sum()), NEVER), source)
+    excuses = p.excuses_with(begun[hits], np.full(int(hits.sum()), NEVER), source, *OF_GROUPS)
     result.report(TWICE, offsets[hits], twice, excuses=excuses)
     pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
@@ -200,7 +201,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
             make = partial(_never_copied, tp, position)
-            excuse = run.known.windows.anywhere(run.known.begun(position.group))
+            excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
             tally.report(LOST, lost[~open_], make, excuses=excuse)
         for position, ahead in part.ahead:
             of_group = made.get((position.group, tp), ())
@@ -225,7 +226,7 @@ def _ahead(
     """Of inputs that an application has not committed, those that it copied; how many are undecided."""
     if position.group not in run.known.ended:
         return len(inputs)
-    excuse = run.known.windows.anywhere(run.known.begun(position.group))
+    excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
     make = partial(_not_committed, tp, position)
     tally.report(UNCOMMITTED, np.intersect1d(inputs, copied), make, excuses=excuse)
     return len(np.setdiff1d(inputs, copied))

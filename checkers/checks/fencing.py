@@ -23,6 +23,7 @@ from checkers.engine.findings import (
     at,
 )
 from checkers.engine.partition_view import KernelView, distinct
+from checkers.windows import TRANSACTIONS
 from core.op import CommitKind
 from history.columns import columns
 from history.reader import History
@@ -98,7 +99,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
     fates = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
     # a log that lost its end has room for the successor's record below, long after the zombie's answer
-    excuses = p.excuses_of_ends(tenure.since[p.owner[hits]], np.full(len(hits), NEVER))
+    excuses = p.excuses_with(tenure.since[p.owner[hits]], np.full(len(hits), NEVER), TRANSACTIONS)
     result.report(ZOMBIE, hits, zombie, p.committed[hits], fates, excuses=excuses)
 
 
@@ -132,7 +133,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         )
 
     since = tenure.since[run.known.positions(ops["process"][hits])]
-    excuses = run.known.windows.excuses(run.known.windows.of_tp, since, np.full(len(hits), NEVER))
+    logs = (*run.known.windows.partitions, TRANSACTIONS)
+    excuses = run.known.windows.excuses(logs, since, np.full(len(hits), NEVER))
     tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuses)
 
 

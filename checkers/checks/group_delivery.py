@@ -27,6 +27,7 @@ from checkers.engine.findings import (
     reader,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.windows import OF_GROUPS, OFFSETS
 from core.op import AssignmentKind, CommitKind
 from history.columns import Array, Columns, columns
 from history.reader import History
@@ -290,7 +291,7 @@ def _skipped(
         late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
         codes = np.where(automatic, 1, np.where(late, 2, 0))
         make = partial(_never_given, p, position)
-        excuse = p.known.windows.ever(p.tp, since=p.known.begun(position.group))
+        excuse = p.known.windows.ever(p.tp, *OF_GROUPS, since=p.known.begun(position.group))
         result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
@@ -369,12 +370,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
         findings = [found[whose].finding for whose in sorted(found)]
         until = np.array([one.at_ns for one in findings])
         since = np.array([run.known.begun(one.key[1]) for one in findings])
-        excuses = run.known.windows.excuses([tp], since, until)
+        excuses = run.known.windows.excuses((tp, *OF_GROUPS), since, until)
         tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__, excuses=excuses)
     if run.known.on_record.commits:
         for owned in _two_owners(run):
             begun = run.known.begun(owned.key[1])
-            tally.add(DOUBLE, [owned], run.known.windows.ever(since=begun))  # no data tell who owns
+            tally.add(DOUBLE, [owned], run.known.windows.ever(OFFSETS, since=begun))  # no data tell who owns
         doubt_silent(NAME, run, tally)
 
 

@@ -18,6 +18,7 @@ from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, Shown, What, at
 from checkers.engine.partition_view import KernelView
 from checkers.engine.share_groups import Delivery, Life, Said, ShareGroups
+from checkers.windows import OF_SHARES, TRANSACTIONS
 from core.op import Acknowledgement, Outcome
 from history.reader import History
 from history.tables import OPEN
@@ -169,7 +170,7 @@ def _ended(p: KernelView, key: Key, life: Life, groups: ShareGroups, result: Par
         again = next(owed, None)
         if again is not None:
             since, until = np.full(1, said.invoke_ns), np.full(1, again.done_ns)
-            excuse = int(p.excuses_of_ends(since, until)[0])
+            excuse = int(p.excuses_with(since, until, *OF_SHARES)[0])
             shown = (_shown(p.tp, key[2], again),)
             found = Redelivery(key=key, process=said.process, records=shown, at_ns=again.done_ns, said=said)
             result.add(REDELIVERY, [found], excuse)
@@ -246,7 +247,7 @@ def _aborted(p: KernelView, group: int, lives: dict[int, Life], result: Partitio
         if one is None or p.known.isolation[p.known.positions(np.array([one.process]))[0]] != RC:
             continue
         sent = p.placed(of_value[one.value])
-        excuse = p.excuses_of_ends(np.full(1, sent.invoke_ns), np.full(1, one.done_ns))
+        excuse = p.excuses_with(np.full(1, sent.invoke_ns), np.full(1, one.done_ns), TRANSACTIONS)
         found = AbortedDelivery(
             key=(p.tp, group, offset),
             process=sent.process,
@@ -282,7 +283,7 @@ def _skipped(
             continue
         records = tuple(_shown(p.tp, offset, one) for one in life.deliveries[-1:])
         found = Skip(key=(p.tp, group, offset), records=records or (p.got(row),), start=start, most=most)
-        result.add(SKIP, [found], p.known.windows.ever(p.tp))
+        result.add(SKIP, [found], p.known.windows.ever(p.tp, *OF_SHARES))
 
 
 _LASTING: Final = "what a member has accepted or rejected a share group never delivers again"

@@ -354,10 +354,10 @@ class KernelView:
             return np.zeros(len(rows), np.int8)
         return self.windows.excuses(since, until, weak=self.known.weak[self.owner[rows]])
 
-    def excuses_of_ends(self, since: Array, until: Array, *tps: int) -> Array:
-        """Of each pair of moments the code of what may have taken records in between from this log, those of
-        other partitions, or those of coordinators, which hold how transactions and offsets ended."""
-        return self.known.windows.excuses((self.tp, *tps), since, until)
+    def excuses_with(self, since: Array, until: Array, *logs: int | str) -> Array:
+        """Of each pair of moments the code of what may have taken records in between from this log, or from
+        others: partitions, or internal topics of coordinators (`checkers.windows.INTERNAL`)."""
+        return self.known.windows.excuses((self.tp, *logs), since, until)
 
     def kept_behind(self, rows: Array) -> Array:
         """Of each of these sends: when the first record that final reads show behind its offset was

@@ -36,7 +36,7 @@ from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import EXCUSES, Excuse, RunWindows, run_windows
+from checkers.windows import EXCUSES, INTERNAL, Excuse, RunWindows, run_windows
 from core.config import RunConfig
 from core.errors import SparkError
 from core.op import TopicPartition
@@ -220,8 +220,8 @@ def _excuses(
     if not places:
         return {}
     windows = run_windows(places, events, config)
-    excuses = {log: EXCUSES[windows.ever(log)] for log in places}
-    return excuses | {NOWHERE: EXCUSES[windows.anywhere()], METADATA_LOG: Excuse.NONE}
+    excuses = {log: EXCUSES[windows.ever(log, *INTERNAL)] for log in places}
+    return excuses | {NOWHERE: EXCUSES[windows.anywhere(*INTERNAL)], METADATA_LOG: Excuse.NONE}
 
 
 def _log_results(

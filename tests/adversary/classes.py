@@ -10,7 +10,7 @@ from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
 from tests.adversary.compaction import key
 from tests.adversary.cycle_classes import cycles
-from tests.adversary.excuses import EVER, TEN_S, Span
+from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Span
 from tests.adversary.facts import ACKS, FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
     double_assignment,
@@ -143,7 +143,7 @@ def torn_txn(f: Facts) -> Found:
         if any(f.portable or f.torn_off(s) for s in hidden):
             key: Key = ("torn-txn", -1, op)
             f.torn[key] = [
-                Span(s["invoke_ns"], EVER, (s["tp"],), internal=True) for s in hidden if f.missing(s)
+                Span(s["invoke_ns"], EVER, (s["tp"],), internal=TRANSACTIONS) for s in hidden if f.missing(s)
             ]
             yield key, PLAIN
 
@@ -160,7 +160,8 @@ def aborted_read(f: Facts) -> Found:
             never = send["txn"] == 0 or send["op_outcome"] != FAIL
             key: Key = ("aborted-read", read["tp"], read["value"], read["op"])
             cleans = f.tombstones >= 0
-            span = Span(send["invoke_ns"], read["complete_ns"], (read["tp"],), internal=True, cleaned=cleans)
+            since, until, tps = send["invoke_ns"], read["complete_ns"], (read["tp"],)
+            span = Span(since, until, tps, internal=TRANSACTIONS, cleaned=cleans)
             f.spans[key].append(span)
             yield key, {"unsent" if never else _level(read)}
 
@@ -348,7 +349,7 @@ def settled(events: list[Event]) -> bool:
 def stuck_lso(f: Facts) -> Found:
     for tp in f.tps:
         if not f.portable and f.hiding(tp) and settled(f.recorded.events):
-            span = Span(f.ids_since(), EVER, (tp,), internal=True, cleaned=f.tombstones >= 0)
+            span = Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, cleaned=f.tombstones >= 0)
             f.spans["stuck-lso", tp].append(span)
             yield ("stuck-lso", tp), PLAIN
 
@@ -359,7 +360,7 @@ def hanging_txn(f: Facts) -> Found:
     for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
         tp = names.get((row.topic, row.partition), -1)
         if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
-            span = Span(f.ids_since(), EVER, (tp,), internal=True, cleaned=f.tombstones >= 0)
+            span = Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, cleaned=f.tombstones >= 0)
             f.spans["hanging-txn", tp, row.producer_id].append(span)
             yield ("hanging-txn", tp, row.producer_id), PLAIN
 

@@ -14,18 +14,21 @@ from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSee
 EVER = 2**63 - 1
 TEN_S = 10 * 10**9
 INTERNAL = ("__transaction_state", "__consumer_offsets")
+TRANSACTIONS, OWNERS, GROUPS = INTERNAL[:1], INTERNAL[1:], INTERNAL
+"""Of which topics the logs say how transactions ended, who owns a partition, and how far a group is."""
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
 class Span(NamedTuple):
-    """When something may have been taken: from partitions (None = all), also from internal topics. weak: it
-    may have been on one replica alone. acked: of the record, -1 = none, or flushing plays no part. behind: of
-    records that all in-sync replicas acknowledged: how far behind, when sent, when acknowledged."""
+    """When something may have been taken: from partitions (None = all). internal: topics of coordinators from
+    which, too. weak: it may have been on one replica alone. acked: of the record, -1 = none, or flushing
+    plays no part. behind: of records that all in-sync replicas acknowledged: how far behind, when sent, when
+    acknowledged."""
 
     since: int
     until: int
     tps: tuple[int, ...] | None
-    internal: bool = False
+    internal: tuple[str, ...] = ()
     weak: bool = False
     acked: int = -1
     behind: tuple[tuple[int, int, int], ...] = ()
@@ -53,8 +56,7 @@ class Logs:
     def excuse(self, span: Span) -> str:
         """What may have taken it; "" = nothing."""
         names = [self.tps[tp] for tp in (self.tps if span.tps is None else span.tps)]
-        if span.internal or span.tps is None:
-            names += self.internal
+        names += [name for name in self.internal if name.startswith(span.internal)]
         found: set[str] = set()
         for name in names:
             leader = [*self._leader(name)]

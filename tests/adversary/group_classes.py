@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from core.op import AssignmentKind, CommitKind, End, Phase
 from history.tables import OPEN
-from tests.adversary.excuses import EVER, Span
+from tests.adversary.excuses import EVER, GROUPS, OWNERS, TRANSACTIONS, Span
 from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, RU, Facts, Found
 from tests.adversary.rows import Key, Row
 
@@ -19,7 +19,7 @@ def offset_commit_regression(f: Facts) -> Found:
             whole = not f.cut_group(group)
             if _lowered(f, rows, d) or (whole and (_forgotten(f, rows, d) or _undercut(f, rows, d))):
                 key: Key = ("offset-commit-regression", tp, group, d["op"], d["offset"])
-                f.spans[key].append(Span(f.beginning(group), d["complete_ns"], (tp,), internal=True))
+                f.spans[key].append(Span(f.beginning(group), d["complete_ns"], (tp,), internal=GROUPS))
                 yield key, PLAIN
 
 
@@ -80,7 +80,7 @@ def phantom_commit(f: Facts) -> Found:
         beyond = ru is not None and ru["end"] >= 0 and c["offset"] > max(ru["end"], ru["read_to"])
         if beyond or _only_aborted(f, c):
             key: Key = ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"])
-            f.spans[key].append(Span(f.beginning(c["group"]), EVER, (c["tp"],), internal=True))
+            f.spans[key].append(Span(f.beginning(c["group"]), EVER, (c["tp"],), internal=GROUPS))
             yield key, PLAIN
 
 
@@ -117,7 +117,7 @@ def double_assignment(f: Facts) -> Found:
             owners.setdefault((row["tp"], group, row["generation"]), set()).add(row["process"])
     for key, processes in owners.items():
         if len(processes) > 1:
-            f.spans["double-assignment", *key].append(Span(f.beginning(key[1]), EVER, (), internal=True))
+            f.spans["double-assignment", *key].append(Span(f.beginning(key[1]), EVER, (), internal=OWNERS))
             yield ("double-assignment", *key), PLAIN
 
 
@@ -156,7 +156,7 @@ def eos_duplicate(f: Facts) -> Found:
                     for s in _copies(f, group)
                     if f.committed(s) and (s["tp"], s["src_tp"], s["src_offset"]) == place
                 )
-                f.spans[key].append(Span(since, EVER, (tp, source), internal=True))
+                f.spans[key].append(Span(since, EVER, (tp, source), internal=GROUPS))
                 yield key, PLAIN
 
 
@@ -179,7 +179,7 @@ def _passed(f: Facts, group: int, tp: int) -> list[int]:
 def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
-            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None))
+            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=GROUPS))
             yield key, PLAIN
 
 
@@ -196,7 +196,7 @@ def group_duplicate(f: Facts) -> Found:
             mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
             if mine and r["phase"] != Phase.FINAL and _again(f, rows, a, r):
                 key: Key = ("group-duplicate", tp, group, r["op"])
-                f.spans[key].append(Span(f.beginning(group), r["complete_ns"], (tp,), internal=True))
+                f.spans[key].append(Span(f.beginning(group), r["complete_ns"], (tp,), internal=GROUPS))
                 yield key, PLAIN
                 break
 
@@ -222,7 +222,7 @@ def group_skip(f: Facts) -> Found:
             for offset in _passed(f, group, tp):
                 if offset not in got:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
-                    span = Span(f.beginning(group), EVER, (tp,), internal=True)
+                    span = Span(f.beginning(group), EVER, (tp,), internal=GROUPS)
                     f.spans["group-skip", tp, group, offset].append(span)
                     how = "auto" if automatic else "late" if _may_begin_behind(f, group, tp, offset) else ""
                     yield ("group-skip", tp, group, offset), {how}
@@ -291,7 +291,7 @@ def zombie_write(f: Facts) -> Found:
             if behind:
                 variant = "committed" if f.committed(s) else "uncommitted"
                 key: Key = ("zombie-write", s["tp"], s["value"])
-                f.spans[key].append(Span(f.ids_since(a["txn_id"]), EVER, (s["tp"],), internal=True))
+                f.spans[key].append(Span(f.ids_since(a["txn_id"]), EVER, (s["tp"],), internal=TRANSACTIONS))
                 yield key, {variant}
         fenced = min((begun(f, b["process"]) for b in heirs), default=NEVER)
         for number, op in f.ops.items():
@@ -301,7 +301,8 @@ def zombie_write(f: Facts) -> Found:
             wrote += [c["invoke_ns"] for c in f.commits if c["op"] == number and c["kind"] == CommitKind.TXN]
             good = op["outcome"] == OK or (op["outcome"] == INFO and number in f.proven)
             if good and any(ns > fenced for ns in wrote):
-                f.spans["zombie-write", -1, number].append(Span(f.ids_since(a["txn_id"]), EVER, None))
+                span = Span(f.ids_since(a["txn_id"]), EVER, None, internal=TRANSACTIONS)
+                f.spans["zombie-write", -1, number].append(span)
                 yield ("zombie-write", -1, number), {"commit"}
 
 

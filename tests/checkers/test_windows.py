@@ -14,6 +14,8 @@ import pytest
 from checkers.windows import (
     EXCUSES,
     FOREVER,
+    OFFSETS,
+    TRANSACTIONS,
     Deletion,
     Excuse,
     LogWindows,
@@ -193,7 +195,7 @@ def test_internal_topics_have_settings_of_their_own(
     seen = roles(0, 1, 1, 2, 3, transaction_state=1, consumer_offsets=1)
     config = run_config({"seed": 1, **settings})
     windows = run_windows(X, [seen, *fault("power:…", 10, *nodes, until=15)], config)
-    assert bool(windows.internal.power) is window
+    assert bool(windows[TRANSACTIONS].power or windows[OFFSETS].power) is window
 
 
 def test_unclean_elections_of_decisions_are_never_on() -> None:
@@ -203,7 +205,7 @@ def test_unclean_elections_of_decisions_are_never_on() -> None:
     of_topic = {"topic_settings": {"unclean.leader.election.enable": "true"}}
     windows = run_windows(X, [roles(0, 1, 1, transaction_state=1)], run_config({"seed": 1, **of_topic}))
     assert windows[0].unclean
-    assert not windows.internal.unclean
+    assert not windows[TRANSACTIONS].unclean
 
 
 def test_an_excuse_from_anywhere_counts_from_a_moment_on() -> None:
@@ -211,7 +213,7 @@ def test_an_excuse_from_anywhere_counts_from_a_moment_on() -> None:
     windows = run_windows(X, looks, run_config({"seed": 1, "unclean_leader_election": True}))
     assert seconds(windows[0].unclean) == [(0, 0)]
     assert EXCUSES[windows.anywhere()] == EXCUSES[windows.ever(0)] == "unclean"
-    assert EXCUSES[windows.anywhere(1)] == EXCUSES[windows.ever(0, since=1)] == ""
+    assert EXCUSES[windows.anywhere(since=1)] == EXCUSES[windows.ever(0, since=1)] == ""
 
 
 def test_a_loss_of_power_of_one_replica_excuses_what_one_replica_had() -> None:
@@ -616,6 +618,73 @@ def test_a_loss_of_power_makes_room_for_a_successor_below_an_older_record(powerl
     found = check_tables(built.tables(), portable=False, events=events).findings
     (zombie,) = (one for one in found if one.name == "zombie-write" and one.key[0] == 0)
     assert zombie.excuse == (Excuse.POWER if powerless else Excuse.NONE)
+
+
+def in_doubt() -> Built:
+    """What transactions and groups may do wrong: an aborted record is read, half a transaction is there, one
+    stays open, a partition has two owners, one commits behind the end, a fenced one writes."""
+    built = Built(tps=["x"])
+    for process in (1, 2):
+        built.processes[process] = Process(txn_id=0, slot=process)
+        built.processes[process + 2] = Process(acks=-2, slot=process + 2, group=0)
+    aborted = Op(
+        process=1, f="txn", invoke=S, complete=2 * S, txn=True, outcome=Outcome.FAIL, deliberate=True
+    )
+    aborted.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    torn = Op(process=1, f="txn", invoke=3 * S, complete=4 * S, txn=True)
+    torn.mops = [Send(tp=0, value=value_of(1, n), offset=n + 1) for n in (1, 2)]
+    heir = Op(process=2, f="txn", invoke=5 * S, complete=6 * S, txn=True)
+    heir.mops = [Send(tp=0, value=value_of(2, 0), offset=5)]
+    fenced = Op(process=1, f="txn", invoke=30 * S, complete=31 * S, txn=True)
+    fenced.mops = [Send(tp=0, value=value_of(1, 3), offset=7)]
+    built.ops = [aborted, torn, heir, fenced]
+    for process in (3, 4):
+        op = Op(process=process, f="poll", invoke=40 * S, complete=41 * S)
+        op.mops = [Assign(tp=0, generation=4), Commit(tp=0, offset=99)]
+        built.ops.append(op)
+    read = Op(process=5, f="poll", invoke=42 * S, complete=43 * S)
+    read.mops = [Read(tp=0, offset=0, value=value_of(1, 0))]
+    built.processes[5] = Process(acks=-2, slot=5)
+    built.ops.append(read)
+    shown = [(2, value_of(1, 1)), (5, value_of(2, 0)), (7, value_of(1, 3))]
+    final_reads(built, {0: shown}, end=9, at_s=190)
+    built.bounds[-1].end = 8
+    return built
+
+
+OF_TRANSACTIONS = {"aborted-read", "torn-txn", "stuck-lso", "zombie-write"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "excused"),
+    [
+        ("__transaction_state", {*OF_TRANSACTIONS, "phantom-commit"}),
+        ("__consumer_offsets", {"double-assignment", "phantom-commit"}),
+        ("__share_group_state", set()),
+        ("y", set()),
+        ("x", {*OF_TRANSACTIONS, "phantom-commit"}),
+    ],
+)
+def test_what_a_coordinator_lost_excuses_what_it_keeps(topic: str, excused: set[str]) -> None:
+    """Each topic lies on a node of its own, and one of them loses its power; each has a minimum of one."""
+    topics = ["x", "y", "__transaction_state", "__consumer_offsets", "__share_group_state"]
+    of = {f"{name}-0": node for node, name in enumerate(topics, 1)}
+    look = RolesSeen(
+        ns=0,
+        leaders=of,
+        isr={name: (node,) for name, node in of.items()},
+        controller=1,
+        answering=(1, 2, 3, 4, 5),
+        agreed=True,
+    )
+    names = ("transaction.state.log", "share.coordinator.state.topic")
+    brokers = {f"{name}.min.isr": "1" for name in names}
+    config = run_config({"seed": 1, "min_insync_replicas": 1, "broker_settings": brokers})
+    events = [look, *fault("power:one", 42, of[f"{topic}-0"], until=50)]
+    found = check_tables(in_doubt().tables(), portable=False, events=events, config=config).findings
+    wanted = {*OF_TRANSACTIONS, "phantom-commit", "double-assignment"}
+    mine = {(one.name, one.excuse) for one in found if one.name in wanted}
+    assert mine == {(name, Excuse.POWER if name in excused else Excuse.NONE) for name in wanted}
 
 
 def passed_over(shown: dict[int, int]) -> Built:

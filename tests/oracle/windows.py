@@ -35,6 +35,9 @@ class Windows:
         config, copies = self.config, min(3, self.config.brokers)
         if self.topic == "__transaction_state":
             return int(config.broker_settings.get("transaction.state.log.min.isr", min(2, copies)))
+        if self.topic == "__share_group_state":
+            least = min(2, copies)
+            return int(config.broker_settings.get("share.coordinator.state.topic.min.isr", least))
         if self.topic == "__consumer_offsets":
             least = min(config.min_insync_replicas, copies)
             return int(config.broker_settings.get("min.insync.replicas", least))
@@ -45,7 +48,7 @@ class Windows:
         name, config = "unclean.leader.election.enable", self.config
         if self.topic == "__transaction_state":
             return False
-        own = config.broker_settings if self.topic == "__consumer_offsets" else config.topic_settings
+        own = config.broker_settings if self.topic.startswith("__") else config.topic_settings
         return str(own.get(name, config.unclean_leader_election)).lower() == "true"
 
     def leader(self) -> Times:
@@ -207,10 +210,15 @@ def _named(history: History, tp: int) -> Windows:
     return Windows(history, known, f"{known}-{partition}")
 
 
-def _internal(history: History) -> Iterator[Windows]:
-    for topic in ("__transaction_state", "__consumer_offsets"):
+TRANSACTIONS: Final = ("__transaction_state",)
+GROUPS: Final = ("__consumer_offsets",)
+SHARES: Final = ("__share_group_state",)
+
+
+def _internal(history: History, topics: tuple[str, ...]) -> Iterator[Windows]:
+    for topic in topics:
         names = {n for e in _of(history, RolesSeen) for n in e.leaders if n.rpartition("-")[0] == topic}
-        for name in names or {f"{topic}-?"}:
+        for name in names or (set() if topic in SHARES else {f"{topic}-?"}):
             yield Windows(history, topic, name)
 
 
@@ -218,8 +226,8 @@ def _first(excuses: list[str]) -> str:
     return min(excuses, key=["unclean", "power", "leader", ""].index, default="")
 
 
-def _wide(history: History, tps: list[int], since: int, until: int) -> str:
-    every = [*(_named(history, tp) for tp in tps), *_internal(history)]
+def _wide(history: History, tps: list[int], topics: tuple[str, ...], since: int, until: int) -> str:
+    every = [*(_named(history, tp) for tp in tps), *_internal(history, topics)]
     return _first([one.excuse(since, until) for one in every])
 
 
@@ -321,7 +329,9 @@ def _aborted(p: Partition, key: Key) -> set[str]:
 def _marker(p: Partition, since: int, until: int) -> str:
     """What may have kept a marker from the log that is read."""
     away = _named(p.history, p.tp).away() if p.history.tombstones >= 0 else []
-    return _wide(p.history, [p.tp], since, until) or ("away" if _meets(away, since, until) else "")
+    return _wide(p.history, [p.tp], TRANSACTIONS, since, until) or (
+        "away" if _meets(away, since, until) else ""
+    )
 
 
 def _copied_twice(p: Partition, key: Key) -> str:
@@ -334,16 +344,17 @@ def _copied_twice(p: Partition, key: Key) -> str:
         and p.history.processes[s["process"]]["group"] == group
     ]
     since = min(s["invoke_ns"] for s in copies)
-    return _wide(p.history, [p.tp, int(source)], since, EVER)
+    return _wide(p.history, [p.tp, int(source)], GROUPS + TRANSACTIONS, since, EVER)
 
 
 def _copied_late(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp, int(key[3])], _begun(p.history, int(key[2])), EVER)
+    return _wide(p.history, [p.tp, int(key[3])], GROUPS + TRANSACTIONS, _begun(p.history, int(key[2])), EVER)
 
 
 def _again(p: Partition, key: Key) -> set[str]:
     reads = [r for r in p.reads if r["op"] == key[3]]
-    return {_wide(p.history, [p.tp], _begun(p.history, int(key[2])), r["complete_ns"]) for r in reads}
+    since, logs = _begun(p.history, int(key[2])), GROUPS + TRANSACTIONS
+    return {_wide(p.history, [p.tp], logs, since, r["complete_ns"]) for r in reads}
 
 
 def _went_back(p: Partition, key: Key) -> set[str]:
@@ -353,7 +364,8 @@ def _went_back(p: Partition, key: Key) -> set[str]:
         for c in p.history.commits
         if (c["group"], c["tp"], c["op"], c["offset"]) == (group, p.tp, op, offset)
     ]
-    return {_wide(p.history, [p.tp], _begun(p.history, int(group)), c["complete_ns"]) for c in rows}
+    since, logs = _begun(p.history, int(group)), GROUPS + TRANSACTIONS
+    return {_wide(p.history, [p.tp], logs, since, c["complete_ns"]) for c in rows}
 
 
 def _poll(p: Partition, key: Key) -> set[str]:
@@ -385,13 +397,12 @@ def _stayed(p: Partition, r: Row) -> bool:
 
 def torn(history: History, op: int, missing: list[tuple[Partition, Row]]) -> str:
     """torn-txn, by its missing records."""
-    excuses = [_wide(history, [p.tp], send["invoke_ns"], EVER) for p, send in missing]
+    excuses = [_wide(history, [p.tp], TRANSACTIONS, send["invoke_ns"], EVER) for p, send in missing]
     return "" if "" in excuses else _first(excuses)
 
 
-def anywhere(history: History, since: int = 0) -> str:
-    """What may have taken anything from any log."""
-    return _wide(history, list(history.names), since, EVER)
+def _anywhere(history: History, topics: tuple[str, ...], since: int) -> str:
+    return _wide(history, list(history.names), topics, since, EVER)
 
 
 def excuses(history: History, key: Key) -> set[str]:
@@ -400,9 +411,9 @@ def excuses(history: History, key: Key) -> set[str]:
     if name == "torn-txn":
         return {""} if not history.recorded else {_torn(history, int(key[2]))}
     if name in ("eos-loss", "eos-uncommitted"):
-        return {anywhere(history, _begun(history, int(key[2])))}
+        return {_anywhere(history, GROUPS + TRANSACTIONS, _begun(history, int(key[2])))}
     if name == "zombie-write" and key[1] == -1:
-        return {anywhere(history, _of_ids(history, history.ops[int(key[2])]["process"]))}
+        return {_anywhere(history, TRANSACTIONS, _of_ids(history, history.ops[int(key[2])]["process"]))}
     if name == "node-died":
         return {_died(history, int(key[2]), int(key[3]))}
     if key[1] == -1 or name not in _RULES:
@@ -414,7 +425,7 @@ def excuses(history: History, key: Key) -> set[str]:
 
 def _died(history: History, node: int, number: int) -> str:
     died = [e for e in _of(history, NodeEnded) if e.end.node == node][number]
-    every = [*(_named(history, tp) for tp in history.names), *_internal(history)]
+    every = [*(_named(history, tp) for tp in history.names), *_internal(history, GROUPS + TRANSACTIONS)]
     begun = any(begin < died.ns for one in every for begin, _ in one.power(one.minimum()))
     return "power" if begun else ""
 
@@ -435,11 +446,11 @@ def _begun(history: History, group: int) -> int:
 
 
 def _since_its_group(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], _begun(p.history, int(key[2])), EVER)
+    return _wide(p.history, [p.tp], GROUPS + TRANSACTIONS, _begun(p.history, int(key[2])), EVER)
 
 
 def _of_coordinators(p: Partition, key: Key) -> str:
-    return _wide(p.history, [], _begun(p.history, int(key[2])), EVER)
+    return _wide(p.history, [], GROUPS, _begun(p.history, int(key[2])), EVER)
 
 
 def _of_ids(history: History, process: int | None = None) -> int:
@@ -451,7 +462,8 @@ def _of_ids(history: History, process: int | None = None) -> int:
 
 
 def _zombie(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], _of_ids(p.history, p.send_of[int(key[2])]["process"]), EVER)
+    since = _of_ids(p.history, p.send_of[int(key[2])]["process"])
+    return _wide(p.history, [p.tp], TRANSACTIONS, since, EVER)
 
 
 def _held(p: Partition, key: Key) -> str:
@@ -466,12 +478,14 @@ def _shared(p: Partition, key: Key) -> set[str]:
     of = [row for row in rows if (row["group"], row["tp"], row["offset"]) == same]
     given = [row for row in of if "value" in row]
     sent = [p.send_of[d["value"]] for d in given if d["value"] in p.send_of]
-    since = {row["invoke_ns"] for row in (sent if key[0] == "share-aborted-read" else of)}
-    return {_wide(p.history, [p.tp], a, d["complete_ns"]) for a in since for d in given}
+    aborted = key[0] == "share-aborted-read"
+    logs = TRANSACTIONS if aborted else SHARES + GROUPS
+    since = {row["invoke_ns"] for row in (sent if aborted else of)}
+    return {_wide(p.history, [p.tp], logs, a, d["complete_ns"]) for a in since for d in given}
 
 
 def _ever(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], 0, EVER)
+    return _wide(p.history, [p.tp], SHARES + GROUPS, 0, EVER)
 
 
 _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
