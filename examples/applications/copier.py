@@ -37,12 +37,6 @@ class Copier:
         self.parts = 2 if mode.startswith("split-") else 1
         self.mode = mode = mode.removeprefix("split-")
         self.transactional = mode in ("right", "uncommitted")
-        isolation = "read_uncommitted" if mode == "uncommitted" else "read_committed"
-        own = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-        self.consumer = Consumer({**COMMON, **own, "isolation.level": isolation, "session.timeout.ms": 6000})
-        self.taken = False
-        """Partitions were taken away while it got records: they may be another one's work."""
-        self.consumer.subscribe([IN], on_revoke=self.revoked, on_lost=self.revoked)
         made = {"linger.ms": 5, "enable.idempotence": mode != "swallow"}
         if mode == "swallow":
             made |= {"message.timeout.ms": 500, "acks": "1", "retries": 0}
@@ -53,8 +47,14 @@ class Copier:
             }
         self.producer = Producer({**COMMON, **made})
         self.failed = 0
-        if self.transactional:
+        if self.transactional:  # where this fails no member of the group is left behind
             self.producer.init_transactions(CALL_S)
+        isolation = "read_uncommitted" if mode == "uncommitted" else "read_committed"
+        own = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        self.consumer = Consumer({**COMMON, **own, "isolation.level": isolation, "session.timeout.ms": 6000})
+        self.taken = False
+        """Partitions were taken away while it got records: they may be another one's work."""
+        self.consumer.subscribe([IN], on_revoke=self.revoked, on_lost=self.revoked)
 
     def revoked(self, _: Consumer, tps: list[TopicPartition]) -> None:
         self.taken = True

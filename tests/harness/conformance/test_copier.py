@@ -24,7 +24,7 @@ class Message:
 
 class Consumer:
     def __init__(self, settings): pass
-    def subscribe(self, topics, on_revoke, on_lost): pass
+    def subscribe(self, topics, on_revoke, on_lost): print("a member", flush=True)
     def poll(self, seconds): return Message()
     def consume(self, many, seconds): return []
     def consumer_group_metadata(self): return None
@@ -32,7 +32,11 @@ class Consumer:
 
 class Producer:
     def __init__(self, settings): pass
-    init_transactions = begin_transaction = poll = produce = lambda self, *args, **more: None
+    begin_transaction = poll = produce = lambda self, *args, **more: None
+    def init_transactions(self, seconds):
+        if os.path.exists("refuse"):
+            os.remove("refuse")
+            raise KafkaException("not now")
     def send_offsets_to_transaction(self, *args):
         if not os.path.exists("hung"):
             open("hung", "w").close()
@@ -43,18 +47,31 @@ class Producer:
 '''
 
 
-def test_a_call_that_never_returns_does_not_stop_the_right_copier(tmp_path: Path) -> None:
-    (tmp_path / "confluent_kafka.py").write_text(CLIENT)
+def copied(folder: Path) -> list[str]:
+    """What the right copier prints until its first commit."""
+    (folder / "confluent_kafka.py").write_text(CLIENT)
     names = ("IN", "OUT", "GROUP", "TRANSACTIONAL_ID")
     given = {**{f"INQUEST_{name}": name.lower() for name in names}, "INQUEST_CLIENT": "{}"}
     done = subprocess.run(
         [sys.executable, COPIER, "right", "0.02", "0.3"],
-        cwd=tmp_path,
-        env={**os.environ, **given, "PYTHONPATH": str(tmp_path)},
+        cwd=folder,
+        env={**os.environ, **given, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stdout.splitlines() == ["a call does not return: the program begins anew", "committed"]
-    assert done.returncode == 7
+    assert done.returncode == 7, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_call_that_never_returns_does_not_stop_the_right_copier(tmp_path: Path) -> None:
+    anew = "a call does not return: the program begins anew"
+    assert copied(tmp_path) == ["a member", anew, "a member", "committed"]
+
+
+def test_a_producer_that_cannot_begin_leaves_no_member_behind(tmp_path: Path) -> None:
+    """A member that nobody polls keeps its group from rebalancing for max.poll.interval.ms."""
+    (tmp_path / "refuse").touch()
+    (tmp_path / "hung").touch()
+    assert copied(tmp_path) == ["not now", "a member", "committed"]
