@@ -204,9 +204,11 @@ def together(windows: Iterable[LogWindows]) -> LogWindows:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWindows:
     """The windows of each log. Keys: of a partition, for kernels the row of `tps`; of all partitions of an
-    internal topic together (`INTERNAL`), its name."""
+    internal topic together (`INTERNAL`), its name. powerless: of each node that lost its power in a power
+    window of a partition, from then on until it was in sync there again."""
 
     of_log: Mapping[Any, LogWindows] = field(default_factory=dict)
+    powerless: Mapping[int, Windows] = field(default_factory=dict)
 
     def __getitem__(self, log: Hashable) -> LogWindows:
         return self.of_log.get(log, _NOTHING)
@@ -237,6 +239,11 @@ class RunWindows:
     def power_before(self, ns: int) -> bool:
         """Whether a power window of any log had begun."""
         return any(begin < ns for one in self.of_log.values() for begin, _ in one.power)
+
+    def lost_power(self, node: int, ns: int) -> bool:
+        """Whether a node still missed then what a power window had taken from it."""
+        spans = self.powerless.get(node, Windows())
+        return any(begin < ns <= end for begin, end in spans)
 
     def anywhere(self, *internal: str, since: int = 0) -> int:
         """The code of what may have taken records since a moment, from any partition or from these internal
@@ -382,11 +389,16 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
         tp: seen.windows(f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
         for tp, (topic, n) in tps.items()
     }
+    named = [(f"{topic}-{n}", log_settings(config, topic)) for topic, n in tps.values()]
     for topic in INTERNAL:
         names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}
         unseen = {f"{topic}-?"} if topic != SHARE_STATE else ()  # most runs have none
         of_log[topic] = together(seen.windows(name, log_settings(config, topic)) for name in names or unseen)
-    return RunWindows(of_log=of_log)
+        named += [(name, log_settings(config, topic)) for name in names]
+    spans: dict[int, list[Span]] = {}
+    for node, span in (each for name, of in named for each in seen.powerless(name, of)):
+        spans.setdefault(node, []).append(span)
+    return RunWindows(of_log=of_log, powerless={node: Windows.of(its) for node, its in spans.items()})
 
 
 class _Seen:
@@ -401,12 +413,7 @@ class _Seen:
 
     def windows(self, name: str, of: LogSettings) -> LogWindows:
         """Those of a partition, by its name."""
-        replicas = {
-            node
-            for one in self.roles
-            for node in (*one.isr.get(name, ()), one.leaders.get(name, -1))
-            if node >= 0
-        }
+        replicas = self._replicas(name)
         leader = Windows.of(self._leaders(name, replicas))
         power = any_power = PowerLosses()
         if of.flushed_ns:
@@ -422,9 +429,21 @@ class _Seen:
             flushed_records=of.flushed_records,
         )
 
+    def powerless(self, name: str, of: LogSettings) -> Iterator[tuple[int, Span]]:
+        """Of each node that lost its power in a power window of a partition: when it did, and when it was in
+        sync there again."""
+        replicas = self._replicas(name)
+        for fault, hit in self._losses(name, replicas, of.min_isr) if of.flushed_ns else ():
+            yield from ((node, (fault.begin_ns, back)) for node, back in hit.items())
+
+    def _replicas(self, name: str) -> set[int]:
+        """The nodes that looks name as its leader or as in sync."""
+        named = (node for one in self.roles for node in (*one.isr.get(name, ()), one.leaders.get(name, -1)))
+        return {node for node in named if node >= 0}
+
     def _power(self, name: str, replicas: set[int], of: LogSettings, least: int) -> PowerLosses:
         """Its power windows, with at least `least` replicas out."""
-        spans = list(self._losses(name, replicas, least))
+        spans = [(fault.begin_ns, fault.ns) for fault, _ in self._losses(name, replicas, least)]
         young = [span for span in spans if self._young(name, replicas, span[0], of.flushed_ns)]
         return PowerLosses(Windows.of(spans), Windows.of(young))
 
@@ -486,17 +505,21 @@ class _Seen:
             elif inside >= 0 and out < 0:
                 out = one.ns
 
-    def _losses(self, name: str, replicas: set[int], least: int) -> Iterator[Span]:
-        """When nodes lost power, and at least `least` replicas were out then."""
+    def _losses(
+        self, name: str, replicas: set[int], least: int
+    ) -> Iterator[tuple[FaultStarted, dict[int, int]]]:
+        """The faults that took nodes' power, and at least `least` replicas were out then; the nodes that each
+        hit, and when they were in sync again."""
         out: dict[int, int] = {}
         for fault in self.faults:
             if fault.name.partition(":")[0] != POWER:
                 continue
             out = {node: back for node, back in out.items() if back > fault.begin_ns}
-            hit = [node for node in fault.nodes if not replicas or node in replicas]
-            out |= {node: self._back(name, node, fault) for node in hit}
+            nodes = [node for node in fault.nodes if not replicas or node in replicas]
+            hit = {node: self._back(name, node, fault) for node in nodes}
+            out |= hit
             if hit and len(out) >= least:
-                yield fault.begin_ns, fault.ns
+                yield fault, hit
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:
         """When the node was in the in-sync replicas again, after it was out of them, or none led. It may have

@@ -23,6 +23,9 @@ from history.verdict import NOT_RECOVERED
 
 NODE_DIED = "node-died"
 STALLED = "stalled-client"
+REFUSED: Final = "log truncation is not allowed"
+"""Before 2.1 a follower that has more than its leader says so and exits, whether or not it lost its own power
+(KAFKA-7414)."""
 TOLD: Final = 4
 """Lines of a node's log that a sentence has."""
 
@@ -167,7 +170,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
             ends[node] += 1
             if not event.end.outside:
                 died = NodeDied(key=(-1, node, number), at_ns=event.ns, end=event.end)
-                lost = run.known.windows.power_before(event.ns)
+                lost = run.known.windows.lost_power(node, event.ns)
+                if any(REFUSED in line for line in event.end.log):
+                    lost = run.known.windows.power_before(event.ns)
                 tally.add(NODE_DIED, [died], BY_POWER if lost else NO_EXCUSE)
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:
@@ -186,7 +191,10 @@ def _join(run: WholeRun, tally: Tally) -> None:
 def _died(ground: Ground, _: str) -> Answer:
     """A node ended on its own."""
     if ground.excuse is Excuse.POWER:
-        return True, "power losses took metadata away that others may still have: a node may refuse its own"
+        return (
+            True,
+            "a loss of power took records: a node may refuse what is left on its disk, or its leader's",
+        )
     return False, "a node runs until it is stopped"
 
 

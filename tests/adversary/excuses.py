@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from core.cluster import NodeEnd
 from core.config import RunConfig
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 
@@ -74,10 +75,21 @@ class Logs:
                 found.add("away")
         return next((one for one in ("unclean", "power", "leader", "away") if one in found), "")
 
-    def powerless_before(self, ns: int) -> bool:
-        """A power window of any partition began before."""
-        names = [*self.tps.values(), *self.internal]
-        return any(begin < ns for name in names for begin, _ in self._power(name, weak=False))
+    def powerless(self, end: NodeEnd, ns: int) -> bool:
+        """A power window of a partition took from the node what it has not yet again; or from its leader, and
+        it says that it has more."""
+        if any("log truncation is not allowed" in line for line in end.log):
+            every = [*self.tps.values(), *self.internal]
+            return any(begin < ns for name in every for begin, _ in self._power(name, weak=False))
+        node = end.node
+        names = [*self.tps.values(), *(name for name in self.internal if self._replicas(name))]
+        return any(
+            node in fault.nodes
+            and (node in self._replicas(name) or not self._replicas(name))
+            and fault.begin_ns < ns <= self._back(name, node, fault)
+            for name in names
+            for fault in self._losses(name, weak=False)
+        )
 
     # Settings -----------------------------------------------------------------------------------
 

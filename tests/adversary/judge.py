@@ -87,7 +87,8 @@ class Permission:
             return {next((one for one in ("unclean", "power") if one in each), "") if all(each) else ""}
         if key[0] == "node-died":
             ends = [e for e in self.logs.ended if e.end.node == key[2]]
-            return {"power" if self.logs.powerless_before(ends[int(key[3])].ns) else ""}
+            end = ends[int(key[3])]
+            return {"power" if self.logs.powerless(end.end, end.ns) else ""}
         return {self.logs.excuse(span) for span in self.f.spans.get(key, ())} or {""}
 
     def of(self, name: str, variant: str, excuse: str) -> bool:

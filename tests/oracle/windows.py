@@ -94,13 +94,14 @@ class Windows:
             out = {
                 node
                 for node in {n for f in earlier for n in f.nodes if n in self.replicas or not self.replicas}
-                if self._back(node, [f for f in earlier if node in f.nodes][-1]) > fault.begin_ns
+                if self.back(node, [f for f in earlier if node in f.nodes][-1]) > fault.begin_ns
             }
             if hit and len(out) >= minimum:
                 found.append(fault)
         return found
 
-    def _back(self, node: int, fault: FaultStarted) -> int:
+    def back(self, node: int, fault: FaultStarted) -> int:
+        """When a node that lost its power was in sync again."""
         healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
         since = [e for e in self.roles if e.ns > fault.ns]
         for n, e in enumerate(since):
@@ -425,9 +426,18 @@ def excuses(history: History, key: Key) -> set[str]:
 
 def _died(history: History, node: int, number: int) -> str:
     died = [e for e in _of(history, NodeEnded) if e.end.node == node][number]
-    every = [*(_named(history, tp) for tp in history.names), *_internal(history, GROUPS + TRANSACTIONS)]
-    begun = any(begin < died.ns for one in every for begin, _ in one.power(one.minimum()))
-    return "power" if begun else ""
+    every = [*(_named(history, tp) for tp in history.names)]
+    refused = "log truncation is not allowed" in "\n".join(died.end.log)
+    internal = _internal(history, GROUPS + TRANSACTIONS + SHARES)
+    every += [one for one in internal if one.replicas or refused]
+    for one in every:
+        for fault in one.powerless(one.minimum()) if one.power(one.minimum()) else []:
+            if refused and died.ns > fault.begin_ns:
+                return "power"
+            mine = node in fault.nodes and (node in one.replicas or not one.replicas)
+            if mine and fault.begin_ns < died.ns <= one.back(node, fault):
+                return "power"
+    return ""
 
 
 def _torn(history: History, op: int) -> str:

@@ -107,6 +107,43 @@ def test_power_losses_permit_that_a_node_refuses_its_metadata(tmp_path: Path) ->
     assert not judged(tmp_path / "b", one, died).anomalies["node-died"].allowed
 
 
+@pytest.mark.parametrize(
+    ("node", "at_s", "log", "permitted"),
+    [
+        (2, 15, (), True),
+        (2, 20, (), True),  # healed, and not yet in sync
+        (2, 22, (), True),
+        (2, 23, (), False),  # it was back
+        (2, 10, (), False),  # before
+        (3, 15, (), False),  # it kept its power
+        (3, 15, ("FATAL Exiting because log truncation is not allowed for partition orders-0",), True),
+        (3, 10, ("FATAL Exiting because log truncation is not allowed for partition orders-0",), False),
+    ],
+)
+def test_a_loss_of_power_is_a_reason_for_the_node_that_lost_it_until_it_is_back(
+    tmp_path: Path, node: int, at_s: int, log: tuple[str, ...], *, permitted: bool
+) -> None:
+    """Nodes 1 and 2 lose their power from 11 s to 18 s; a look of 22 s names all in sync again."""
+    power = ev.FaultStarted(
+        begin_ns=11 * S, ns=12 * S, fault=0, name="power:…", nodes=(1, 2), text="x", colour="#000000"
+    )
+    looks = [
+        ev.RolesSeen(
+            ns=at * S,
+            leaders={"orders-0": leader},
+            isr={"orders-0": isr},
+            controller=3,
+            answering=(1, 2, 3),
+            agreed=True,
+        )
+        for at, leader, isr in ((2, 1, (1, 2, 3)), (13, 3, (3,)), (22, 3, (1, 2, 3)))
+    ]
+    died = ev.NodeEnded(ns=at_s * S, end=NodeEnd(node=node, exit_code=1, log=log))
+    healed = ev.FaultHealed(begin_ns=18 * S, ns=18 * S, fault=0)
+    found = judged(tmp_path / "run", *looks, power, healed, died).anomalies["node-died"]
+    assert (found.count, found.allowed) == (1, permitted)
+
+
 def test_a_heal_that_failed_is_unknown_whatever_the_recovery_says(tmp_path: Path) -> None:
     failed = ev.HealFailed(ns=61 * S, why="revive node 1: port is already allocated")
     verdict = judged(tmp_path / "a", failed)
