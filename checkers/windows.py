@@ -179,10 +179,6 @@ class LogWindows:
         codes[self.unclean.between(since, until)] = BY_UNCLEAN
         return codes
 
-    def excuses_of_tombstones(self, since: Array, until: Array) -> Array:
-        """The same of tombstones, which compaction may have kept from a replica that was away."""
-        return self.or_away(self.excuses(since, until, weak=np.zeros(len(since), bool)), since, until)
-
     def or_away(self, codes: Array, since: Array, until: Array) -> Array:
         """Codes of what compaction removes in the end: a replica that was away may explain what nothing else
         does."""

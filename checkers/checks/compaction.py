@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.allowed import Answer, Ground, not_fetched, truncation
+from checkers.allowed import Answer, Ground, not_fetched
+from checkers.checks.durability import loss, promised
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.compaction import keys_of
-from checkers.engine.findings import FINAL, NEVER, Finding, PartitionResult, What, at
+from checkers.engine.findings import ACKS, FINAL, NEVER, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
 from core.keys import key_of
 from history.reader import History
@@ -58,14 +59,17 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         )
 
     since, until = p.sends["invoke_ns"][back], np.full(len(back), NEVER)
-    result.report(RESURRECTED, back, resurrected, excuses=p.windows.excuses_of_tombstones(since, until))
+    excuses = p.windows.or_away(p.excuses(back, since, until), since, until)
+    result.report(RESURRECTED, back, resurrected, promised(p, back), ACKS, excuses=excuses)
 
 
-def back_again(ground: Ground, _: str) -> Answer:
-    """A deleted key has an older record again."""
-    if reason := truncation(ground) or not_fetched(ground, "the tombstone"):
+def back_again(ground: Ground, variant: str) -> Answer:
+    """A deleted key has an older record again: the log lost the tombstone, or removed it too early."""
+    if reason := not_fetched(ground, "the tombstone"):
         return True, reason
-    return False, "the cleaner removes a tombstone only when no older record of its key is left"
+    lost, why = loss(ground, variant)
+    removed = "the cleaner removes a tombstone only when no older record of its key is left"
+    return lost, why if lost else removed
 
 
 NAME = "compaction"

@@ -10,7 +10,7 @@ from model.replication.node import GROUP_TOPIC
 from model.settings import Settings
 from scenarios.drivers.cluster import GROUP, TOPIC, TV1, lone
 from scenarios.drivers.raw_member import RawMemberStage, two
-from scenarios.framework import BETWEEN_BROKERS, Steps, scenario
+from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS, Steps, scenario
 
 
 @scenario(
@@ -142,7 +142,7 @@ OUTLIVED = "coordinator = coordinator of the group | log = offsets log | offset 
     source="Kafka: `GroupCoordinatorService.handleTopicsDeletion`; docs/findings/deleted-topic-offsets.md",
     stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
     columns=OUTLIVED,
-    not_played=BETWEEN_BROKERS,
+    not_played=SEVERAL_BROKERS,
 )
 def deleted_topic_offsets(s: RawMemberStage) -> Steps:
     """A broker that hears of a deleted topic removes the offsets of those groups that it coordinates then. It
@@ -162,7 +162,7 @@ def deleted_topic_offsets(s: RawMemberStage) -> Steps:
     source="KAFKA-2000; Kafka: `OffsetMetadataManager.onTopicsDeleted`",
     stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
     columns=OUTLIVED,
-    not_played=BETWEEN_BROKERS,
+    not_played=SEVERAL_BROKERS,
 )
 def deleted_topic_forgotten(s: RawMemberStage) -> Steps:
     """The coordinator writes tombstones, which every later one reads."""

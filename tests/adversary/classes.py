@@ -80,8 +80,9 @@ def resurrected_key(f: Facts) -> Found:
         writers = [f.send_of.get((r["tp"], r["value"])) for r in older]
         if any(one is not None and f.committed(one) for one in writers) and not f.shown(RU, send):
             found: Key = ("resurrected-key", send["tp"], send["value"])
-            f.spans[found].append(Span(send["invoke_ns"], EVER, (send["tp"],), cleaned=True))
-            yield found, PLAIN
+            span = Span(send["invoke_ns"], EVER, (send["tp"],), weak=f.weak(send), cleaned=True)
+            f.spans[found].append(span)
+            yield found, {f.promise(send)}
 
 
 def passed_over(f: Facts, send: Row) -> bool:

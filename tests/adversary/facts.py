@@ -178,8 +178,10 @@ class Facts:
 
     def promised(self, send: Row) -> str:
         """What was promised to a send that is lost."""
-        if self.hole(send):
-            return "hole"
+        return "hole" if self.hole(send) else self.promise(send)
+
+    def promise(self, send: Row) -> str:
+        """The same wherever it stood."""
         live = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] != Phase.FINAL]
         return "read" if live and self.weak(send) else ACKS[self.acks(send)]
 

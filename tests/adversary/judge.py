@@ -62,6 +62,8 @@ CONTENT = (
 )
 """Checks that read the logs' content."""
 INFORMATIONAL = ("offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime")
+OF_THE_LEADER = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets", "resurrected-key")
+"""Classes that the leader alone may bring about where it alone had a record."""
 NEVER_PERMITTED = (
     "unseen", "phantom-read", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
     "stalled-client",
@@ -98,9 +100,9 @@ class Permission:
         if name in INFORMATIONAL:
             return True
         match name, variant:
-            case (("lost-write" | "offset-realtime-inversion" | "inconsistent-offsets"), ("0" | "ack 0")):
+            case (_, ("0" | "ack 0")) if name in OF_THE_LEADER:
                 return True
-            case (("lost-write" | "offset-realtime-inversion" | "inconsistent-offsets"), ("1" | "ack 1")):
+            case (_, ("1" | "ack 1")) if name in OF_THE_LEADER:
                 return bool(excuse)
             case "duplicate", "retries":
                 return True

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checkers.allowed import Ground
 from checkers.api import check_history
 from checkers.checks import CHECKS
+from checkers.checks.compaction import back_again
 from checkers.checks.durability import LostWrite
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
@@ -170,6 +172,16 @@ def test_the_variant_of_a_loss_is_what_its_producer_was_promised(acks: int, read
     counts = check_tables(built.tables()).counts
     excuse = Excuse.LEADER if acks == 1 else Excuse.NONE
     assert set(counts) == {Kind("lost-write", Acks(variant), excuse)}
+
+
+@pytest.mark.parametrize(
+    ("acks", "permitted"), [(Acks.ALL, False), (Acks.READ, False), (Acks.LEADER, True), (Acks.NONE, True)]
+)
+def test_a_key_is_back_where_a_leader_alone_had_its_tombstone_and_was_replaced(
+    acks: Acks, permitted: bool
+) -> None:
+    assert back_again(Ground(excuse=Excuse.LEADER), acks)[0] is permitted
+    assert not back_again(Ground(), Acks.LEADER)[0]
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])

@@ -53,6 +53,10 @@ def _lost(p: Partition, key: Key) -> Variants:
     return {"hole" if hole(p, send) else _promised(p, send)}
 
 
+def _deleted(p: Partition, key: Key) -> Variants:
+    return {_promised(p, p.send_of[int(key[2])])}
+
+
 def _idempotent(p: Partition, key: Key) -> Variants:
     send = p.send_of.get(int(key[2]))
     number = process_of(int(key[2]))
@@ -186,6 +190,7 @@ def _between(p: Partition, key: Key) -> Variants:
 
 _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "lost-write": _lost,
+    "resurrected-key": _deleted,
     "duplicate": _idempotent,
     "aborted-read": _aborted,
     "precommitted-read": _level,

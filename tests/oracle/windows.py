@@ -290,9 +290,11 @@ def lost_write(p: Partition, key: Key) -> str:
 
 
 def _resurrected(p: Partition, key: Key) -> str:
-    since = p.send_of[int(key[2])]["invoke_ns"]
-    windows = _named(p.history, p.tp)
-    return windows.excuse(since, EVER) or ("away" if _meets(windows.away(), since, EVER) else "")
+    send = p.send_of[int(key[2])]
+    since, windows = send["invoke_ns"], _named(p.history, p.tp)
+    return windows.excuse(since, EVER, weak=_weak(p, send)) or (
+        "away" if _meets(windows.away(), since, EVER) else ""
+    )
 
 
 def inversion(p: Partition, earlier: Row, later: Row) -> str:
