@@ -56,7 +56,8 @@ COMMITS_SHOWN: Final = 3
 CUTS_SHOWN: Final = 3
 OFFSETS_SHOWN: Final = 4
 MOVES_SHOWN: Final = 3
-NO_NODE: Final = "-1"
+NO_NODE: Final = (-1, "none")
+"""How brokers' logs, and lanes of partitions, name no leader."""
 NO_FILES: Final = "this run has no copies of brokers’ files"
 LACKING: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (OF_REPLICAS, "how far each replica’s log reached when leaders changed"),
@@ -240,7 +241,7 @@ def _moved(terms: Iterable[tuple[float, int | str]]) -> str:
     """`to node 2 at 39.538 s, to no node at 43.196 s` of the first of these terms."""
     first = itertools.islice(terms, MOVES_SHOWN)
     return ", ".join(
-        f"to {'no node' if str(node) == NO_NODE else f'node {node}'} at {at:.3f} s" for at, node in first
+        f"to {'no node' if node in NO_NODE else f'node {node}'} at {at:.3f} s" for at, node in first
     )
 
 

@@ -347,6 +347,12 @@ def test_ops_that_committed_are_told_and_final_reads_are_not(phase: Phase, tmp_p
     assert (given in told) is (phase is Phase.FAULTS)
 
 
+def test_a_time_without_a_leader_is_told_in_words() -> None:
+    told = "to no node at 1.000 s, to node 3 at 1.500 s"
+    assert causes._moved([(1.0, "none"), (1.5, "3")]) == told, "as lanes of partitions have it"
+    assert causes._moved([(1.0, -1), (1.5, 3)]) == told, "as logs have it"
+
+
 def test_hostile_names_go_into_no_query(tmp_path: Path, lost: Run) -> None:
     read = inputs.read(lost)
     for partition in ("x'; DROP-0", "$(id)-0", "queue-x"):
