@@ -200,7 +200,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
-            make = partial(_never_copied, tp, position)
+            make = partial(_of_input, NeverCopied, tp, position)
             excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
             tally.report(LOST, lost[~open_], make, excuses=excuse)
         for position, ahead in part.ahead:
@@ -227,7 +227,7 @@ def _ahead(
     if position.group not in run.known.ended:
         return len(inputs)
     excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
-    make = partial(_not_committed, tp, position)
+    make = partial(_of_input, NotCommitted, tp, position)
     tally.report(UNCOMMITTED, np.intersect1d(inputs, copied), make, excuses=excuse)
     return len(np.setdiff1d(inputs, copied))
 
@@ -237,18 +237,8 @@ def _all(found: Iterable[Runs]) -> Array:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _never_copied(tp: int, position: CommittedPosition, offset: int) -> Finding:
-    return NeverCopied(
-        key=(tp, position.group, offset),
-        process=position.process,
-        ops=(position.op,),
-        at_ns=position.ns,
-        position=position,
-    )
-
-
-def _not_committed(tp: int, position: CommittedPosition, offset: int) -> Finding:
-    return NotCommitted(
+def _of_input(kind: type[NeverCopied], tp: int, position: CommittedPosition, offset: int) -> Finding:
+    return kind(
         key=(tp, position.group, offset),
         process=position.process,
         ops=(position.op,),
