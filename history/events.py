@@ -185,7 +185,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_f
 class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_field="event"):
     """What the final reads have to reach: rows (topic, partition, isolation, start, end).
 
-    stable: the ends did not change for 2 s, and LSO = HW everywhere; else `why` says what did.
+    stable: the ends did not change for 2 s (longer with acks 0 or 1, `core.watermark`), and LSO = HW
+    everywhere; else `why` says what did.
     moving: when the wait ended, brokers still answered late or a last stable offset still moved, so that one
     below its high watermark may have been about to get there; says which, "" = neither.
     """

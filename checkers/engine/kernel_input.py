@@ -26,8 +26,9 @@ from checkers.windows import (
 )
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
+from core.watermark import still_s
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
-from history.events import Event
+from history.events import BoundsListed, Event, Recovered
 from history.reader import Bound, bounds
 from history.tables import NO_PRODUCER, OPEN
 from history.values import OpsOnRecord
@@ -129,6 +130,8 @@ class KernelInput:
     they had a journal; the groups that have, or may have, such a process, and the ops that one of them left
     open; numbers, all sorted. broke_off: so did the recording, and a process may have no row at all.
     unheard: sends may be missing, of a process that is cut or has no row.
+    settled_ns: a record that was acknowledged by then with acks 0 or 1 lay below the high watermark when the
+    ends of the logs were listed, were it in the log.
     share: what share groups did; None = nothing.
     ops: what rows of sealed files have to repeat of their ops; None: they were asked before.
     cap: findings kept of one class and variant.
@@ -167,6 +170,7 @@ class KernelInput:
     deleted: Mapping[int, Sequence[Deletion]]
     dense: bool
     transactions: int
+    settled_ns: int
     cap: int
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     share: ShareGroups | None = None
@@ -310,9 +314,19 @@ def kernel_input(
         deleted=deletions(named, events),
         dense=not (process["txn_id"] >= 0).any(),
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),
+        settled_ns=_settled_ns(events, config) if record.recovery else NEVER,
         share=share_groups(tables, named, process, config, events),
         cap=cap,
     )
+
+
+def _settled_ns(events: Sequence[Event], config: RunConfig) -> int:
+    """See `KernelInput`. NEVER: nothing says when the ends were listed. -1: no record, since the cluster did
+    not recover, and its high watermarks may wait for replicas that are not in sync."""
+    if any(not event.recovered for event in events if isinstance(event, Recovered)):
+        return -1
+    listed = [event.ns for event in events if isinstance(event, BoundsListed)]
+    return max(-1, listed[-1] - round(still_s(config) * 1e9)) if listed else NEVER
 
 
 def _cut_groups(

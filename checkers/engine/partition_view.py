@@ -321,14 +321,24 @@ class KernelView:
         removed = np.zeros(len(rows), bool)
         ends = -1 if ru is None else ru.end, -1 if rc is None else rc.end
         hiding = ends[1] < ends[0] if min(ends) >= 0 else not self.known.dense
+        unread = self._above_watermark(rows)
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:
                 start = self._begin(bound, rows)
-                missing |= _covers(bound, place, start=start, hides=hides) & ~shown[rows]
+                whole = ~unread & (bound.complete and not hides)
+                missing |= _covers(bound, place, start=start, whole=whole) & ~shown[rows]
                 removed |= (place >= 0) & (place < start)
         removed |= self.gone
         missing &= ~removed
         return missing, removed
+
+    def _above_watermark(self, rows: Array) -> Array:
+        """Which of these sends may lie in the log above its high watermark, where no consumer gets them
+        (flags)."""
+        late = self.known.weak[self.owner[rows]] & (self.sends["ack_ns"][rows] > self.known.settled_ns)
+        if late.any():
+            late &= ~self.flagged(self.reads["phase"] != FINAL)[rows]
+        return np.asarray(late)
 
     def absent(self, rows: Array) -> Array:
         """Of sends that the final reads did not show: those that they would show, were they in the log."""
@@ -449,8 +459,8 @@ class KernelView:
         return int(self.sends["process"][row]) if row >= 0 else -1
 
 
-def _covers(bound: Bound, place: Array, *, start: Array, hides: bool) -> Array:
-    """start: of each, below which it may have been removed."""
-    whole = bound.complete and not hides
+def _covers(bound: Bound, place: Array, *, start: Array, whole: Array) -> Array:
+    """start: of each, below which it may have been removed. whole: flags, the final read would have shown it
+    wherever it stood."""
     placed = (place >= start) & ((place < bound.read_to) | whole)
     return np.asarray(np.where(place >= 0, placed, whole & (start == 0)))

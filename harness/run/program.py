@@ -16,6 +16,7 @@ from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
 from core.runtime import Runtime, Signal, SpawnedTask
 from core.systems import ExternalSection
+from core.watermark import still_s
 from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
@@ -328,7 +329,7 @@ class RunProgram:
             self._monitor.tps,
             self.runtime,
             allowed_s=allowed_s(self.plan.config),
-            stable_s=self.stable_s,
+            stable_s=max(self.stable_s, 0 if self.plan.config.acks == -1 else still_s(self.plan.config)),
             cut_short=self._cut_short,
             show=lambda why: self.display.refresh(lambda: f"waiting until the logs stop growing: {why}"),
         )

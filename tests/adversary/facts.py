@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from history.events import FaultFailed, FaultStarted, JournalsListed, PhaseStarted, WorkerLost, incomplete
+from history.events import (
+    BoundsListed,
+    FaultFailed,
+    FaultStarted,
+    JournalsListed,
+    PhaseStarted,
+    Recovered,
+    WorkerLost,
+    incomplete,
+)
 from history.tables import OPEN
 from tests.adversary.compaction import kept_ns, key, may_stand_above, tombstone
 from tests.adversary.excuses import Span, retention
@@ -267,9 +276,23 @@ class Facts:
         if row is None:
             return False
         to_end = row["complete"] and not (level == RC and self.may_hide(send["tp"]))
+        to_end = to_end and not self.waits_for_replicas(send)
         if send["place"] < 0:
             return bool(row["start"] == 0 and to_end)
         return bool(row["start"] <= send["place"] and (send["place"] < row["read_to"] or to_end))
+
+    def waits_for_replicas(self, send: Row) -> bool:
+        """The leader alone may have had it, above the high watermark, when the ends were listed."""
+        reads = self.reads_of[send["tp"], send["value"]]
+        if self.portable or send["ack_ns"] < 0 or self.processes[send["process"]]["acks"] not in (0, 1):
+            return False
+        if any(r["phase"] != Phase.FINAL for r in reads):
+            return False
+        events = self.recorded.events
+        lag = self.recorded.config.broker_settings.get("replica.lag.time.max.ms", "3000")
+        since = [e.ns for e in events if isinstance(e, BoundsListed)][-1:]
+        out = any(isinstance(e, Recovered) and not e.recovered for e in events)
+        return out or any(ns - send["ack_ns"] < int(lag) * 1_500_000 + 2_000_000_000 for ns in since)
 
     def shown(self, level: int, send: Row) -> bool:
         final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]

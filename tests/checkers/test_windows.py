@@ -30,11 +30,13 @@ from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, value_of
 from history.events import (
+    BoundsListed,
     Event,
     FaultHealed,
     FaultStarted,
     NodeEnded,
     RecordsDeleted,
+    Recovered,
     RolesSeen,
     TransactionsOpen,
 )
@@ -544,6 +546,45 @@ def test_a_record_acknowledged_without_offset_is_lost_where_a_final_read_passed_
     assert ("lost-write" in verdict.anomalies, verdict.checks["durability"].status) == (
         (True, "invalid") if found else (False, "unknown")
     )
+
+
+def ends_listed(at: float) -> Event:
+    return BoundsListed(ns=round(at * S), rows=(), stable=True)
+
+
+NOT_RECOVERED = Recovered(ns=70 * S, recovered=False, seconds=60, why="x-0 is not in sync")
+
+
+@pytest.mark.parametrize(
+    ("acks", "lag", "read", "end", "found"),
+    [
+        (1, "30000", False, ends_listed(96), "unknown"),  # acknowledged at 50 s
+        (1, "30000", False, ends_listed(98), "invalid"),
+        (1, "10000", False, ends_listed(68), "invalid"),
+        (1, "10000", False, ends_listed(66), "unknown"),
+        (1, "30000", True, ends_listed(96), "invalid"),  # a consumer got it
+        (-1, "30000", False, ends_listed(96), "invalid"),
+        (1, "1000", False, NOT_RECOVERED, "unknown"),  # the watermark waits for min.insync.replicas
+        (1, "1000", False, RECOVERED, "invalid"),
+    ],
+)
+def test_what_a_leader_alone_had_may_lie_above_a_high_watermark_that_stands_still(
+    tmp_path: Path, acks: int, lag: str, read: bool, end: Event, found: str
+) -> None:
+    """Record 4 is not in the final reads, which end at 4."""
+    built = lost(4, acks=acks, read=read)
+    settings = {"broker_settings": {"replica.lag.time.max.ms": lag}}
+    run = write_run(tmp_path / "run", built.tables(), settings=settings, events=[STARTED, START, end])
+    verdict = check_run(run)
+    assert (verdict.checks["durability"].status, "lost-write" in verdict.anomalies) == (
+        found,
+        found == "invalid",
+    )
+
+
+def test_a_record_below_the_end_lay_below_the_high_watermark(tmp_path: Path) -> None:
+    events: list[Event] = [STARTED, START, ends_listed(61), RECOVERED]
+    assert check_run(write_run(tmp_path / "run", lost(2, acks=1).tables(), events=events)).exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -195,11 +195,19 @@ class Partition:
             return False
         bounds = self.bounds[level]
         to_the_end = bounds.complete and not (level == RC and self.may_hide())
+        to_the_end = to_the_end and not self.above_watermark(send)
         if send["place"] < 0:
             return self.gone_below(bounds, send) == 0 and to_the_end
         return self.gone_below(bounds, send) <= send["place"] and (
             send["place"] < bounds.read_to or to_the_end
         )
+
+    def above_watermark(self, send: Row) -> bool:
+        """One replica acknowledged the send, and the others may not have asked for it when the ends were
+        listed."""
+        read = any(r["value"] == send["value"] and r["phase"] != Phase.FINAL for r in self.reads)
+        acks = self.history.processes[send["process"]]["acks"]
+        return acks in (0, 1) and not read and self.history.may_stand_still(send["ack_ns"])
 
     def shown(self, level: int, send: Row) -> bool:
         """A final read that counts at this level returned the send's value."""
@@ -298,6 +306,17 @@ class History:
             event for event in self.events if isinstance(event, RecordsDeleted) and name in event.offsets
         ]
         return [(event.ns, event.offsets[name]) for event in asked if all(event.ns >= ns for ns in made)]
+
+    def may_stand_still(self, ack_ns: int) -> bool:
+        """A high watermark may still have been below what was acknowledged then when the ends were listed."""
+        if ack_ns < 0 or not self.recorded:
+            return False
+        if any(isinstance(event, Recovered) and not event.recovered for event in self.events):
+            return True
+        lag = self.config.broker_settings.get("replica.lag.time.max.ms", "")
+        still = 2_000_000_000 + 1_500_000 * (int(lag) if lag.isdecimal() else 3000)
+        listed = [event.ns for event in self.events if isinstance(event, BoundsListed)]
+        return bool(listed) and ack_ns + still > listed[-1]
 
     @property
     def journals(self) -> set[int]:

@@ -109,6 +109,18 @@ def test_the_ends_are_final_once_they_have_not_changed_for_a_while(world: World)
     assert bounds.ns - closing.ns >= 0.7e9
 
 
+@pytest.mark.parametrize(("acks", "waits_s"), [(1, 2.15), (-1, 0.3)])
+def test_ends_are_final_once_no_high_watermark_can_stand_still_below_acknowledged_records(
+    tmp_path: Path, acks: int, waits_s: float
+) -> None:
+    settings = {"acks": acks, "idempotent": acks == -1, "broker_settings": {"replica.lag.time.max.ms": "100"}}
+    events = VirtualWorld(tmp_path).begin(**settings).run(stable_s=0.3)
+    (closing,) = [e for e in of(events, ev.PhaseStarted) if e.phase is Phase.QUIESCE]
+    (bounds,) = of(events, ev.BoundsListed)
+    assert bounds.stable
+    assert waits_s <= (bounds.ns - closing.ns) / 1e9 < waits_s + 1.5
+
+
 def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_cluster(world: World) -> None:
     world.begin(**KILL, recovery_deadline_s=2)
     setattr(world.cluster, "revive", fails)  # noqa: B010 - a method of the instance alone
