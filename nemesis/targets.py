@@ -4,7 +4,7 @@ Pure: what is drawn is drawn from the random source that is passed in.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -53,13 +53,20 @@ def unreplicated(config: RunConfig) -> str:
 
 
 def find(
-    target: str, rng: random.Random, view: ClusterView, *, answering: bool = False, brokers: bool = False
+    target: str,
+    rng: random.Random,
+    view: ClusterView,
+    *,
+    answering: bool = False,
+    brokers: bool = False,
+    hits: Callable[[int], object] = lambda node: True,
 ) -> Aim:
     """The node that `target` stands for now.
 
     answering: only a node that answers will do (pausing one that is already down has no effect).
     Isolated controllers are not asked for an answer: they count as answering where any broker does.
     brokers: only a broker will do.
+    hits: whether the fault would find anything at a node; one where it does comes first.
 
     Raises: NoTarget.
     """
@@ -70,11 +77,12 @@ def find(
     if target == "random":
         if answering and not alive:
             raise NoTarget("no node answers")
-        return Aim(rng.choice(alive or sorted(eligible)))
+        nodes = alive or sorted(eligible)
+        return Aim(rng.choice([node for node in nodes if hits(node)] or nodes))
     found = _holders(target, view)
     usable = [aim for aim in found if aim.node in (alive if answering else eligible)]
     if usable:
-        return rng.choice(usable)
+        return rng.choice([aim for aim in usable if hits(aim.node)] or usable)
     if any(aim.node in eligible for aim in found):
         raise NoTarget(f"{target}: {_listed(found)}, which does not answer")
     if any(aim.node in view.nodes for aim in found):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from core.cluster import Deletable
 from core.config import RunConfig
 from core.generator import source
-from core.op import Isolation
+from core.op import Isolation, TopicPartition
 from nemesis.targets import LISTED, TARGETS, described, find
 from nemesis.types import (
     AimedFault,
@@ -26,9 +26,12 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    found = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
-    who = described(found.node, view, found.role)
-    led = tuple(tp for tp in sorted(view.names.data) if view.roles.leaders.get(tp, -1) == found.node)
+    def led_by(node: int) -> tuple[TopicPartition, ...]:
+        return tuple(tp for tp in sorted(view.names.data) if view.roles.leaders.get(tp, -1) == node)
+
+    rng = source(step.seed, "aim")
+    found = find(step.target, rng, view, answering=True, brokers=True, hits=led_by)
+    who, led = described(found.node, view, found.role), led_by(found.node)
     if not led:
         raise NoTarget(f"{step.target}: {who} leads no partition of the workload")
     return AimedFault(step=step, nodes=(found.node,), text=who, tps=led)

@@ -46,8 +46,11 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    def moves_at(node: int) -> bool:
+        return any(_moves(step.kind, node, view, source(step.seed, "others")))
+
     rng = source(step.seed, "aim")
-    found = find(step.target, rng, view, answering=True, brokers=True)
+    found = find(step.target, rng, view, answering=True, brokers=True, hits=moves_at)
     moves = tuple(_moves(step.kind, found.node, view, rng))
     who = described(found.node, view, found.role)
     if not moves:

@@ -51,8 +51,12 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    found = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
-    moves = dict(_moves(found.node, view, step.seed))
+    def moves_at(node: int) -> dict[TopicPartition, int]:
+        return dict(_moves(node, view, step.seed))
+
+    rng = source(step.seed, "aim")
+    found = find(step.target, rng, view, answering=True, brokers=True, hits=moves_at)
+    moves = moves_at(found.node)
     who = described(found.node, view, found.role)
     if not moves:
         raise NoTarget(f"{step.target}: {who} follows no partition that another follower could lead")

@@ -151,7 +151,8 @@ class Recording(Recorder):
     @property
     def moved(self) -> set[TopicPartition]:
         """Partitions on other brokers than at the begin."""
-        return {tp for tp, nodes in self.order.items() if set(nodes) != set(self.usual.get(tp, nodes))}
+        usual = dict.fromkeys(INTERNAL, self.brokers[:3]) | self.usual
+        return {tp for tp, nodes in self.order.items() if set(nodes) != set(usual.get(tp, nodes))}
 
     # -- capabilities
 
