@@ -127,11 +127,12 @@ def a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path
 
 
 def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
-    (attempt,) = attempts.attempts(
-        REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=1, good=False, folder=tmp_path, say=print
+    runs = attempts.attempts(
+        REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=3, good=False, folder=tmp_path, say=print
     )
-    assert attempt.shows is Shows.SHOWN, attempt.text
-    assert {one.check for one in attempt.in_logs} == {"replicas-equal"}
+    shown = [one for one in runs if one.shows is Shows.SHOWN]
+    assert shown, runs  # not reached where the new controller hears of the broker's death before it is one
+    assert all({rule.check for rule in one.in_logs} == {"replicas-equal"} for one in shown)
 
 
 def an_election_keeps_offsets_of_a_deleted_topic(tmp_path: Path) -> None:
