@@ -17,7 +17,7 @@ from checkers.api import check_evidence
 from checkers.engine.check import Tally
 from checkers.engine.engines import chosen
 from core.config import run_config
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.explore.profile import BASE
 from harness.modelled.virtual.evidence import tables_of_run
 from harness.modelled.virtual.frames import frames
@@ -64,7 +64,7 @@ def main() -> None:
     found = [judged(folder, Here(), "this process")]
     for cores in (1, 2):
         with chosen(folder, master=f"local[{cores}]") as choice:
-            choice.workers.map(Stage(name="", tasks="", sizes=[1] * cores), range)
+            choice.workers.map(ProgressStage(name="", tasks="", sizes=[1] * cores), range)
             found += [judged(folder, choice.workers, f"Spark, {cores} cores") for _ in range(2)]
     assert all(one == found[0] for one in found)
 

@@ -27,7 +27,7 @@ from checkers.engine.engines import chosen
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase, Poll, Send, TopicPartition
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.cli import spark_cluster
 from history import events as ev
 from history import journal as j
@@ -116,7 +116,7 @@ class Clocked:
         self.title, self.apart, self.scratch, self.done = workers.title, workers.apart, workers.scratch, 0
         self._workers, self._times = workers, times
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         """See `Workers`."""
         seconds, answers = timed(lambda: self._workers.map(stage, work))
         self._times.append(seconds)
@@ -140,7 +140,7 @@ def main() -> None:
             try:
                 with chosen(run.folder, master=master) as choice:
                     on = choice.workers
-                    on.map(Stage(name="", tasks="", sizes=[1] * workers), range)
+                    on.map(ProgressStage(name="", tasks="", sizes=[1] * workers), range)
                     shutil.rmtree(run.history, ignore_errors=True)
                     spent = {"seal": timed(functools.partial(seal, run, on))[0]}
                     for judged in [run, *(Run(each) for each in options.history or ())]:

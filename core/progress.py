@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ProgressStage:
     """Work in tasks. name: of the stage, as "writing units"; tasks: what one task works on, in the plural;
     sizes: how much each task has to do, in `measure`.
     """
@@ -20,7 +20,7 @@ class Stage:
 class Progress:
     """How much of a stage is done: a number of tasks, and the sum of their sizes."""
 
-    stage: Stage
+    stage: ProgressStage
     tasks: int
     done: int
 

@@ -95,7 +95,7 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     leader_epoch: int
 
 
-class Acquired(msgspec.Struct, frozen=True, gc=False):
+class AcquiredRecord(msgspec.Struct, frozen=True, gc=False):
     """A record as a share group gave it. `count`: how often it was delivered, this time included."""
 
     tp: TopicPartition
@@ -107,7 +107,7 @@ class Acquired(msgspec.Struct, frozen=True, gc=False):
 class Acquisition(msgspec.Struct, frozen=True):
     """What a share group gave to one of its members: `records`, at `since_ns` or later."""
 
-    records: list[Acquired]
+    records: list[AcquiredRecord]
     since_ns: int
 
 

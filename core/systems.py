@@ -118,7 +118,7 @@ DEPLOYMENTS: Final[dict[str, KafkaDeployment]] = {
         controllers=False,
         ensemble=True,
         upgrades=False,  # each broker would be restarted twice, for inter.broker.protocol.version
-        nodes=".kafka.zookeeper:ZooKeeper",
+        nodes=".kafka.zookeeper:ZooKeeperNodes",
     ),
 }
 """How Kafka can be deployed, the usual way first."""

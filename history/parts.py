@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import HistoryError
-from core.progress import Stage
+from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, arrow_array, numbers
 from history.reader import Unit
@@ -74,7 +74,7 @@ def read_parts(
     Raises: HistoryError (a damaged journal), OSError, SparkError.
     """
     sizes = [path.stat().st_size for path in journals]
-    stage = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
+    stage = ProgressStage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
     parts = workers.map(stage, ReadJournal([*map(storage.shared, journals)], scratch))
     rows = Rows()
     appended: list[tuple[Appended, Sequence[Piece]]] = []
@@ -110,7 +110,7 @@ def write_units(placed: Sequence[Placed], folder: Path, workers: Workers, scratc
     for each in placed:
         np.add.at(counts, each.tps, each.piece.counts)
     units = list(grouped(counts))
-    stage = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in units])
+    stage = ProgressStage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in units])
     return largest_first(workers.map(stage, WriteUnit(units, placed, storage.shared(folder), scratch)))
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from core.errors import HistoryError
-from core.progress import Progress, Stage, Watch, unwatched
+from core.progress import Progress, ProgressStage, Watch, unwatched
 from history import storage
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class Workers(Protocol):
     apart: bool
     scratch: Scratch
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         """What `work` answers to the number of each task of a stage, in this order.
 
         Raises: HistoryError and OSError, where a task did; SparkError, where the engine failed or a task
@@ -174,7 +174,7 @@ class Here:
         self.scratch: Scratch = Memory()
         self._watch = watch
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         """See `Workers`. A task that crashes raises what it raised."""
         ended, sizes = itertools.count(1), [0]
 

@@ -248,7 +248,7 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] = []
 
 
-class Incident(msgspec.Struct, frozen=True, kw_only=True):
+class ReportedIncident(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened in a run without being planned. at_s: seconds since its start. checks: those
     that it kept from deciding, "all" = every one."""
 
@@ -257,7 +257,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[str] = []
 
 
-class ClientKind(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedClients(msgspec.Struct, frozen=True, kw_only=True):
     """Clients of one kind, as the history has them. acks: None = it does not produce, or not on record.
     isolation: "" = it does not consume. group: it is a member of a consumer group."""
 
@@ -278,7 +278,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Result(StrEnum):
+class ResultWord(StrEnum):
     """What a run came to: the one word for it on the terminal, in pages, in summaries, in a soak.
 
     KNOWN_BUGS: all forbidden findings bear the signature of known bugs (the exit code is 1 all the same).
@@ -300,15 +300,15 @@ class Result(StrEnum):
     def code(self) -> ExitCode:
         """The exit code of a run that came to this, unless it was interrupted."""
         match self:
-            case Result.ANOMALY | Result.KNOWN_BUGS:
+            case ResultWord.ANOMALY | ResultWord.KNOWN_BUGS:
                 return ExitCode.ANOMALY
-            case Result.NOT_RECOVERED:
+            case ResultWord.NOT_RECOVERED:
                 return ExitCode.NOT_RECOVERED
-            case Result.CONTROL_SILENT:
+            case ResultWord.CONTROL_SILENT:
                 return ExitCode.SILENT
-            case Result.UNKNOWN:
+            case ResultWord.UNKNOWN:
                 return ExitCode.UNKNOWN
-            case Result.UNMET:
+            case ResultWord.UNMET:
                 return ExitCode.UNMET
         return ExitCode.VALID
 
@@ -353,9 +353,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     repro: str
     liveness: Liveness = msgspec.field(default_factory=Liveness)
     logs: Logs | None = None
-    incidents: list[Incident] = []
+    incidents: list[ReportedIncident] = []
     engine: str = ""
-    clients: list[ClientKind] = []
+    clients: list[RecordedClients] = []
     reached: list[str] | None = None
     requirements: list[Requirement] = []
 
@@ -377,25 +377,25 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda one: (one.allowed, one.check))
 
     @property
-    def result(self) -> Result:
+    def result(self) -> ResultWord:
         """It follows from the findings, the worst first, and not from the exit code: a verdict file that
         another program wrote or edited must not look better than what it contains."""
         bad = [one for name, one in self.anomalies.items() if one.disallowed and name != NOT_RECOVERED]
         if bad and all(one.known_bug for one in bad):
-            return Result.KNOWN_BUGS
+            return ResultWord.KNOWN_BUGS
         if bad or (self.valid is False and self.recovered is not False):
-            return Result.ANOMALY
+            return ResultWord.ANOMALY
         if self.recovered is False:
-            return Result.NOT_RECOVERED
+            return ResultWord.NOT_RECOVERED
         if not all(self.expect.values()):
-            return Result.CONTROL_SILENT
+            return ResultWord.CONTROL_SILENT
         if self.valid == "unknown":
-            return Result.UNKNOWN
+            return ResultWord.UNKNOWN
         if self.unmet:
-            return Result.UNMET
+            return ResultWord.UNMET
         if self.expect:
-            return Result.CONTROL_FIRED
-        return Result.VALID if self.exercised else Result.NOT_EXERCISED
+            return ResultWord.CONTROL_FIRED
+        return ResultWord.VALID if self.exercised else ResultWord.NOT_EXERCISED
 
     @property
     def unmet(self) -> list[Requirement]:

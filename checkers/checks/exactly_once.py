@@ -51,7 +51,7 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class PartitionCopies:
     """What one partition says about copies. inputs: of each copying group, its committed position here
     and the offsets below it that it had to copy. ahead: of each application, the offsets that are not below
     its position."""
@@ -147,7 +147,7 @@ def _fate(history: History, copy: Shown) -> str:
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    part = Copies()
+    part = PartitionCopies()
     for _, position in positions(p):
         if position.group in p.known.copying:
             wanted = to_see(p, position)
@@ -189,7 +189,7 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = tally.parts_of(NAME, Copies)
+    parts = tally.parts_of(NAME, PartitionCopies)
     made: dict[tuple[int, int], list[Copied]] = {}
     for copied in (each for _, part in parts for each in part.copied):
         made.setdefault((copied.group, copied.source), []).append(copied)

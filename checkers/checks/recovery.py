@@ -36,7 +36,7 @@ WAIT_NS: Final = 2 * BIN_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotRecovered(Finding):
+class ClusterNotBack(Finding):
     """The cluster was not back `seconds` after all faults had been healed. why: as far as it is known."""
 
     seconds: float
@@ -51,7 +51,7 @@ class NotRecovered(Finding):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StalledClient(NotRecovered):
+class StalledClient(ClusterNotBack):
     """A client that stood still, while one like it worked and the cluster was back."""
 
     slot: int
@@ -185,7 +185,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
         ]
         tally.add(STALLED, still)
         if not still:
-            tally.add(NOT_RECOVERED, [NotRecovered(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
+            tally.add(NOT_RECOVERED, [ClusterNotBack(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
 
 
 def _died(ground: Ground, _: str) -> Answer:

@@ -17,7 +17,7 @@ from checkers.allowed import never, unless_truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, Shown, What, at
 from checkers.engine.partition_view import KernelView
-from checkers.engine.share_groups import Delivery, Life, Said, ShareGroups
+from checkers.engine.share_groups import Delivery, Life, RunShareGroups, Said
 from checkers.windows import OF_SHARES, TRANSACTIONS
 from core.op import Acknowledgement, Outcome
 from history.reader import History
@@ -157,7 +157,7 @@ Key = tuple[int, int, int]
 """Partition, group, offset."""
 
 
-def _ended(p: KernelView, key: Key, life: Life, groups: ShareGroups, result: PartitionResult) -> None:
+def _ended(p: KernelView, key: Key, life: Life, groups: RunShareGroups, result: PartitionResult) -> None:
     """Delivered after the end of the record. An answer that came before the lock can have ended is about the
     process's own delivery; a later one says no more than that the leader knew of an end. A leader that was
     replaced, and has not heard of it, may not know the end."""
@@ -194,7 +194,7 @@ def _answered(lives: dict[int, Life]) -> dict[int, int]:
     return found
 
 
-def _two_holders(key: Key, life: Life, groups: ShareGroups, answered: dict[int, int]) -> Iterator[Finding]:
+def _two_holders(key: Key, life: Life, groups: RunShareGroups, answered: dict[int, int]) -> Iterator[Finding]:
     for first, second in _pairs(life):
         until = second.done_ns
         if until >= first.since_ns + groups.lock_ns or answered.get(first.op, -1) < until:
@@ -212,7 +212,7 @@ def _two_holders(key: Key, life: Life, groups: ShareGroups, answered: dict[int, 
         )
 
 
-def _fallen(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+def _fallen(key: Key, life: Life, groups: RunShareGroups) -> Iterator[Finding]:
     for first, second in _pairs(life):
         if second.times <= first.times and groups.calm(first.since_ns, second.done_ns):
             yield CountFell(
@@ -225,7 +225,7 @@ def _fallen(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
             )
 
 
-def _over(key: Key, life: Life, groups: ShareGroups) -> Iterator[Finding]:
+def _over(key: Key, life: Life, groups: RunShareGroups) -> Iterator[Finding]:
     for one in life.deliveries:
         if one.times > groups.most:
             yield OverLimit(
@@ -258,7 +258,7 @@ def _aborted(p: KernelView, group: int, lives: dict[int, Life], result: Partitio
 
 
 def _skipped(
-    p: KernelView, group: int, lives: dict[int, Life], groups: ShareGroups, result: PartitionResult
+    p: KernelView, group: int, lives: dict[int, Life], groups: RunShareGroups, result: PartitionResult
 ) -> None:
     """Records below the start offset that nothing can have ended.
 

@@ -30,12 +30,12 @@ class WholeRun:
     tables: Mapping[str, pa.Table]
     known: KernelInput
     events: Sequence[Event]
-    ask: "Ask"
+    ask: "AskKernels"
     evidence: Evidence
     history: History | None = None
 
 
-class Ask(Protocol):
+class AskKernels(Protocol):
     """Asks what the kernels of a check kept."""
 
     def __call__(self, check: str, question: Callable[[object], A]) -> list[tuple[int, A]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
-from checkers.engine.share_groups import ShareGroups, share_groups
+from checkers.engine.share_groups import RunShareGroups, share_groups
 from checkers.windows import (
     NOT_COMPACTED,
     Deletion,
@@ -173,7 +173,7 @@ class KernelInput:
     settled_ns: int
     cap: int
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    share: ShareGroups | None = None
+    share: RunShareGroups | None = None
     ops: OpsOnRecord | None = None
 
     def positions(self, processes: Array) -> Array:

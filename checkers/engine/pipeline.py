@@ -20,7 +20,7 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine.check import Ask, Check, Join, Kernel, LogKernel, Reads, Tally, WholeRun
+from checkers.engine.check import AskKernels, Check, Join, Kernel, LogKernel, Reads, Tally, WholeRun
 from checkers.engine.findings import CAP, INFO, NOWHERE, OK, Kind, LogGround, PartitionResult
 from checkers.engine.first_acks import COLUMNS, earliest, first_acks, first_acks_in_unit
 from checkers.engine.kernel_input import (
@@ -40,7 +40,7 @@ from checkers.windows import EXCUSES, INTERNAL, Excuse, RunWindows, run_windows
 from core.config import RunConfig
 from core.errors import SparkError
 from core.op import TopicPartition
-from core.progress import Stage
+from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
@@ -118,7 +118,7 @@ def run_tasks(workers: Workers, tasks: Sequence[Task[S]], shared: S) -> list[Par
     if not tasks:
         return []
     first, sizes = tasks[0], [task.size for task in tasks]
-    stage = Stage(name=first.stage, tasks=first.parts, sizes=sizes, measure=first.measure)
+    stage = ProgressStage(name=first.stage, tasks=first.parts, sizes=sizes, measure=first.measure)
     work = RunTask(tuple(tasks), shared, workers.scratch)
     return [result for results in workers.map(stage, work) for result in results]
 
@@ -305,7 +305,7 @@ def check_partition(
     return result
 
 
-def _ask(results: Sequence[PartitionResult], scratch: Scratch) -> Ask:
+def _ask(results: Sequence[PartitionResult], scratch: Scratch) -> AskKernels:
     """What joins ask of what kernels kept."""
 
     def ask(check: str, question: Callable[[object], T]) -> list[tuple[int, T]]:

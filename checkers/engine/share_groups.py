@@ -79,7 +79,7 @@ class Life:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareGroups:
+class RunShareGroups:
     """The share groups of a run.
 
     deliveries, acknowledgements: rows of each partition. starts: by partition the offset below which its only
@@ -142,7 +142,7 @@ def share_groups(
     process: Columns,
     config: RunConfig,
     events: Sequence[Event],
-) -> ShareGroups | None:
+) -> RunShareGroups | None:
     """Those of a run; None = no member of one was given anything. named: topic and partition of each `tp`."""
     if not tables["deliveries"].num_rows:
         return None
@@ -152,7 +152,7 @@ def share_groups(
     looks = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
     replaced = {tp: _replaced(f"{topic}-{number}", looks) for tp, (topic, number) in named.items()}
     ends = zip(*(process[name].tolist() for name in ("process", "group", "end_ns")), strict=True)
-    return ShareGroups(
+    return RunShareGroups(
         deliveries=dict(by_tp(tables["deliveries"])),
         acknowledgements=dict(by_tp(tables["acknowledgements"])),
         starts=_starts(named, events),

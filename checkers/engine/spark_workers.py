@@ -20,7 +20,7 @@ import pyarrow as pa
 from checkers.engine.masters import is_local, master_of, reach
 from checkers.engine.memory import keep_freed
 from core.errors import HistoryError, SparkError
-from core.progress import Progress, Stage, Watch, unwatched
+from core.progress import Progress, ProgressStage, Watch, unwatched
 from history.tasks import Files, Scratch
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SparkWorkers:
         self.master = master_of(session)
         self.title = f"Spark {session.version}, {self.master}"
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         """See `Workers`: one job."""
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -83,7 +83,7 @@ class SparkWorkers:
         self.done += many
         return [found[number] for number in range(many)]
 
-    def _hands(self, stage: Stage) -> int:
+    def _hands(self, stage: ProgressStage) -> int:
         """How many tasks of Spark the tasks of a stage are dealt to, in turn: the largest come first."""
         many = len(stage.sizes)
         if not hasattr(self.session, "sparkContext"):  # Spark Connect does not say how many processors it has
@@ -136,7 +136,7 @@ class _Job:
     most often), and ends the job where it waits for a standalone cluster that is gone. lost: why; "" = it is
     there. Through Spark Connect neither can be known."""
 
-    def __init__(self, workers: SparkWorkers, stage: Stage, hands: int, watch: Watch) -> None:
+    def __init__(self, workers: SparkWorkers, stage: ProgressStage, hands: int, watch: Watch) -> None:
         self.lost = ""
         session, self._master = workers.session, workers.master
         self._stage, self._hands, self._watch = stage, hands, watch

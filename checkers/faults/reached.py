@@ -28,7 +28,7 @@ REBALANCES: Final = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, Assignment
 
 
 @dataclass(frozen=True)
-class Clients:
+class ClientFates:
     """What clients of a run went through, and when."""
 
     history: History
@@ -60,7 +60,7 @@ class UnderFault:
 
     stage: FaultInForce
     hits: FaultHits
-    clients: Clients
+    clients: ClientFates
 
     def within(self, moments: Array) -> bool:
         """Whether one of these moments is under the fault."""
@@ -101,7 +101,7 @@ class Fact:
 
     meaning: str
     of_fault: Callable[[UnderFault], object]
-    at_all: Callable[[Clients], object] = lambda _: False
+    at_all: Callable[[ClientFates], object] = lambda _: False
 
 
 def _deleted(one: UnderFault) -> bool:
@@ -150,7 +150,7 @@ def wanted(name: str) -> list[str]:
 
 def reached(history: History, hits: Mapping[int, FaultHits]) -> dict[int, list[str]]:
     """The facts that each fault reached, by its number."""
-    clients = Clients(history)
+    clients = ClientFates(history)
     found = {}
     for stage in stages_of(history.events):
         number = stage.fault.fault
@@ -161,5 +161,5 @@ def reached(history: History, hits: Mapping[int, FaultHits]) -> dict[int, list[s
 
 def reached_by_run(history: History, of_faults: Iterable[Iterable[str]]) -> list[str]:
     """The facts that a fault, or the run as a whole, reached."""
-    clients, some = Clients(history), {name for names in of_faults for name in names}
+    clients, some = ClientFates(history), {name for names in of_faults for name in names}
     return [name for name, fact in FACTS.items() if name in some or fact.at_all(clients)]

@@ -20,7 +20,7 @@ from history.broker_logs import OffsetsDeletedLine
 from history.evidence import Evidence
 
 
-class Deletion(NamedTuple):
+class TopicDeletion(NamedTuple):
     """A topic was deleted. offset, ms: of the record in the metadata log. until_ms: when the next topic of
     the name was deleted."""
 
@@ -30,7 +30,7 @@ class Deletion(NamedTuple):
     until_ms: float
 
 
-class Stored(NamedTuple):
+class StoredOffset(NamedTuple):
     """A record of a group's offset in a partition. offset: -1 = a tombstone. ms: when it was written."""
 
     ms: int
@@ -45,11 +45,11 @@ class Survivor(NamedTuple):
     first: int
 
 
-def deletions(evidence: Evidence) -> Mapping[str, Sequence[Deletion]]:
+def deletions(evidence: Evidence) -> Mapping[str, Sequence[TopicDeletion]]:
     """The deletions of topics by name, in order, as the metadata log has them."""
     log = evidence.once(newest_log)
     names: dict[str, str] = {}
-    found: dict[str, list[Deletion]] = defaultdict(list)
+    found: dict[str, list[TopicDeletion]] = defaultdict(list)
     for row in rows(log) if log is not None else ():
         key = row.topic_id or ""
         if row.name == "TopicRecord":
@@ -58,11 +58,11 @@ def deletions(evidence: Evidence) -> Mapping[str, Sequence[Deletion]]:
             before = found[names[key]]
             if before:
                 before[-1] = before[-1]._replace(until_ms=row.timestamp)
-            before.append(Deletion(key, row.offset, row.timestamp, float("inf")))
+            before.append(TopicDeletion(key, row.offset, row.timestamp, float("inf")))
     return found
 
 
-def _stored(run: LabelledRun, group: str, tp: TopicPartition) -> tuple[TopicPartition, list[Stored]]:
+def _stored(run: LabelledRun, group: str, tp: TopicPartition) -> tuple[TopicPartition, list[StoredOffset]]:
     """The partition of `__consumer_offsets` that has a group's offsets in a partition, and these in order."""
     for log in run.evidence.partitions():
         kept = run.survivor(log) if log.topic == GROUP_TOPIC else None
@@ -76,7 +76,7 @@ def _stored(run: LabelledRun, group: str, tp: TopicPartition) -> tuple[TopicPart
         if table.num_rows:
             found = table.sort_by("offset").select(["timestamp", "committed"]).to_pylist()
             return log, [
-                Stored(one["timestamp"], -1 if one["committed"] is None else one["committed"])
+                StoredOffset(one["timestamp"], -1 if one["committed"] is None else one["committed"])
                 for one in found
             ]
     return TopicPartition(GROUP_TOPIC, -1), []
@@ -98,7 +98,7 @@ def _survivors(suspicion: Suspicion) -> Iterator[Survivor]:
             yield Survivor(offset, since[0].offset if since else offset)
 
 
-def _unheard(run: LabelledRun, topic: str, one: Deletion, log: TopicPartition, at_ms: int) -> bool:
+def _unheard(run: LabelledRun, topic: str, one: TopicDeletion, log: TopicPartition, at_ms: int) -> bool:
     """The broker that led the log at the deletion was loading it; or it did not hear of the deletion, though
     others did, and another leader came after it, and before a time."""
     lineage = elections(run.evidence, log).found
@@ -117,7 +117,7 @@ def _unheard(run: LabelledRun, topic: str, one: Deletion, log: TopicPartition, a
     return came and bool(told) and (leader < 0 or leader in logs.nodes)
 
 
-def _of(run: LabelledRun, line: OffsetsDeletedLine, topic: str, one: Deletion) -> bool:
+def _of(run: LabelledRun, line: OffsetsDeletedLine, topic: str, one: TopicDeletion) -> bool:
     """Whether a line is about this deletion."""
     if known := line.topics.get(topic):
         return known == one.id

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from checkers.checks.recovery import STALLED, NotRecovered, StalledClient
+from checkers.checks.recovery import STALLED, ClusterNotBack, StalledClient
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.transaction_fates import Suspicion
 from history.verdict import NOT_RECOVERED
@@ -17,7 +17,7 @@ LAST_NS: Final = 10_000_000_000
 def _refused(suspicion: Suspicion) -> bool:
     """All clients that complete nothing have transactions, and a broker still refuses markers at the end."""
     finding, history = suspicion.finding, suspicion.history
-    assert isinstance(finding, NotRecovered)
+    assert isinstance(finding, ClusterNotBack)
     if isinstance(finding, StalledClient):
         slots = {finding.slot}
     elif (stuck := STUCK.fullmatch(finding.why)) is not None:

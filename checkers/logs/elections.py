@@ -267,8 +267,8 @@ def _replayed(
         if (after := _after(row, before, tp)) is None:
             continue
         if before is None or after.leader_epoch != before.leader_epoch:
-            how = partition_state.election(before, after) if before else partition_state.Election.NONE
-            clean = row.name == "PartitionRecord" or how is not partition_state.Election.UNCLEAN
+            how = partition_state.election(before, after) if before else partition_state.ElectionKind.NONE
+            clean = row.name == "PartitionRecord" or how is not partition_state.ElectionKind.UNCLEAN
             found.append(
                 Election(
                     epoch=after.leader_epoch,

@@ -12,7 +12,7 @@ from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import LogFinding
-from checkers.engine.share_groups import Said, ShareGroups, share_groups
+from checkers.engine.share_groups import RunShareGroups, Said, share_groups
 from checkers.logs.accept_share import ENDED, Key, lacking, stored_states
 from checkers.logs.rule import Rule, checks_of
 from core.cluster import SHARE_STATE_TOPIC
@@ -61,7 +61,7 @@ def join(run: WholeRun, result: Tally) -> None:
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
-def _answered(groups: ShareGroups, tp: int) -> Iterator[tuple[int, int, Said]]:
+def _answered(groups: RunShareGroups, tp: int) -> Iterator[tuple[int, int, Said]]:
     """Group, offset, and what a member said that was answered OK while it held the record."""
     for group, lives in groups.lives(tp):
         for offset, life in lives.items():

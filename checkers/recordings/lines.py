@@ -45,12 +45,12 @@ Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Level = Literal["read_committed", "read_uncommitted"]
 
 
-class _Named(msgspec.Struct, frozen=True, tag_field="line", forbid_unknown_fields=True):
+class _NamedLine(msgspec.Struct, frozen=True, tag_field="line", forbid_unknown_fields=True):
     """A line, named by its field `line`. A field that this format does not have is damage: it may be one that
     was misspelled, such as `transaction` for `txn`."""
 
 
-class RecordingLine(_Named, frozen=True, kw_only=True, tag="recording"):
+class RecordingLine(_NamedLine, frozen=True, kw_only=True, tag="recording"):
     """First line, if any: what the recording holds beside ops and records.
 
     final_reads: `end` and `reached` lines say which ends the final reads had to reach, and reached.
@@ -63,7 +63,7 @@ class RecordingLine(_Named, frozen=True, kw_only=True, tag="recording"):
     on_record: list[Literal["final_reads", "from_start", "positions", "commits"]] = []
 
 
-class ProcessLine(_Named, frozen=True, kw_only=True, tag="process"):
+class ProcessLine(_NamedLine, frozen=True, kw_only=True, tag="process"):
     """Settings of a process (a single-threaded client), before its first op. acks null: it does not produce;
     isolation null: it does not consume. What it does not say is as the import's options have it: acks -1,
     idempotent, read_committed."""
@@ -111,7 +111,7 @@ class CommittedOffset(Partition, frozen=True, kw_only=True, forbid_unknown_field
     offset: Offset
 
 
-class OpLine(_Named, frozen=True, kw_only=True, tag="op"):
+class OpLine(_NamedLine, frozen=True, kw_only=True, tag="op"):
     """One op: what the client set out to do between begin_ns and end_ns (one clock for all processes; end_ns
     null = it never ended), and what happened. outcome: `ok` it happened, `fail` it did not and never will,
     `info` it may have. txn: it is one transaction. final: its reads are final reads."""
@@ -127,7 +127,7 @@ class OpLine(_Named, frozen=True, kw_only=True, tag="op"):
     commits: list[CommittedOffset] = []
 
 
-class AssignmentLine(_Named, frozen=True, kw_only=True, tag="assignment"):
+class AssignmentLine(_NamedLine, frozen=True, kw_only=True, tag="assignment"):
     """What a process reads changed: by the group (assigned, revoked, lost), by the process (manual: reads
     these instead of the previous ones; rewind: back to its begin positions after an abort), or by
     `auto.offset.reset` (reset)."""
@@ -138,7 +138,7 @@ class AssignmentLine(_Named, frozen=True, kw_only=True, tag="assignment"):
     partitions: list[Partition]
 
 
-class EndLine(_Named, frozen=True, kw_only=True, tag="end"):
+class EndLine(_NamedLine, frozen=True, kw_only=True, tag="end"):
     """The log of a partition when all clients had ended: first offset, and the offset after the last one
     that a
     consumer of this level can reach (high watermark, or last stable offset)."""
@@ -150,7 +150,7 @@ class EndLine(_Named, frozen=True, kw_only=True, tag="end"):
     end: Offset
 
 
-class ReachedLine(_Named, frozen=True, kw_only=True, tag="reached"):
+class ReachedLine(_NamedLine, frozen=True, kw_only=True, tag="reached"):
     """A final reader's position in a partition (`KafkaConsumer.position`)."""
 
     process: Number

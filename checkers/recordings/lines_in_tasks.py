@@ -18,7 +18,7 @@ from checkers.recordings.files import UNREADABLE, lines, opened, packed, reason
 from checkers.recordings.lines import LinesImport
 from checkers.recordings.recording import NEVER, REASONS, Recording
 from core.config import RunConfig
-from core.progress import Stage
+from core.progress import ProgressStage
 from history.run_folder import Run
 from history.tasks import Workers
 
@@ -84,11 +84,11 @@ def read_in_tasks(recording: Recording, files: Sequence[Path], workers: Workers)
     scratch = recording.run.folder / "parts"
     scratch.mkdir()
     sizes = [one.end - one.begin if one.end >= 0 else Path(one.file).stat().st_size for one in ranges]
-    splitting = Stage(name="splitting", tasks="ranges", sizes=sizes, measure="bytes")
+    splitting = ProgressStage(name="splitting", tasks="ranges", sizes=sizes, measure="bytes")
     splits = workers.map(splitting, SplitRange(ranges, str(scratch.absolute())))
     found = sorted({bucket for split in splits for bucket in split.pieces})
     folder, config = str(recording.run.folder.absolute()), recording.config
-    reading = Stage(
+    reading = ProgressStage(
         name="reading",
         tasks="groups of processes",
         sizes=[_size(splits, bucket) for bucket in found],
@@ -202,7 +202,7 @@ def _bucket(content: bytes | None) -> int:
     return GENERAL if process < 0 else 1 + process % BUCKETS
 
 
-class _Part(Recording):
+class _BucketRecording(Recording):
     """The recording of one bucket. at: the place of the line that is being read."""
 
     def __init__(self, run: Run, config: RunConfig) -> None:
@@ -229,7 +229,7 @@ class ReadBucket:
 
     def __call__(self, number: int) -> Read:
         """Raises: OSError."""
-        recording = _Part(Run(Path(self.folder)), self.config)
+        recording = _BucketRecording(Run(Path(self.folder)), self.config)
         found = LinesImport(recording)
         first = next(((n, split.first) for n, split in enumerate(self.splits) if split.first), (0, 0))
         for of, before, some in self._lines(self.buckets[number]):

@@ -8,12 +8,12 @@ from core.op import Isolation, Phase
 from history.columns import numbers
 from history.reader import History
 from history.tables import NO_PRODUCER
-from history.verdict import ClientKind
+from history.verdict import RecordedClients
 
 NONE = -1
 
 
-def clients(history: History) -> list[ClientKind]:
+def clients(history: History) -> list[RecordedClients]:
     """Kinds of clients that loaded the cluster, the most frequent first; final readers are none of them.
 
     A client that was ended and started again counts once: what counts is its slot.
@@ -40,10 +40,10 @@ def clients(history: History) -> list[ClientKind]:
     return sorted(found, key=lambda kind: (-kind.count, not kind.produces))
 
 
-def _kind(row: Sequence[int], count: int) -> ClientKind:
+def _kind(row: Sequence[int], count: int) -> RecordedClients:
     acks, idempotent, transactional, isolation, group = row
     produces = acks != NO_PRODUCER
-    return ClientKind(
+    return RecordedClients(
         count=count,
         produces=produces,
         acks=acks if produces else None,

@@ -48,9 +48,9 @@ from history.verdict import (
     CheckResult,
     CheckStatus,
     Fault,
-    Incident,
     Liveness,
     Logs,
+    ReportedIncident,
     Verdict,
 )
 
@@ -371,10 +371,10 @@ def _unmade(run: JudgedRun) -> str:
     return f"none of the {planned} planned faults came into force" if planned else ""
 
 
-def _told(run: JudgedRun) -> list[Incident]:
+def _told(run: JudgedRun) -> list[ReportedIncident]:
     """The incidents as the verdict has them."""
     return [
-        Incident(
+        ReportedIncident(
             at_s=round(run.history.seconds(one.ns), 3),
             text=one.text,
             checks=["all"] if one.checks == ALL else sorted(one.checks),

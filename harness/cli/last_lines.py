@@ -13,7 +13,7 @@ from core.extensions import assignment
 from harness.report import wording
 from harness.report.wording import faults_line, incident_lines, logs_line, reached_line, required_line
 from history.run_folder import Run
-from history.verdict import Result, Verdict
+from history.verdict import ResultWord, Verdict
 
 SENTENCE_MOST = 600
 """Characters of the first witness; the report has all of it."""
@@ -39,7 +39,7 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     yield f"repeat: {pasted(verdict.repro)}"
     if worst is None:
         return
-    if verdict.result is Result.KNOWN_BUGS:
+    if verdict.result is ResultWord.KNOWN_BUGS:
         bugs = {one.known_bug: one.known_bug_url for one in verdict.anomalies.values() if one.disallowed}
         yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
     elif verdict.faults:

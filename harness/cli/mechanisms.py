@@ -56,7 +56,7 @@ class Mechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return list(dict.fromkeys(each[2] for each in words if each[:2] == ["bugs", "reproduce"]))
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MechanismsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Mechanisms of one subject."""
 
     title: str
@@ -64,11 +64,11 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Parts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    part: tuple[Part, ...]
+    part: tuple[MechanismsPart, ...]
 
 
 @cache
-def parts() -> tuple[Part, ...]:
+def parts() -> tuple[MechanismsPart, ...]:
     """All of the file."""
     return msgspec.toml.decode(SOURCE.read_bytes(), type=_Parts).part
 

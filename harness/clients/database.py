@@ -72,7 +72,7 @@ def store_of(config: RunConfig, run: Run) -> "Store | None":
     )
 
 
-class Row(NamedTuple):
+class DatabaseRow(NamedTuple):
     """What one input record becomes. tp, offset: its place; sent: its value; value: of the row."""
 
     tp: TopicPartition
@@ -92,12 +92,12 @@ class Database:
         self._connection.execute("PRAGMA synchronous = OFF")
         self._connection.executescript(SCHEMA)
 
-    def write(self, rows: Sequence[Row]) -> list[int]:
+    def write(self, rows: Sequence[DatabaseRow]) -> list[int]:
         """Write these rows in one transaction; of each its number, or `REFUSED`."""
         with self._transaction() as connection:
             return [self._write(connection, row) for row in rows]
 
-    def _write(self, connection: sqlite3.Connection, row: Row) -> int:
+    def _write(self, connection: sqlite3.Connection, row: DatabaseRow) -> int:
         place = {"topic": row.tp.topic, "partition": row.tp.partition, "source": row.offset}
         if self._new and not connection.execute(self._new, place | {"key": key_of(row.sent)}).rowcount:
             return REFUSED

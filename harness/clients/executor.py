@@ -48,7 +48,7 @@ from core.payload import Foreign, encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, EndReached, Failed, Indefinite, Record, Session, Sharing
 from harness.clients.consumer_state import ConsumerProcess
-from harness.clients.database import REFUSED, Database, Row, Store
+from harness.clients.database import REFUSED, Database, DatabaseRow, Store
 from harness.clients.share_state import ShareProcess
 from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
@@ -312,11 +312,11 @@ class Client:
         ]
         self.journal.write(j.Copying(self._reading.op, at, self.clock.now_ns(), copies))
         if mop.topic == DATABASE:
-            self._write_rows(at, [Row(*each, mop.first + n) for n, each in enumerate(inputs)])
+            self._write_rows(at, [DatabaseRow(*each, mop.first + n) for n, each in enumerate(inputs)])
             return []  # the op does not fail where the database refuses a row
         return await self._send(op, at, values)
 
-    def _write_rows(self, at: int, rows: Sequence[Row]) -> None:
+    def _write_rows(self, at: int, rows: Sequence[DatabaseRow]) -> None:
         """Write rows in one transaction of the database. Raises: Indefinite."""
         assert isinstance(self.database, Database), "the workload has no database (`SETTINGS`)"
         begin, numbers, error = self.clock.now_ns(), list[int](), ""

@@ -1,6 +1,6 @@
 """What a client's program has to do: one function a case, whose docstring says it in one line.
 
-A case raises `Unmet` with what the client did instead.
+A case raises `CaseUnmet` with what the client did instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from core.op import AssignmentKind, Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.session import Acked, AssignmentEvent, CommittedSeen, Failed
 from harness.clients.command.session import CommandSession
-from harness.conformance.stage import PATIENCE_S, Stage, acked, error_of, must, read, records, send
+from harness.conformance.stage import PATIENCE_S, ConformanceStage, acked, error_of, must, read, records, send
 
 COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 
 
-def acknowledged(stage: Stage) -> None:
+def acknowledged(stage: ConformanceStage) -> None:
     """Acknowledged records stand in the log, at the offsets that were named, in their order."""
     (tp,) = stage.topic()
     offsets = acked(stage.producer(), records(tp, 50))
@@ -26,7 +26,7 @@ def acknowledged(stage: Stage) -> None:
     must(named == found, f"it named {offsets[:10]} …, and the records stand at {list(found)[:10]} …")
 
 
-def idempotent(stage: Stage) -> None:
+def idempotent(stage: ConformanceStage) -> None:
     """An idempotent producer writes each record once, in order, to several partitions."""
     tps = stage.topic(3)
     producer = stage.producer(idempotent=True)
@@ -38,7 +38,7 @@ def idempotent(stage: Stage) -> None:
         must(found == wanted, f"{tp} holds {found}")
 
 
-def refused(stage: Stage) -> None:
+def refused(stage: ConformanceStage) -> None:
     """A record outside of a transaction is `failed`, and is not written."""
     (tp,) = stage.topic()
     producer = stage.producer(idempotent=True, transactional_id=stage.name())
@@ -49,7 +49,7 @@ def refused(stage: Stage) -> None:
     must(stage.log_of(tp, UNCOMMITTED) == {}, "it stands in the log")
 
 
-def timed_out(stage: Stage) -> None:
+def timed_out(stage: ConformanceStage) -> None:
     """While no broker answers, a record is `unknown` in time, and the client works again afterwards."""
     (tp,) = stage.topic()
     producer = stage.producer(deadline_s=3.0, settings={"message.timeout.ms": "1500"})
@@ -69,7 +69,7 @@ def timed_out(stage: Stage) -> None:
         must(monotonic() < until, f"nothing is acknowledged for {PATIENCE_S:g} s after brokers run again")
 
 
-def broker_killed(stage: Stage) -> None:
+def broker_killed(stage: ConformanceStage) -> None:
     """The leader is killed between sends: what is acknowledged is there, what is `failed` is not."""
     (tp,) = stage.topic()
     producer = stage.producer(idempotent=True)
@@ -93,7 +93,7 @@ def broker_killed(stage: Stage) -> None:
     must(any(isinstance(one, Acked) for one in deliveries[20:]), "nothing is acknowledged by 2 of 3 brokers")
 
 
-def committed(stage: Stage) -> None:
+def committed(stage: ConformanceStage) -> None:
     """A committed transaction is read at both levels, an aborted one at read_uncommitted only."""
     (tp,) = stage.topic()
     producer = stage.producer(idempotent=True, transactional_id=stage.name())
@@ -110,7 +110,7 @@ def committed(stage: Stage) -> None:
         must(offsets == list(stage.log_of(tp, level)), f"at {level.name.lower()} the client read {offsets}")
 
 
-def fenced(stage: Stage) -> None:
+def fenced(stage: ConformanceStage) -> None:
     """A producer that a successor fenced commits nothing, and says so: not `ok`, and fatal."""
     (tp,) = stage.topic()
     name = stage.name()
@@ -127,7 +127,7 @@ def fenced(stage: Stage) -> None:
     must(found == [1], f"the log holds {found} at read_committed, and 1 alone was committed")
 
 
-def positions(stage: Stage) -> None:
+def positions(stage: ConformanceStage) -> None:
     """`assign`, `poll`, `position` and `seek` agree; a poll keeps to its number and its time."""
     one, two = stage.filled(10, partitions=2)
     reader = stage.consumer()
@@ -189,7 +189,7 @@ def _held(members: Sequence[Member]) -> list[TopicPartition]:
     return sorted(tp for member in members for tp in member.held)
 
 
-def group(stage: Stage) -> None:
+def group(stage: ConformanceStage) -> None:
     """A group continues where it committed; members tell what they get and give, and share partitions."""
     tps = set(stage.filled(10, partitions=4))
     topic, name = next(iter(tps)).topic, stage.name()
@@ -210,7 +210,7 @@ def group(stage: Stage) -> None:
     )
 
 
-def transaction_offsets(stage: Stage) -> None:
+def transaction_offsets(stage: ConformanceStage) -> None:
     """Offsets that were added to a transaction share its fate."""
     (tp,) = stage.filled(10)
     name = stage.name()
@@ -230,7 +230,7 @@ def transaction_offsets(stage: Stage) -> None:
     must(first == 4, f"the group continues at {first}; 4 was committed, and 8 aborted")
 
 
-CASES: Final[dict[str, Callable[[Stage], None]]] = {
+CASES: Final[dict[str, Callable[[ConformanceStage], None]]] = {
     "acknowledged": acknowledged,
     "idempotent": idempotent,
     "refused": refused,

@@ -30,7 +30,7 @@ RUN: Final = "client-test"
 SIZE: Final = 100
 
 
-class Unmet(Exception):
+class CaseUnmet(Exception):
     """The client did not do what a case asks of it. The message says what it did."""
 
 
@@ -41,11 +41,11 @@ class Lacking(Exception):
 def must(condition: object, why: str) -> None:
     """Raises: Unmet, where the condition does not hold."""
     if not condition:
-        raise Unmet(why)
+        raise CaseUnmet(why)
 
 
 @dataclass
-class Stage:
+class ConformanceStage:
     """The brokers, and the program as its author starts it. lacks: what the program says it cannot do."""
 
     cluster: ModelCluster
@@ -156,7 +156,7 @@ def acked(session: CommandSession, sent: Sequence[Record]) -> list[int]:
     found = []
     for delivery in send(session, sent):
         if not isinstance(delivery, Acked):
-            raise Unmet(f"a record was not acknowledged, though nothing is broken: {delivery}")
+            raise CaseUnmet(f"a record was not acknowledged, though nothing is broken: {delivery}")
         found.append(delivery.offset)
     return found
 

@@ -14,10 +14,10 @@ from harness.clients.command.settings import COMMAND
 from harness.clients.command.speaker import BOOTSTRAP, ClientLost, Speaker
 from harness.clients.command.trial import NOWHERE
 from harness.conformance.cases import CASES
-from harness.conformance.stage import DEADLINE_S, Lacking, Stage, Unmet, brokers
+from harness.conformance.stage import DEADLINE_S, CaseUnmet, ConformanceStage, Lacking, brokers
 
 
-class Result(NamedTuple):
+class CaseResult(NamedTuple):
     """One case. why: "" = the client does it. lacks: what the client says that it cannot do."""
 
     name: str
@@ -41,14 +41,14 @@ WHY_MOST: Final = 300
 OPEN: Final = "The settings are noted, and nothing is asked of a cluster that is not there."
 
 
-def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[str] = ()) -> list[Result]:
+def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[str] = ()) -> list[CaseResult]:
     """Try a client's program. words: its command. only: names of cases; none = all.
 
     Raises: UsageError, where a case is unknown; ClusterError, where the brokers do not start.
     """
     if unknown := sorted(set(only) - CASES.keys()):
         raise UsageError(f"no case {unknown[0]!r}; known: {', '.join(CASES)}")
-    results: list[Result] = []
+    results: list[CaseResult] = []
     with tempfile.TemporaryDirectory(prefix="inquest-client-") as folder:
         log = Path(folder) / "log"
         opened, answer = _open(words, log)
@@ -57,14 +57,14 @@ def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[s
         if answer is None:
             return results
         with brokers(Path(folder) / "run") as cluster:
-            stage = Stage(cluster, words, log, frozenset(answer.lacks))
+            stage = ConformanceStage(cluster, words, log, frozenset(answer.lacks))
             for name in only or CASES:
                 results.append(_tried(name, stage))
                 say(results[-1].text)
     return results
 
 
-def _open(words: Sequence[str], log: Path) -> tuple[Result, Answer | None]:
+def _open(words: Sequence[str], log: Path) -> tuple[CaseResult, Answer | None]:
     """The answer to `open`, None where there is no use in more cases."""
     spec = SessionSpec(slot=0, process=0, acks=-1, deadline_s=DEADLINE_S)
     begun, why, answer = time.monotonic(), "", None
@@ -81,17 +81,17 @@ def _open(words: Sequence[str], log: Path) -> tuple[Result, Answer | None]:
     finally:
         speaker.end()
     doc = f"{OPEN} It is {answer.name or 'without a name'}." if answer else OPEN
-    return Result("open", doc, time.monotonic() - begun, why), answer
+    return CaseResult("open", doc, time.monotonic() - begun, why), answer
 
 
-def _tried(name: str, stage: Stage) -> Result:
+def _tried(name: str, stage: ConformanceStage) -> CaseResult:
     case = CASES[name]
     begun, why, lacks = time.monotonic(), "", ""
     try:
         case(stage)
     except Lacking as error:
         lacks = str(error)
-    except (Unmet, ClientLost) as error:
+    except (CaseUnmet, ClientLost) as error:
         why = str(error)
     except Definite as error:
         why = f"a command is `failed`, though nothing is broken: {error}"
@@ -102,4 +102,4 @@ def _tried(name: str, stage: Stage) -> Result:
     except ClientLost as error:
         why = why or f"at the end: {error}"
     doc = (case.__doc__ or "").strip()
-    return Result(name, doc, time.monotonic() - begun, why, lacks)
+    return CaseResult(name, doc, time.monotonic() - begun, why, lacks)

@@ -67,7 +67,7 @@ DEVIATES: Final = 0.12
 """Share of commands that a correct client would not send."""
 
 
-class Command(NamedTuple):
+class RandomCommand(NamedTuple):
     """See the module. epoch, sequence: distance from the right ones. yes: commit; read_committed; stable;
     with the identity in hand. other: another producer's id is used, "?" = an unknown one. number: what
     else the kind of command needs."""
@@ -85,7 +85,7 @@ class Command(NamedTuple):
     @property
     def text(self) -> str:
         """What is not the default."""
-        defaults = Command("")
+        defaults = RandomCommand("")
         given = [
             f"{name}={value}"
             for name, value in zip(self._fields[2:], self[2:], strict=True)
@@ -110,14 +110,14 @@ class KnownProducer:
 
 
 @dataclass(slots=True)
-class Member:
+class KnownMember:
     """What a member of a group has learnt. members: of its generation, where it leads. waits: the command
     and the request whose answer it waits for."""
 
     member: str = ""
     generation: int = -1
     members: tuple[str, ...] = ()
-    waits: tuple[Command, AnyRequest] | None = None
+    waits: tuple[RandomCommand, AnyRequest] | None = None
 
     def leave(self) -> None:
         """It has left, or was removed."""
@@ -139,13 +139,13 @@ class Situation:
             "C": KnownProducer(self.ids[1]),
             "P": KnownProducer(None),
         }
-        self.members = {name: Member() for name in MEMBERS}
+        self.members = {name: KnownMember() for name in MEMBERS}
 
-    def request(self, command: Command) -> AnyRequest | None:
+    def request(self, command: RandomCommand) -> AnyRequest | None:
         """The request of a command; None where its producer can send none yet."""
         return KINDS[command.kind].request(self, command)
 
-    def learn(self, command: Command, request: AnyRequest, answer: Response) -> None:
+    def learn(self, command: RandomCommand, request: AnyRequest, answer: Response) -> None:
         """The answer that the producer or the member gets."""
         if command.who in self.members:
             self._learn_member(self.members[command.who], request, answer)
@@ -160,7 +160,7 @@ class Situation:
                     after = request.batches[tp].sequence + request.batches[tp].size
                     producer.sequences[tp] = after % SEQUENCES
 
-    def _learn_member(self, member: Member, request: AnyRequest, answer: Response) -> None:
+    def _learn_member(self, member: KnownMember, request: AnyRequest, answer: Response) -> None:
         if isinstance(request, JoinGroup | SyncGroup):
             member.waits = None
         if isinstance(answer, JoinGroupResponse) and answer.error is KafkaError.NONE:
@@ -173,18 +173,18 @@ class Situation:
 
     # ---- parts of requests
 
-    def may_leave(self, member: Member) -> bool:
+    def may_leave(self, member: KnownMember) -> bool:
         """Whether it is determined who leads the group when this member has left: another one leads already,
         or at most one is left. A member that follows a leader who left does not know it before it has joined
         again."""
         others = [one for one in self.members.values() if one is not member and (one.member or one.waits)]
         return len(others) < 2 or any(one.members for one in others)
 
-    def tps(self, command: Command) -> tuple[Partition, ...]:
+    def tps(self, command: RandomCommand) -> tuple[Partition, ...]:
         """The command's partitions."""
         return tuple(self.partitions[number] for number in command.partitions)
 
-    def identity(self, command: Command) -> tuple[int, int] | None:
+    def identity(self, command: RandomCommand) -> tuple[int, int] | None:
         """Producer id and epoch of a command; None before the producer has any."""
         producer = self.producers[command.who]
         if producer.epoch < 0:
@@ -198,13 +198,13 @@ class Situation:
         return (producer_id, epoch) if epoch >= 0 else None
 
 
-Owned = Callable[[Situation, Command, str, int, int], AnyRequest]
+Owned = Callable[[Situation, RandomCommand, str, int, int], AnyRequest]
 
 
-def _owned(build: Owned) -> Callable[[Situation, Command], AnyRequest | None]:
+def _owned(build: Owned) -> Callable[[Situation, RandomCommand], AnyRequest | None]:
     """A request of a transactional id's owner."""
 
-    def made(situation: Situation, command: Command) -> AnyRequest | None:
+    def made(situation: Situation, command: RandomCommand) -> AnyRequest | None:
         tid = situation.producers[command.who].transactional_id
         identity = situation.identity(command)
         return build(situation, command, tid, *identity) if tid and identity else None
@@ -212,7 +212,7 @@ def _owned(build: Owned) -> Callable[[Situation, Command], AnyRequest | None]:
     return made
 
 
-def _init(s: Situation, c: Command) -> AnyRequest | None:
+def _init(s: Situation, c: RandomCommand) -> AnyRequest | None:
     tid = s.producers[c.who].transactional_id
     identity = (NO_PRODUCER, NO_EPOCH)
     if c.yes and tid:
@@ -220,15 +220,15 @@ def _init(s: Situation, c: Command) -> AnyRequest | None:
     return InitProducerId(tid, c.number or TIMEOUT_MS, *identity)
 
 
-def _add(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+def _add(s: Situation, c: RandomCommand, tid: str, producer_id: int, epoch: int) -> AnyRequest:
     return AddPartitionsToTxn(tid, producer_id, epoch, s.tps(c))
 
 
-def _verify(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+def _verify(s: Situation, c: RandomCommand, tid: str, producer_id: int, epoch: int) -> AnyRequest:
     return AddPartitionsToTxn(tid, producer_id, epoch, s.tps(c), verify=True)
 
 
-def _write(s: Situation, c: Command) -> AnyRequest | None:
+def _write(s: Situation, c: RandomCommand) -> AnyRequest | None:
     producer, identity = s.producers[c.who], s.identity(c)
     if identity is None:
         return None
@@ -241,38 +241,38 @@ def _write(s: Situation, c: Command) -> AnyRequest | None:
     return Produce(-1, batches, producer.transactional_id if transactional else None)
 
 
-def _write_plain(s: Situation, c: Command) -> AnyRequest:
+def _write_plain(s: Situation, c: RandomCommand) -> AnyRequest:
     records = tuple(f"{c.who}{n}" for n in range(c.records))
     return Produce(-1, {tp: RecordBatch(-1, -1, records) for tp in s.tps(c)}, None)
 
 
-def _end(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+def _end(s: Situation, c: RandomCommand, tid: str, producer_id: int, epoch: int) -> AnyRequest:
     return EndTxn(tid, producer_id, epoch, c.yes)
 
 
-def _add_offsets(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+def _add_offsets(s: Situation, c: RandomCommand, tid: str, producer_id: int, epoch: int) -> AnyRequest:
     return AddOffsetsToTxn(tid, producer_id, epoch, s.group)
 
 
-def _txn_offsets(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+def _txn_offsets(s: Situation, c: RandomCommand, tid: str, producer_id: int, epoch: int) -> AnyRequest:
     offsets = dict.fromkeys(s.tps(c), c.number)
     if c.yes:
         return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets)
     return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets, *_membership(s, c))
 
 
-def _offsets(s: Situation, c: Command) -> AnyRequest:
+def _offsets(s: Situation, c: RandomCommand) -> AnyRequest:
     offsets = dict.fromkeys(s.tps(c), c.number)
     return OffsetCommit(s.group, *((-1, "") if c.yes else _membership(s, c)), offsets)
 
 
-def _membership(s: Situation, c: Command) -> tuple[int, str]:
+def _membership(s: Situation, c: RandomCommand) -> tuple[int, str]:
     """Generation and member id of one of the members; of no member where it has none."""
     member = s.members[MEMBERS[c.number % len(MEMBERS)]]
     return (member.generation, member.member) if member.member else (c.records, UNKNOWN_MEMBER)
 
 
-def _join(s: Situation, c: Command) -> AnyRequest | None:
+def _join(s: Situation, c: RandomCommand) -> AnyRequest | None:
     member = s.members[c.who]
     if member.waits is not None:
         return None
@@ -282,7 +282,7 @@ def _join(s: Situation, c: Command) -> AnyRequest | None:
     return JoinGroup(s.group, name, c.number or SESSION_MS, REBALANCE_MS, topics)
 
 
-def _sync(s: Situation, c: Command) -> AnyRequest | None:
+def _sync(s: Situation, c: RandomCommand) -> AnyRequest | None:
     member = s.members[c.who]
     if member.waits is not None or member.generation + c.epoch < 0:
         return None
@@ -294,7 +294,7 @@ def _sync(s: Situation, c: Command) -> AnyRequest | None:
     return SyncGroup(s.group, member.generation + c.epoch, name, given)
 
 
-def _beat(s: Situation, c: Command) -> AnyRequest | None:
+def _beat(s: Situation, c: RandomCommand) -> AnyRequest | None:
     member = s.members[c.who]
     if member.generation + c.epoch < 0:
         return None
@@ -302,14 +302,14 @@ def _beat(s: Situation, c: Command) -> AnyRequest | None:
     return Heartbeat(s.group, member.generation + c.epoch, name)
 
 
-def _leave(s: Situation, c: Command) -> AnyRequest | None:
+def _leave(s: Situation, c: RandomCommand) -> AnyRequest | None:
     member = s.members[c.who]
     if not member.member or not s.may_leave(member):
         return None
     return LeaveGroup(s.group, UNKNOWN_MEMBER if c.other else member.member)
 
 
-def _marker(s: Situation, c: Command) -> AnyRequest | None:
+def _marker(s: Situation, c: RandomCommand) -> AnyRequest | None:
     identity = s.identity(c)
     if identity is None:
         return None
@@ -317,12 +317,12 @@ def _marker(s: Situation, c: Command) -> AnyRequest | None:
     return WriteTxnMarkers((marker,))
 
 
-def _fetch(s: Situation, c: Command) -> AnyRequest:
+def _fetch(s: Situation, c: RandomCommand) -> AnyRequest:
     parts = {tp: FetchPartition(c.number) for tp in s.tps(c)}
     return Fetch(-1, parts, committed=c.yes, max_wait_ms=0)
 
 
-def _delete(s: Situation, c: Command) -> AnyRequest:
+def _delete(s: Situation, c: RandomCommand) -> AnyRequest:
     return DeleteRecords(dict.fromkeys(s.tps(c), c.number))
 
 
@@ -332,7 +332,7 @@ class CommandKind(NamedTuple):
 
     weight: int
     owners: str
-    request: Callable[[Situation, Command], AnyRequest | None]
+    request: Callable[[Situation, RandomCommand], AnyRequest | None]
     deviations: tuple[str, ...] = ()
     number: Callable[[Random], int] = lambda _: 0
 
@@ -363,11 +363,11 @@ KINDS: Final[Mapping[str, CommandKind]] = {
 """Name -> kind."""
 
 
-def draw(random: Random) -> Command:
+def draw(random: Random) -> RandomCommand:
     """A command."""
     (name,) = random.choices(list(KINDS), [kind.weight for kind in KINDS.values()])
     kind = KINDS[name]
-    made = Command(
+    made = RandomCommand(
         name,
         random.choice(kind.owners),
         random.choice(((0,), (0,), (1,), (0, 1))),
@@ -381,7 +381,7 @@ def draw(random: Random) -> Command:
     return made
 
 
-def _deviating(command: Command, what: str, random: Random) -> Command:
+def _deviating(command: RandomCommand, what: str, random: Random) -> RandomCommand:
     match what:
         case "epoch":
             return command._replace(epoch=random.choice((-1, -1, 1, 2)))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.errors import ClusterError
-from harness.contract.commands import Command, Situation, draw
+from harness.contract.commands import RandomCommand, Situation, draw
 from harness.contract.sides import ModelSide, Side
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -49,7 +49,7 @@ LOOK_EVERY: Final = 3
 """A look costs more requests than a command; what a command leaves is still there after the next two."""
 LENGTHS: Final = (30, 90)
 """Least and most commands of an example, after the first one."""
-BEGIN: Final = Command("init", yes=False)
+BEGIN: Final = RandomCommand("init", yes=False)
 
 
 class NoAnswerYet(Response, frozen=True):
@@ -60,7 +60,7 @@ class CommandSequence(NamedTuple):
     """transaction_version: what its clients speak."""
 
     transaction_version: int
-    commands: tuple[Command, ...]
+    commands: tuple[RandomCommand, ...]
 
 
 class Difference(NamedTuple):
@@ -68,7 +68,7 @@ class Difference(NamedTuple):
     command differ, not its own answers."""
 
     after: int
-    command: Command
+    command: RandomCommand
     request: AnyRequest
     real: Response
     modelled: Response
@@ -146,7 +146,7 @@ class _Play:
         self.newest = (0, BEGIN)
         self.unseen = 0
 
-    def all(self, commands: Sequence[Command]) -> None:
+    def all(self, commands: Sequence[RandomCommand]) -> None:
         """Raises: _DiffersError, AdminError, ClusterError."""
         for after, command in enumerate(commands):
             request = self.situation.request(command)
@@ -158,7 +158,7 @@ class _Play:
             self._look(look)
         self._waiting()
 
-    def _one(self, command: Command, request: AnyRequest) -> None:
+    def _one(self, command: RandomCommand, request: AnyRequest) -> None:
         accepted = True
         if isinstance(request, JoinGroup | SyncGroup):
             self.modelled.send(command.who, request)
@@ -184,7 +184,9 @@ class _Play:
                 if answer is not None or expected is not None:
                     self._compare(*member.waits, answer or NoAnswerYet(), expected or NoAnswerYet())
 
-    def _compare(self, command: Command, request: AnyRequest, answer: Response, expected: Response) -> bool:
+    def _compare(
+        self, command: RandomCommand, request: AnyRequest, answer: Response, expected: Response
+    ) -> bool:
         """Whether the request was accepted, as a whole or in part."""
         found = list(errors(expected))
         self.played.answers.update((type(request).__name__, error) for error in found)
@@ -214,7 +216,7 @@ def _answer(real: Side, request: AnyRequest, expected: Response) -> Response:
     return answer
 
 
-def looks(situation: Situation, command: Command, modelled: ModelSide) -> Iterator[AnyRequest]:
+def looks(situation: Situation, command: RandomCommand, modelled: ModelSide) -> Iterator[AnyRequest]:
     """Questions about the state after a command: transactions first, whose end the others depend on. A fetch
     at the ends of the logs brings high watermarks and last stable offsets."""
     if command.kind in OF_MEMBERS:

@@ -5,11 +5,11 @@ Every try plays the example again, under names of its own.
 
 from collections.abc import Callable, Iterator
 
-from harness.contract.commands import Command
+from harness.contract.commands import RandomCommand
 from harness.contract.examples import CommandSequence
 
 
-def _simple(command: Command) -> tuple[Command, ...]:
+def _simple(command: RandomCommand) -> tuple[RandomCommand, ...]:
     """The command, said more simply in one way each."""
     return (
         command._replace(partitions=(0,)),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.errors import ConfigError
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.explore.forked import Undone, answered, forked, processors
 from harness.explore.profile import MODERN, clean, hunted, hunting, without_mutant
 from harness.explore.result import Exploration, MutantResult
@@ -184,7 +184,7 @@ def _on_spark(
 
     with tempfile.TemporaryDirectory() as folder, chosen(Path(folder), master=master) as choice:
         while some := list(islice(left, TASKS_AT_A_TIME)):
-            stage = Stage(name="exploring", tasks="runs", sizes=[1] * len(some))
+            stage = ProgressStage(name="exploring", tasks="runs", sizes=[1] * len(some))
             done = choice.workers.map(stage, functools.partial(_answer, work, some))
             yield from zip(some, done, strict=True)
 

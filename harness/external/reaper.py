@@ -26,7 +26,7 @@ from harness.processes.waiting import NotYet, until
 LOG: Final = "reaper.log"
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ReaperOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a reaper has to know. names: of all nodes, for hooks. brokers: where each listens, host and
     port. ids: transactional ids of the run. log: file that it writes into, "" = none."""
 
@@ -40,21 +40,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def order_of(
     names: Mapping[int, str], brokers: Brokers, prefix: str, *, ids: Sequence[str] = (), log: str = ""
-) -> Order:
+) -> ReaperOrder:
     """The order of a run."""
     listeners = {node: (its.host, its.port) for node, its in brokers.addresses.items()}
     its = brokers.cluster
-    return Order(names=names, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
+    return ReaperOrder(names=names, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
 
 
-def start_reaper(order: Order) -> Reaper:
+def start_reaper(order: ReaperOrder) -> Reaper:
     """It watches until this process ends or dismisses it. Raises: OSError."""
     return start_program(f"{__package__}.reaper", msgspec.json.encode(order).decode())
 
 
 def main(arguments: list[str]) -> int:
     """Wait for the end of stdin, then act unless dismissed."""
-    order = msgspec.json.decode(arguments[0], type=Order)
+    order = msgspec.json.decode(arguments[0], type=ReaperOrder)
     file = named.load()
     its = secured(file)
     hooks = HookRunner(file, order.names, its.without_secrets)
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     return 1 if failed or left else 0
 
 
-def _note(order: Order, lines: list[str]) -> None:
+def _note(order: ReaperOrder, lines: list[str]) -> None:
     for line in lines:
         say(f"reaper: {line}")
     if order.log:

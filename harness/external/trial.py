@@ -27,7 +27,7 @@ BACK_S: Final = 90.0
 POLL_S: Final = 0.5
 
 
-class Tried(NamedTuple):
+class TrialLine(NamedTuple):
     """One line: what was tried, what came out, and whether that is as it has to be."""
 
     subject: str
@@ -35,7 +35,7 @@ class Tried(NamedTuple):
     found: str
 
 
-def trial() -> Iterator[Tried]:
+def trial() -> Iterator[TrialLine]:
     """Try the cluster that is named. What the prefix begins is deleted first. Raises: ConfigError,
     ClusterError, where it cannot be used at all."""
     file = named.load()
@@ -44,7 +44,7 @@ def trial() -> Iterator[Tried]:
     brokers = Brokers(found.brokers, its.security, cluster=found.cluster)
     numbers = ", ".join(map(str, named.brokers_of(file, found)))
     session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
-    yield Tried("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
+    yield TrialLine("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
     claim = belongings.claim(brokers)
     try:
         yield from _on_cluster(file, found, its, brokers)
@@ -52,17 +52,17 @@ def trial() -> Iterator[Tried]:
         claim.release()
 
 
-def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers) -> Iterator[Tried]:
+def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers) -> Iterator[TrialLine]:
     prefix = file.cluster.prefix
     if left := belongings.remove(brokers, prefix):
-        yield Tried("prefix", False, "; ".join(left))
+        yield TrialLine("prefix", False, "; ".join(left))
         return
     there = until(belongings.BACK_S, POLL_S, lambda: belongings.listed(brokers))
     if why := there.refusal(prefix, owned=named.owned()):
         raise ConfigError(why)
-    yield Tried("prefix", True, f"nothing is left of {prefix}")
+    yield TrialLine("prefix", True, f"nothing is left of {prefix}")
     if not commands(file):
-        yield Tried("hooks", True, "none: client, elections, reassign, add-partitions and wire need none")
+        yield TrialLine("hooks", True, "none: client, elections, reassign, add-partitions and wire need none")
         return
     names = named.node_names(file, found)
     ports = {node: where.port for node, where in found.brokers.items()}
@@ -73,17 +73,17 @@ def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers
     finally:
         failed = hooks.heal(tuple(names))
         reaper.dismiss()
-    yield Tried("healing", not failed, "; ".join(failed) or "all hooks that heal, on all nodes at once")
+    yield TrialLine("healing", not failed, "; ".join(failed) or "all hooks that heal, on all nodes at once")
 
 
-def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Iterator[Tried]:
+def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Iterator[TrialLine]:
     for breaks, heals in PAIRS.values():
         for node in names if hooks.has(breaks) and hooks.has(heals) else ():
             subject = f"{breaks}, {heals}: node {node}"
             try:
-                yield Tried(subject, True, _tried(hooks, brokers, breaks, heals, node))
+                yield TrialLine(subject, True, _tried(hooks, brokers, breaks, heals, node))
             except ClusterError as error:
-                yield Tried(subject, False, str(error))
+                yield TrialLine(subject, False, str(error))
     for node in names if hooks.has("collect") else ():
         yield _collected(hooks, node)
 
@@ -125,14 +125,14 @@ def _must_answer(brokers: Brokers, node: int, *, after: str, whether: bool) -> N
             raise NotYet(f"after the hook {after} the broker still answers")
 
 
-def _collected(hooks: HookRunner, node: int) -> Tried:
+def _collected(hooks: HookRunner, node: int) -> TrialLine:
     subject = f"collect: node {node}"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / DATA).mkdir()
         try:
             hooks.on_node("collect", node, INQUEST_TARGET=folder)
         except ClusterError as error:
-            return Tried(subject, False, str(error))
+            return TrialLine(subject, False, str(error))
         partitions = sum(path.is_dir() for path in (Path(folder) / DATA).iterdir())
         log = "its log" if (Path(folder) / "server.log").exists() else "no server.log"
-    return Tried(subject, True, f"{log}, and {partitions} folders of its disk")
+    return TrialLine(subject, True, f"{log}, and {partitions} folders of its disk")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from core.errors import ClusterError, ConfigError, ExitCode
 from core.programs import environment, program
-from harness.guided.words import Break, End, Mend, Start, Told
+from harness.guided.words import Break, EndRun, Mend, Start, Told
 from harness.processes.child import Child, start
 
 START_S: Final = 900.0
@@ -134,7 +134,7 @@ class GuidedCluster:
         from checkers.verdict.requirements import refuse  # it imports the checks, which a test need not
 
         refuse(require)
-        self._child.tell(End())
+        self._child.tell(EndRun())
         if not self._child.until(lambda: self._told.recorded, HEAL_S) and not self.folder.is_dir():
             raise ClusterError(self._child.trouble() or f"the run did not end within {HEAL_S:g} s")
         self.end()

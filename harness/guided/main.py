@@ -22,7 +22,7 @@ from core.cluster import Cluster, Linked, ServedCluster, Wired, WiredBetween
 from core.config import RunConfig, run_config
 from core.errors import ConfigError, ExitCode, InquestError
 from harness.compose import record
-from harness.guided.words import Break, Command, End, Mend, Start, Told
+from harness.guided.words import Break, Command, EndRun, Mend, Start, Told
 from harness.processes.parent import ignore_ctrl_c, tell
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan
@@ -43,7 +43,7 @@ BEFORE: Final = (Linked, Wired, WiredBetween)
 """Capabilities that are made with the cluster."""
 
 
-class Desk(Guide):
+class CommandDesk(Guide):
     """Takes commands from a thread of its own, and carries them out when the run asks."""
 
     alone = False
@@ -66,7 +66,7 @@ class Desk(Guide):
                     self._break = asked
                 case Mend():
                     self._mend.set()
-                case End():
+                case EndRun():
                     self._mend.set()
                     self._end.set()
         os.kill(os.getpid(), signal.SIGINT)
@@ -162,7 +162,7 @@ def main() -> None:
         config = _config(asked)
         steps = () if config.nemesis == LATER else None
         lines = Display(Console(stderr=True, highlight=False, force_terminal=False))  # pytest's terminal
-        record(config, steps=steps, results=Path(asked.results), guided=Desk, display=lines)
+        record(config, steps=steps, results=Path(asked.results), guided=CommandDesk, display=lines)
         ignore_ctrl_c()  # the parent may end standard input as soon as it hears of this
         tell(Told(recorded=True))
     except InquestError as error:

@@ -29,12 +29,12 @@ class Mend(msgspec.Struct, frozen=True, tag="mend"):
     """End the phase of faults."""
 
 
-class End(msgspec.Struct, frozen=True, tag="end"):
+class EndRun(msgspec.Struct, frozen=True, tag="end"):
     """Read everything back, remove the cluster, and end. The first part is left out where standard input ends
     without this command."""
 
 
-Command = Start | Break | Mend | End
+Command = Start | Break | Mend | EndRun
 
 
 class Told(ChildLine, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ SERVER: Final = {
 """Settings of a node of ZooKeeper; versions before 3.5 leave unknown ones aside."""
 
 
-class ZooKeeper(KafkaNodes):
+class ZooKeeperNodes(KafkaNodes):
     """A `Deployment`."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:

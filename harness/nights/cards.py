@@ -16,7 +16,7 @@ from harness.report import headlines
 from harness.report.drawing import small
 from harness.report.drawing.strips import Drawing
 from history.recorded_files import regular
-from history.verdict import VERDICT_FORMAT, Result, Verdict
+from history.verdict import VERDICT_FORMAT, ResultWord, Verdict
 
 CARDS_MAX: Final = 9
 
@@ -26,7 +26,7 @@ class RunCard:
     """A run. headline: what broke, else the summary. tested: by `runs.SYSTEM`. report: path from the results
     folder, "" = missing; folder: of the verdict."""
 
-    result: Result
+    result: ResultWord
     headline: str
     combination: tuple[str, ...]
     tested: Row

@@ -16,7 +16,7 @@ import msgspec
 from core.errors import ExitCode
 from core.systems import SYSTEMS, planted_bug, runnable, versions
 from harness.clients.registry import CLIENTS
-from history.verdict import NOT_RECOVERED, Result, Verdict
+from history.verdict import NOT_RECOVERED, ResultWord, Verdict
 
 FOLDER = "nights"
 FILE = "night.jsonl"
@@ -35,13 +35,13 @@ STATES: dict[int, State] = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 """Exit code of a run that has a verdict → its state. Every other code is an error of the harness."""
-RESULTS: dict[State, Result] = {
-    "valid": Result.VALID,
-    "anomaly": Result.ANOMALY,
-    "unknown": Result.UNKNOWN,
-    "not-recovered": Result.NOT_RECOVERED,
-    "silent": Result.CONTROL_SILENT,
-    "unmet": Result.UNMET,
+RESULTS: dict[State, ResultWord] = {
+    "valid": ResultWord.VALID,
+    "anomaly": ResultWord.ANOMALY,
+    "unknown": ResultWord.UNKNOWN,
+    "not-recovered": ResultWord.NOT_RECOVERED,
+    "silent": ResultWord.CONTROL_SILENT,
+    "unmet": ResultWord.UNMET,
 }
 """State of a run → its result, as far as the state says it."""
 FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent", "unmet")
@@ -116,7 +116,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     judged: it has a verdict. fired: of a control, whether it found all that it has to find (None: no
     control, or no verdict). undecided: how many things the verdict could not decide, whatever it found
     beside them (an exit code says only the worst). unmet: likewise, how many requirements it does not
-    meet. result: the verdict's word (`history.verdict.Result`), "" = no verdict, or a line of an older
+    meet. result: the verdict's word (`history.verdict.ResultWord`), "" = no verdict, or a line of an older
     version. tested: None = a line of an older version.
     """
 
@@ -172,12 +172,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """What the run came to, in a word or two: a `Result`, or a state that no verdict has."""
+        """What the run came to, in a word or two: a `ResultWord`, or a state that no verdict has."""
         if self.state in ("error", "interrupted"):
             return self.state
         fired = self.state == "valid" and self.fired
         known = self.state == "anomaly" and bool(self.known_bugs)
-        said = Result.KNOWN_BUGS if known else Result.CONTROL_FIRED if fired else RESULTS[self.state]
+        said = ResultWord.KNOWN_BUGS if known else ResultWord.CONTROL_FIRED if fired else RESULTS[self.state]
         return self.result or said
 
     @property

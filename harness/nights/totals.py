@@ -11,7 +11,7 @@ from typing import Final
 
 import pandas as pd
 
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.nights import runs as rows_of
 from harness.nights import session_log as sessions
 from harness.nights import shares
@@ -53,11 +53,15 @@ def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
     Raises: OSError, HistoryError; SparkError, where its jobs cannot be done.
     """
     nights = _nights(results)
-    stage = Stage(name="reading nights", tasks="shares", sizes=[size for size, _ in nights], measure="bytes")
+    stage = ProgressStage(
+        name="reading nights", tasks="shares", sizes=[size for size, _ in nights], measure="bytes"
+    )
     found = workers.map(stage, partial(_of_nights, results, [names for _, names in nights]))
     ours = frozenset[str]().union(*(share.folders for share in found))
     hand = _by_hand(results, ours)
-    stage = Stage(name="reading runs", tasks="shares", sizes=[len(names) for names in hand], measure="runs")
+    stage = ProgressStage(
+        name="reading runs", tasks="shares", sizes=[len(names) for names in hand], measure="runs"
+    )
     found += workers.map(stage, partial(_of_hand, results, hand))
     views = [view for share in found for view in share.views]
     newest = newest or (views[-1].name if views else "")

@@ -55,7 +55,7 @@ class ChildLine(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot do its work."""
 
 
-class Line(Protocol):
+class CountedLine(Protocol):
     """What `Child` reads of a line: see `ChildLine`."""
 
     @property
@@ -67,7 +67,7 @@ class Line(Protocol):
         """Why the program cannot do its work."""
 
 
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=CountedLine)
 
 
 def start(

@@ -18,7 +18,7 @@ from harness.report.evidence import decisions, exchanges, group_offsets, replica
 from harness.report.evidence.decisions import AROUND_S, DONE, CoordinatorDecisions, WrittenPart, of_last_take
 from harness.report.evidence.group_offsets import GroupOffsets
 from harness.report.evidence.replicas import ReplicaEnds
-from harness.report.evidence.side_by_side import SideBySide
+from harness.report.evidence.side_by_side import LogsSideBySide
 from harness.report.inputs import Inputs
 from history.unit_files import EVERYWHERE
 from history.verdict import Anomaly, Example, Verdict
@@ -88,7 +88,7 @@ class Traces:
     example: Example
     leaders: Sequence[tuple[float, str]]
     ends: ReplicaEnds | None
-    side: SideBySide | None
+    side: LogsSideBySide | None
     decided: CoordinatorDecisions | None
     offsets: GroupOffsets | None
     written: float | None = None

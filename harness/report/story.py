@@ -13,7 +13,7 @@ from harness.report.causes import OF_POLLS, OF_SEQUENCES, Cause, Traces
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
 from harness.report.evidence import group_offsets
-from harness.report.evidence.side_by_side import SideBySide
+from harness.report.evidence.side_by_side import LogsSideBySide
 from harness.report.inputs import Inputs
 from harness.report.next_steps import Bug
 from harness.report.records import STUCK, Records, leaders_of, ranges_of
@@ -88,7 +88,7 @@ class Story:
     timed: bool
     bug: Bug | None
     drawing: Drawing | None
-    side: SideBySide | None
+    side: LogsSideBySide | None
     seen_with: Quotation | None
     cause: Cause
     first_step: tuple[str, str]

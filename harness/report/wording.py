@@ -16,11 +16,11 @@ from history.verdict import (
     NOT_RECOVERED,
     VERDICT_FORMAT,
     Anomaly,
-    ClientKind,
     Example,
     Fault,
     FaultHits,
-    Result,
+    RecordedClients,
+    ResultWord,
     Verdict,
 )
 from workloads.registry import having
@@ -114,15 +114,15 @@ UNMET = VerdictState(
 )
 
 STATES = {
-    Result.VALID: VALID,
-    Result.CONTROL_FIRED: FIRED,
-    Result.NOT_EXERCISED: IDLE,
-    Result.KNOWN_BUGS: KNOWN,
-    Result.ANOMALY: ANOMALY,
-    Result.NOT_RECOVERED: NOT_BACK,
-    Result.CONTROL_SILENT: SILENT,
-    Result.UNKNOWN: UNKNOWN,
-    Result.UNMET: UNMET,
+    ResultWord.VALID: VALID,
+    ResultWord.CONTROL_FIRED: FIRED,
+    ResultWord.NOT_EXERCISED: IDLE,
+    ResultWord.KNOWN_BUGS: KNOWN,
+    ResultWord.ANOMALY: ANOMALY,
+    ResultWord.NOT_RECOVERED: NOT_BACK,
+    ResultWord.CONTROL_SILENT: SILENT,
+    ResultWord.UNKNOWN: UNKNOWN,
+    ResultWord.UNMET: UNMET,
 }
 
 
@@ -437,13 +437,13 @@ def tested(verdict: Verdict) -> list[tuple[str, str]]:
     return rows
 
 
-def _producers(kind: ClientKind) -> str:
+def _producers(kind: RecordedClients) -> str:
     acks = "acks not on record" if kind.acks is None else f"acks {ACKS.get(kind.acks, str(kind.acks))}"
     words = [number(kind.count), acks, "idempotent" if kind.idempotent else "not idempotent"]
     return ", ".join(words + ["transactional"] * kind.transactional)
 
 
-def _consumers(kind: ClientKind) -> str:
+def _consumers(kind: RecordedClients) -> str:
     words = [number(kind.count), kind.isolation, "in a group" if kind.group else "without a group"]
     return ", ".join(words + ["produces, too"] * kind.produces)
 

@@ -33,7 +33,7 @@ from model.accepting.metadata_records import (
     TopicRemoved,
 )
 from model.accepting.partition_state import (
-    Election,
+    ElectionKind,
     alike,
     described,
     distance,
@@ -296,16 +296,16 @@ class MetadataLog:
     ) -> Iterator[Refusal]:
         """Whether a replica was elected that was neither in sync nor eligible, where that is forbidden."""
         found = election(before, after)
-        if found is Election.NONE:
+        if found is ElectionKind.NONE:
             return
         allowed = self.image.setting(tp[0], UNCLEAN)
-        if allowed != "false" and found is Election.UNCLEAN:
+        if allowed != "false" and found is ElectionKind.UNCLEAN:
             if allowed is None:
                 why = f"{_name(tp)}: an unclean election, and the log does not say whether it is allowed"
                 self.unknown.append((offset, "unclean-election", why))
             return
         self.asked["unclean-election"] += 1
-        if found is Election.UNCLEAN:
+        if found is ElectionKind.UNCLEAN:
             yield Refusal(
                 rule="unclean-election",
                 offset=offset,

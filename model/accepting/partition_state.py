@@ -5,7 +5,7 @@ from enum import StrEnum
 from model.protocol.messages import PartitionState
 
 
-class Election(StrEnum):
+class ElectionKind(StrEnum):
     """How a partition came to its leader: who leads on, or none; a replica that was in sync or eligible;
     the last known leader, as no other replica is left (KIP-966); any other replica."""
 
@@ -31,18 +31,18 @@ def epoch_rises(old: PartitionState, new: PartitionState) -> bool:
     return new.leader_epoch >= old.leader_epoch + (new.leader != old.leader)
 
 
-def election(old: PartitionState, new: PartitionState) -> Election:
+def election(old: PartitionState, new: PartitionState) -> ElectionKind:
     """How the leader of `new` was found, as far as the two states tell. A replica that a reassignment adds,
     and with which it ends, was in sync by the word of the leader."""
     if new.leader in (old.leader, -1):
-        return Election.NONE
+        return ElectionKind.NONE
     if new.leader in (*old.isr, *old.elr):
-        return Election.CLEAN
+        return ElectionKind.CLEAN
     if not old.isr and not new.elr and new.leader in old.last_elr:
-        return Election.LAST_KNOWN
+        return ElectionKind.LAST_KNOWN
     if old.leader >= 0 and old.leader not in new.replicas and new.leader in old.adding:
-        return Election.CLEAN
-    return Election.UNCLEAN
+        return ElectionKind.CLEAN
+    return ElectionKind.UNCLEAN
 
 
 def alike(one: PartitionState, other: PartitionState) -> bool:

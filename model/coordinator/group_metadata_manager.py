@@ -36,7 +36,7 @@ class OffsetRecord(NamedTuple):
     leader_epoch: int = -1
 
 
-class CommittedOffset(NamedTuple):
+class CommitRecordMetadataAndOffset(NamedTuple):
     """A committed offset. `at`: where its record stands in the log."""
 
     offset: int
@@ -44,7 +44,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
 
 
-NOTHING: Final = CommittedOffset(-1, -1, -1)
+NOTHING: Final = CommitRecordMetadataAndOffset(-1, -1, -1)
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class CommittedOffsets:
 
     bugs: frozenset[str]
     applied: int = 0
-    committed: dict[Key, CommittedOffset] = field(default_factory=dict)
-    pending: dict[int, dict[Key, CommittedOffset]] = field(default_factory=dict)
-    late: dict[Key, CommittedOffset] = field(default_factory=dict)
+    committed: dict[Key, CommitRecordMetadataAndOffset] = field(default_factory=dict)
+    pending: dict[int, dict[Key, CommitRecordMetadataAndOffset]] = field(default_factory=dict)
+    late: dict[Key, CommitRecordMetadataAndOffset] = field(default_factory=dict)
     """With a planted bug: committed, and not effective before `settle`."""
 
     def apply(self, log: UnifiedLog, until: int) -> None:
@@ -76,7 +76,7 @@ class CommittedOffsets:
         for n, record in enumerate(batch.records):
             if not isinstance(record, OffsetRecord):
                 continue
-            found = CommittedOffset(record.offset, batch.base + n, record.leader_epoch)
+            found = CommitRecordMetadataAndOffset(record.offset, batch.base + n, record.leader_epoch)
             key = (record.group, record.partition)
             if pending:
                 self.pending.setdefault(batch.producer_id, {})[key] = found
@@ -108,13 +108,13 @@ class CommittedOffsets:
         self._effective(self.late)
         self.late = {}
 
-    def _effective(self, ended: dict[Key, CommittedOffset]) -> None:
+    def _effective(self, ended: dict[Key, CommitRecordMetadataAndOffset]) -> None:
         for key, found in ended.items():
             # A record that was written later counts, though it took effect earlier.
             if found.at > self.committed.get(key, NOTHING).at:
                 self.committed[key] = found
 
-    def of(self, group: str, partition: Partition) -> CommittedOffset:
+    def of(self, group: str, partition: Partition) -> CommitRecordMetadataAndOffset:
         """The committed offset, NOTHING = none."""
         return self.committed.get((group, partition), NOTHING)
 

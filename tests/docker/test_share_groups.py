@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 from core.client_settings import SessionSpec
 from core.op import Acknowledgement, Isolation, Outcome, TopicPartition
 from core.runtime import run_blocking
-from core.session import Acquired
+from core.session import AcquiredRecord
 from harness.clients.librdkafka.session import KafkaSession
 from harness.containers.cluster import ContainerCluster
 from tests.waiting import until
@@ -15,9 +15,9 @@ TP = TopicPartition(TOPIC, 0)
 COUNT = 30
 
 
-def acquired(member: KafkaSession, count: int) -> list[Acquired]:
+def acquired(member: KafkaSession, count: int) -> list[AcquiredRecord]:
     """So many records, in the order of their offsets."""
-    found: list[Acquired] = []
+    found: list[AcquiredRecord] = []
 
     def all_there() -> bool:
         found.extend(run_blocking(member.acquire(500)).records)

@@ -12,7 +12,7 @@ import pytest
 
 from core.config import run_config
 from core.errors import HistoryError
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history import journal, parts, rows, seal, units
@@ -31,7 +31,7 @@ class Apart(Here):
         super().__init__()
         self.apart = True
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
         return super().map(stage, lambda number: pickle.loads(pickle.dumps(there(number))))
 
@@ -96,7 +96,7 @@ def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     reading, go, threads = Event(), Event(), set[int]()
 
     class Slow(Here):
-        def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+        def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
             threads.add(get_ident())
             reading.set()
             assert go.wait(60)
@@ -141,7 +141,7 @@ def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_
     stranger = pickle.dumps(Harmful(tmp_path / "ran"))
 
     class Forging(Apart):
-        def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+        def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
             answers = super().map(stage, work)
             if isinstance(work, parts.ReadJournal):
                 part = answers[0]

@@ -2,7 +2,8 @@
 
     python -m tests.spark.held STAGE MARKER SECONDS WORDS…
 
-STAGE: of `core.progress.Stage`, or `report`. There, its first task makes the file MARKER and waits so long.
+STAGE: of `core.progress.ProgressStage`, or `report`. There, its first task makes the file MARKER and
+waits so long.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.engine.spark_workers import SparkWorkers
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness import report
 from harness.cli import main
 
@@ -54,7 +55,7 @@ def hold(where: str, marker: str, seconds: float) -> None:
     """Hold this process there."""
     mapped = SparkWorkers.map
 
-    def holding(workers: Any, stage: Stage, work: Callable[[int], object]) -> list[object]:
+    def holding(workers: Any, stage: ProgressStage, work: Callable[[int], object]) -> list[object]:
         return mapped(workers, stage, Held(marker, seconds, work) if stage.name == where else work)
 
     setattr(SparkWorkers, "map", holding)  # noqa: B010

@@ -18,7 +18,7 @@ from checkers.engine.engines import chosen
 from core.config import run_config
 from core.errors import ExitCode
 from core.programs import environment, program
-from core.progress import Stage
+from core.progress import ProgressStage
 from harness.cli import spark_cluster
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
@@ -204,7 +204,7 @@ class Faulty:
         self.title, self.done, self.apart, self.scratch = workers.title, 0, True, workers.scratch
         self._workers, self._where, self._fault = workers, where, fault
 
-    def map(self, stage: Stage, work: Callable[[int], T]) -> list[T]:
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         """See `Workers`."""
         faulty: Any = self._fault(work) if stage.name == self._where else work
         answers: list[T] = self._workers.map(stage, faulty)

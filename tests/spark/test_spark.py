@@ -24,7 +24,7 @@ from checkers.engine.pipeline import kernels_of
 from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
 from core.op import Outcome
-from core.progress import Progress, Stage
+from core.progress import Progress, ProgressStage
 from history import seal, units
 from history.reader import load
 from history.run_folder import Run
@@ -35,7 +35,7 @@ from tests.histories.folders import check_run, scribble, write_run
 from tests.histories.planted import random_history
 from tests.history.test_parts import files, unsealed
 
-ONE = Stage(name="trying", tasks="tasks", sizes=[1])
+ONE = ProgressStage(name="trying", tasks="tasks", sizes=[1])
 KERNELS = kernels_of(CHECKS)
 
 pytestmark = pytest.mark.spark

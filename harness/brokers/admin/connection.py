@@ -25,7 +25,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
-from harness.brokers.admin.sasl import Refused, Sasl, sasl
+from harness.brokers.admin.sasl import Sasl, ScramRefused, sasl
 from harness.protocol.encoding import Values, request_frame
 from harness.protocol.frames import FrameError, Splitter
 from harness.protocol.payloads import decode_response, in_version, request_type, response_type
@@ -164,7 +164,7 @@ class BrokerConnection:
 
         try:
             credentials.authenticate(exchange)
-        except Refused as error:
+        except ScramRefused as error:
             raise AdminError(f"{what}: {error}") from error
 
     def cluster(self) -> MetadataResponse:

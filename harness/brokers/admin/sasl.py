@@ -22,7 +22,7 @@ Exchange = Callable[[bytes], bytes]
 """Sends what the client says, and returns what the broker answers."""
 
 
-class Refused(Exception):
+class ScramRefused(Exception):
     """The broker does not prove that it knows the password, or says something else than SCRAM."""
 
 
@@ -48,13 +48,13 @@ class Sasl:
         challenge = exchange(f"n,,{first}".encode()).decode()
         said = _attributes(challenge)
         if not said.get("r", "").startswith(nonce):
-            raise Refused("the broker answers another client's nonce")
+            raise ScramRefused("the broker answers another client's nonce")
         try:
             salt, rounds = base64.b64decode(said["s"]), int(said["i"])
         except (KeyError, ValueError):
-            raise Refused("the broker's challenge is not SCRAM's") from None
+            raise ScramRefused("the broker's challenge is not SCRAM's") from None
         if rounds < LEAST:
-            raise Refused(f"the broker asks for {rounds} iterations, and {LEAST} is the least")
+            raise ScramRefused(f"the broker asks for {rounds} iterations, and {LEAST} is the least")
         salted = _salted(name, self.password, salt, rounds)
         last = f"c=biws,r={said['r']}"
         signed = f"{first},{challenge},{last}".encode()
@@ -64,7 +64,7 @@ class Sasl:
         answer = exchange(f"{last},p={base64.b64encode(proof).decode()}".encode()).decode()
         proven = hmac.digest(hmac.digest(salted, b"Server Key", name), signed, name)
         if not hmac.compare_digest(_attributes(answer).get("v", ""), base64.b64encode(proven).decode()):
-            raise Refused("the broker does not prove that it knows the password")
+            raise ScramRefused("the broker does not prove that it knows the password")
 
 
 @lru_cache(maxsize=64)

@@ -36,7 +36,7 @@ class Can(StrEnum):
     """Its consumer can be a member of a group, and commit offsets."""
 
 
-class Outcome(StrEnum):
+class CommandOutcome(StrEnum):
     """What is known of a command, or of one record."""
 
     OK = "ok"
@@ -47,7 +47,7 @@ class Outcome(StrEnum):
     """It may have, or may still."""
 
 
-class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PartitionOfTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One partition of one topic."""
 
     topic: str
@@ -62,7 +62,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: Annotated[int, msgspec.Meta(ge=-2)]
 
 
-class SentRecord(msgspec.Struct, frozen=True, gc=False):
+class RecordToSend(msgspec.Struct, frozen=True, gc=False):
     """A record to send, without a key: the harness names its partition."""
 
     topic: str
@@ -94,10 +94,10 @@ class Init(Command, frozen=True, kw_only=True, tag="init"):
     """Initialise the transactional id (once)."""
 
 
-class Send(Command, frozen=True, kw_only=True, tag="send"):
+class SendRecords(Command, frozen=True, kw_only=True, tag="send"):
     """Hand these records to the producer, in this order, without waiting. It has reports and no answer."""
 
-    records: list[SentRecord]
+    records: list[RecordToSend]
 
 
 class Flush(Command, frozen=True, kw_only=True, tag="flush"):
@@ -122,19 +122,19 @@ class OffsetsToTransaction(Command, frozen=True, kw_only=True, tag="offsets_to_t
     positions: list[Position]
 
 
-class Subscribe(Command, frozen=True, kw_only=True, tag="subscribe"):
+class SubscribeTopics(Command, frozen=True, kw_only=True, tag="subscribe"):
     """Join the group for these topics; leave what was assigned."""
 
     topics: list[str]
 
 
-class Assign(Command, frozen=True, kw_only=True, tag="assign"):
+class AssignPartitions(Command, frozen=True, kw_only=True, tag="assign"):
     """Read these partitions from these offsets, and no others; leave the group."""
 
     positions: list[Position]
 
 
-class Poll(Command, frozen=True, kw_only=True, tag="poll"):
+class PollRecords(Command, frozen=True, kw_only=True, tag="poll"):
     """The next records, at most this many; wait at most `timeout_ms` for the first."""
 
     max_records: int
@@ -148,10 +148,10 @@ class Committed(Command, frozen=True, kw_only=True, tag="committed"):
     """What the group's coordinator has for these partitions; none is left out of the answer but those without
     an offset."""
 
-    partitions: list[Partition]
+    partitions: list[PartitionOfTopic]
 
 
-class CommitOffsets(Command, frozen=True, kw_only=True, tag="commit_offsets"):
+class CommitPositions(Command, frozen=True, kw_only=True, tag="commit_offsets"):
     """Commit offsets of this client's group, and wait for the answer."""
 
     positions: list[Position]
@@ -171,7 +171,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What is known of one record of a send. record: its index there. code: Kafka's name of the error."""
 
     record: Natural
-    outcome: Outcome
+    outcome: CommandOutcome
     offset: Annotated[int, msgspec.Meta(ge=-1)] = -1
     code: Text = ""
 
@@ -205,7 +205,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """after: of a rebalance within a poll, how many of its records the client returned before it."""
 
     event: Happened
-    partitions: list[Partition] = []
+    partitions: list[PartitionOfTopic] = []
     generation: int = -1
     after: Natural = 0
     code: Text = ""
@@ -223,7 +223,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     id: int
-    outcome: Outcome | None = None
+    outcome: CommandOutcome | None = None
     code: Text = ""
     message: Text = ""
     fatal: bool = False
@@ -248,8 +248,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 COMMANDS: Final = (
-    Open | Init | Send | Flush | Begin | Commit | Abort | OffsetsToTransaction | Subscribe | Assign | Poll
-    | AskPosition | Committed | CommitOffsets | Seek | Close
+    Open | Init | SendRecords | Flush | Begin | Commit | Abort | OffsetsToTransaction | SubscribeTopics
+    | AssignPartitions | PollRecords | AskPosition | Committed | CommitPositions | Seek | Close
 )  # fmt: skip
 
 

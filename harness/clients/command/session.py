@@ -92,7 +92,7 @@ class CommandSession:
 
     async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
         """Send all records pipelined; one delivery each, in order. Does not raise."""
-        lines = [p.SentRecord(r.tp.topic, r.tp.partition, r.payload) for r in records]
+        lines = [p.RecordToSend(r.tp.topic, r.tp.partition, r.payload) for r in records]
         results = self._speaker.send(lines, self._spec.deadline_s)
         if not wait:
             return [Unknown(UNAWAITED)] * len(records)
@@ -109,17 +109,17 @@ class CommandSession:
         """The next records, at most `max_records`, waiting at most `wait_ms` for the first."""
         self._commit_automatically()
         seconds = min(wait_ms / 1000, self._spec.deadline_s)
-        answer = self._call(p.Poll, seconds, max_records=max_records)
+        answer = self._call(p.PollRecords, seconds, max_records=max_records)
         self._polled = self._polled or bool(answer.records)
         return [Fetched(_tp(r.topic, r.partition), r.offset, r.value, r.leader_epoch) for r in answer.records]
 
     async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets (-2: beginning of the log)."""
-        self._call(p.Assign, positions=_positions(positions))
+        self._call(p.AssignPartitions, positions=_positions(positions))
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics; partitions come with later polls."""
-        self._call(p.Subscribe, topics=list(topics))
+        self._call(p.SubscribeTopics, topics=list(topics))
 
     async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Move the positions of assigned partitions."""
@@ -150,7 +150,7 @@ class CommandSession:
 
     async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
         """Commit consumer positions to the group; the generation used (-1 unknown)."""
-        return self._call(p.CommitOffsets, positions=_positions(positions)).generation
+        return self._call(p.CommitPositions, positions=_positions(positions)).generation
 
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
@@ -195,9 +195,9 @@ class CommandSession:
             self._fatal = answer.code or "_FATAL"
         code = answer.code or "UNKNOWN"
         match answer.outcome:
-            case p.Outcome.FAILED:
+            case p.CommandOutcome.FAILED:
                 raise Definite(code, answer.message, fatal=answer.fatal)
-            case p.Outcome.UNKNOWN:
+            case p.CommandOutcome.UNKNOWN:
                 raise Indefinite(code, answer.message, wants_abort=answer.wants_abort and not answer.fatal)
         return answer
 
@@ -213,12 +213,12 @@ class CommandSession:
         if kind is AssignmentKind.ASSIGNED and tps:
             self._see_committed(event.partitions, event.generation)
 
-    def _see_committed(self, partitions: list[p.Partition], generation: int) -> None:
+    def _see_committed(self, partitions: list[p.PartitionOfTopic], generation: int) -> None:
         """Ask for the committed offsets, too. Evidence only: without an answer in time there is no event."""
         begin = monotonic_ns()
         answer = self._speaker.call(p.Committed, COMMITTED_WAIT_S, partitions=partitions)
         offsets = {tp: at for tp, at in _offsets(answer).items() if at >= 0}
-        if answer.outcome is p.Outcome.OK and offsets:
+        if answer.outcome is p.CommandOutcome.OK and offsets:
             now = monotonic_ns()
             self._events.append(CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now))
 
@@ -233,7 +233,7 @@ class CommandSession:
             offsets = {tp: at for tp, at in _offsets(self._call(p.AskPosition)).items() if at >= 0}
             begin, outcome, generation = monotonic_ns(), Outcome.INFO, -1
             try:
-                generation = self._call(p.CommitOffsets, positions=_positions(offsets)).generation
+                generation = self._call(p.CommitPositions, positions=_positions(offsets)).generation
                 outcome, self._polled, self._committed_ns = Outcome.OK, False, now
             except Definite:
                 outcome = Outcome.FAIL

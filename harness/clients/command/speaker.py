@@ -78,13 +78,13 @@ class Speaker:
             raise self.lost()
         return answer
 
-    def send(self, records: list[p.SentRecord], seconds: float) -> list[Delivery | None]:
+    def send(self, records: list[p.RecordToSend], seconds: float) -> list[Delivery | None]:
         """Give records to the client; what is known of each, at any moment."""
         self._id += 1
         results: list[Delivery | None] = [None] * len(records)
         self._sends[self._id] = results
         self._allow(seconds + GRACE_S)
-        self._child.tell(p.Send(id=self._id, timeout_ms=round(seconds * 1000), records=records))
+        self._child.tell(p.SendRecords(id=self._id, timeout_ms=round(seconds * 1000), records=records))
         self._allow(None)
         return results
 
@@ -150,7 +150,7 @@ class Speaker:
 
 
 def _delivery(report: p.Report, now: int) -> Delivery:
-    if report.outcome is p.Outcome.OK:
+    if report.outcome is p.CommandOutcome.OK:
         return Acked(report.offset, now)
-    kind = Failed if report.outcome is p.Outcome.FAILED else Unknown
+    kind = Failed if report.outcome is p.CommandOutcome.FAILED else Unknown
     return kind(report.code or "UNKNOWN")

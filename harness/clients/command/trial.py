@@ -29,7 +29,7 @@ def tried(spec: SessionSpec, client: ClientSettings) -> None:
         _seen[key] = _opened(words, spec, client)
     answer = _seen[key]
     it = answer.name or words[0]
-    if answer.outcome is not p.Outcome.OK:
+    if answer.outcome is not p.CommandOutcome.OK:
         raise ConfigError(f"{it} refuses its settings: {answer.code} {answer.message}".rstrip())
     if lacking := [need.value for need in named.needs(spec) if need in answer.lacks]:
         raise ConfigError(f"{it} lacks what this run needs: {', '.join(lacking)}")
@@ -49,7 +49,7 @@ def _opened(words: list[str], spec: SessionSpec, client: ClientSettings) -> p.An
             raise ConfigError(f"--client {words[0]}: {error.strerror}") from None
         try:
             answer = speaker.open({BOOTSTRAP: NOWHERE}, spec, client)
-            if answer.outcome is p.Outcome.OK:
+            if answer.outcome is p.CommandOutcome.OK:
                 speaker.call(p.Close, spec.deadline_s)
             return answer
         finally:

@@ -14,7 +14,7 @@ from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message
 
 from core.client_settings import SOCKET_TIMEOUT, Properties
 from core.op import Acknowledgement, Outcome, TopicPartition
-from core.session import Acquired, Acquisition, Answers, Indefinite
+from core.session import AcquiredRecord, Acquisition, Answers, Indefinite
 from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
 from harness.clients.librdkafka.error_table import Verb, is_definite
 
@@ -54,14 +54,14 @@ class SessionShareConsumer(ClientPart):
             if failure.fatal:
                 self._broken = Indefinite(failure.code, failure.message)
                 raise self._broken from None
-        records: list[Acquired] = []
+        records: list[AcquiredRecord] = []
         for message in messages:
             if (problem := message.error()) is not None:
                 self._note(KafkaException(problem))
                 continue
             tp = TopicPartition(message.topic() or "", message.partition() or 0)
             count = message.delivery_count() or 0
-            records.append(Acquired(tp, message.offset() or 0, message.value() or b"", count))
+            records.append(AcquiredRecord(tp, message.offset() or 0, message.value() or b"", count))
         self._asking, self._empty_ns = not records, monotonic_ns()
         return Acquisition(records, since)
 

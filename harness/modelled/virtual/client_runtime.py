@@ -65,7 +65,7 @@ class Sender(Protocol):
         """All connections end with their client."""
 
 
-class _Waiting(msgspec.Struct, frozen=True, eq=False):
+class _WaitingVerb(msgspec.Struct, frozen=True, eq=False):
     """A verb that waits until something holds, or the time `ends` comes."""
 
     done: Callable[[], bool]
@@ -96,7 +96,7 @@ class Machines:
         self._events: list[SessionEvent] = []
         self._tokens: dict[int, Future[Delivery]] = {}
         self._token = 0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingVerb] = []
         self._nodes = tuple(nodes)
         self.producer: Producer | None = None
         self.consumer: Consumer | None = None
@@ -235,7 +235,7 @@ class Machines:
             elif self._scheduler.now >= ends:
                 break
             else:
-                waiting = _Waiting(done, ends, Future())
+                waiting = _WaitingVerb(done, ends, Future())
                 self._waiting.append(waiting)
                 await waiting.future
         deadline.waits = False

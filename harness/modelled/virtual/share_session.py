@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.op import Acknowledgement, Outcome, TopicPartition
-from core.session import Acquired, Acquisition, Answers
+from core.session import AcquiredRecord, Acquisition, Answers
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.client_runtime import Machines
 from model.client.share_consumer import UNHEARD, Said, ShareConsumer
@@ -27,7 +27,9 @@ class SharingMachines(Machines):
         await self._until(lambda: share.ready, wait_ms * 1000)
         share.wants = False
         taken = share.take()
-        records = [Acquired(TopicPartition(*one.tp), one.offset, one.payload, one.count) for one in taken]
+        records = [
+            AcquiredRecord(TopicPartition(*one.tp), one.offset, one.payload, one.count) for one in taken
+        ]
         asked = min((BASE_NS + one.asked_ms * 1_000_000 for one in taken), default=self._scheduler.ns)
         return Acquisition(records, asked)
 

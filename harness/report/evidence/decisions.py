@@ -89,7 +89,7 @@ class CoordinatorDecisions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _NamedTransaction:
     """The transaction of a finding. epoch: of its producer, None = any; where each transaction takes a new
     one, its end has that already. begin, end: of its op, or of its records where it is placed by these.
     touched: partitions that are known without the coordinator. place: partition and offset of the finding."""
@@ -117,14 +117,14 @@ def build(inputs: Inputs, example: Example) -> CoordinatorDecisions | None:
         return None
 
 
-def _of_op(evidence: Evidence, example: Example) -> _Named | None:
+def _of_op(evidence: Evidence, example: Example) -> _NamedTransaction | None:
     """Of the first op that is one. Raises: HistoryError."""
     op = next((op for op in example.ops if op.txn and op.transactional_id), None)
     if op is None:
         return None
     sent = [(parsed(match[1]), int(match[2])) for text in op.records if (match := SENT.match(text))]
     wrote = (batch_at(evidence, tp, offset) for tp, offset in sent if tp is not None and offset >= 0)
-    return _Named(
+    return _NamedTransaction(
         transactional_id=op.transactional_id,
         epoch=next((row["producer_epoch"] for row in wrote if row is not None), None),
         begin=op.begin_s,
@@ -133,7 +133,7 @@ def _of_op(evidence: Evidence, example: Example) -> _Named | None:
     )
 
 
-def _of_place(inputs: Inputs, evidence: Evidence, example: Example) -> _Named | None:
+def _of_place(inputs: Inputs, evidence: Evidence, example: Example) -> _NamedTransaction | None:
     """Of the producer that a finding in logs names, else of the one that the partition waits for in the end.
     Raises: HistoryError."""
     tp = parsed(example.partition)
@@ -158,7 +158,7 @@ def _of_place(inputs: Inputs, evidence: Evidence, example: Example) -> _Named | 
     if not mine or producer not in names:
         return None
     at = inputs.seconds_of_clock(max(mine, key=lambda row: int(row["base"]))["base_timestamp"])
-    return _Named(
+    return _NamedTransaction(
         transactional_id=names[producer], epoch=epoch, begin=at, end=at, touched=frozenset({tp}), placed=True
     )
 
@@ -182,7 +182,7 @@ def _states(evidence: Evidence) -> list[Row]:
     return of_last_take(rows, ("partition", "offset"))
 
 
-def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> CoordinatorDecisions | None:
+def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> CoordinatorDecisions | None:
     """Raises: HistoryError."""
     rows = [
         row
@@ -219,7 +219,7 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _Named) -> Coordinator
     )
 
 
-def _meanwhile(timed: Sequence[tuple[float, Row]], named: _Named) -> list[tuple[float, Row]]:
+def _meanwhile(timed: Sequence[tuple[float, Row]], named: _NamedTransaction) -> list[tuple[float, Row]]:
     """The states of a transaction: from the one that opened it, if that is on record, until the one that
     ended it."""
     early, late = named.begin - CLOCKS_S, named.begin + CLOCKS_S

@@ -35,7 +35,7 @@ class SideRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideBySide:
+class LogsSideBySide:
     """Logs side by side. title: what they are of. columns: their names."""
 
     title: str
@@ -48,7 +48,7 @@ class SideBySide:
         return any(row.differing for row in self.rows)
 
 
-def copies(inputs: Inputs, partition: str, offset: int) -> SideBySide | None:
+def copies(inputs: Inputs, partition: str, offset: int) -> LogsSideBySide | None:
     """The copies of a partition around an offset: of every node at the end, and as they were before where
     they had something else; those that are alike in one column. None where all are, or not on record."""
     topic, _, number = partition.rpartition("-")
@@ -70,7 +70,7 @@ def copies(inputs: Inputs, partition: str, offset: int) -> SideBySide | None:
             [found[some[0]] for some in alike.values()], [len(some) for some in alike.values()], acked, offset
         )
     )
-    table = SideBySide(title=f"copies of {partition}", columns=names, rows=rows)
+    table = LogsSideBySide(title=f"copies of {partition}", columns=names, rows=rows)
     return table if table.differs else None
 
 
@@ -172,7 +172,7 @@ def _cell(batch: Batch | None, mine: list[Batch], base: int) -> str:
     return f"epoch {batch['leader_epoch']}: {what}{by}"
 
 
-def partitions(found: CoordinatorDecisions) -> SideBySide | None:
+def partitions(found: CoordinatorDecisions) -> LogsSideBySide | None:
     """The partitions of a transaction: what it wrote to each, and which marker ended it there. None where all
     have the same marker."""
     written = {name: some[0] for name, some in found.partitions.items()}
@@ -191,4 +191,4 @@ def partitions(found: CoordinatorDecisions) -> SideBySide | None:
         SideRow(place="ended by", cells=markers, differing=odd, here=True),
     ]
     title = f"partitions of the transaction of {found.transactional_id}"
-    return SideBySide(title=title, columns=list(written), rows=rows)
+    return LogsSideBySide(title=title, columns=list(written), rows=rows)

@@ -12,7 +12,7 @@ from checkers.faults.reached import FACTS, wanted
 from core.java_hash import java_hash
 from core.op import AssignmentKind, Outcome, value_of
 from history.events import Event, RecordsDeleted
-from history.verdict import Fault, Result, Verdict
+from history.verdict import Fault, ResultWord, Verdict
 from nemesis.registry import NEMESES
 from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
 from tests.histories.built import Assign, Built, Op, Process, Send
@@ -166,5 +166,5 @@ def test_a_fault_that_hit_something_and_missed_what_it_is_for_exercised_nothing(
 @pytest.mark.sampled(2)
 def test_deleted_records_are_what_their_nemesis_is_for(tmp_path: Path) -> None:
     verdict = simulated(tmp_path, nemesis="delete-records", rate=20)
-    assert verdict.result is Result.VALID
+    assert verdict.result is ResultWord.VALID
     assert "records-deleted" in (verdict.reached or [])

@@ -4,7 +4,7 @@ import pytest
 
 from core.cluster import Security, SecurityProtocol
 from core.errors import ConfigError
-from harness.brokers.admin.sasl import Refused, Sasl, sasl
+from harness.brokers.admin.sasl import Sasl, ScramRefused, sasl
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 CHALLENGE = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -43,7 +43,7 @@ def test_the_example_of_rfc_7677() -> None:
     ],
 )
 def test_a_broker_that_does_not_keep_it_is_refused(answers: tuple[str, str], why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(ScramRefused, match=why):
         spoken(*answers)
 
 

@@ -11,7 +11,7 @@ from core.errors import ExitCode
 from harness.cli.last_lines import last_lines, pasted
 from harness.report import wording
 from history.run_folder import Run
-from history.verdict import Anomaly, Example, Fault, FaultHits, Result, Verdict
+from history.verdict import Anomaly, Example, Fault, FaultHits, ResultWord, Verdict
 
 CLEAN = Verdict(
     run="r",
@@ -58,28 +58,28 @@ KNOWN = {"anomalies": {"lost-write": anomaly(1, "KAFKA-1")}, "valid": False}
 @pytest.mark.parametrize(
     ("changes", "result", "code"),
     [
-        ({}, Result.VALID, 0),
-        ({"expect": {"lost-write": True}}, Result.CONTROL_FIRED, 0),
-        ({"expect": {"lost-write": False}}, Result.CONTROL_SILENT, 4),
-        ({"valid": "unknown"}, Result.UNKNOWN, 2),
-        ({"recovered": False, "valid": False}, Result.NOT_RECOVERED, 3),
-        (BAD, Result.ANOMALY, 1),
-        (BAD | {"recovered": False}, Result.ANOMALY, 1),
-        (KNOWN, Result.KNOWN_BUGS, 1),
+        ({}, ResultWord.VALID, 0),
+        ({"expect": {"lost-write": True}}, ResultWord.CONTROL_FIRED, 0),
+        ({"expect": {"lost-write": False}}, ResultWord.CONTROL_SILENT, 4),
+        ({"valid": "unknown"}, ResultWord.UNKNOWN, 2),
+        ({"recovered": False, "valid": False}, ResultWord.NOT_RECOVERED, 3),
+        (BAD, ResultWord.ANOMALY, 1),
+        (BAD | {"recovered": False}, ResultWord.ANOMALY, 1),
+        (KNOWN, ResultWord.KNOWN_BUGS, 1),
         (
             {"anomalies": {"lost-write": anomaly(1, "KAFKA-1"), "duplicate": anomaly()}, "valid": False},
-            Result.ANOMALY,
+            ResultWord.ANOMALY,
             1,
         ),
-        ({"anomalies": {"lost-write": anomaly(0, "")}}, Result.VALID, 0),
-        ({"faults": [fault(True)]}, Result.NOT_EXERCISED, 0),
-        ({"faults": [fault(True), fault(False)]}, Result.VALID, 0),
-        ({"faults": [fault(None)]}, Result.VALID, 0),
-        ({"stats": {"records acknowledged": 0.0, "records read": 0.0}}, Result.NOT_EXERCISED, 0),
-        ({"stats": {"records acknowledged": 0.0, "records read": 1.0}}, Result.VALID, 0),
+        ({"anomalies": {"lost-write": anomaly(0, "")}}, ResultWord.VALID, 0),
+        ({"faults": [fault(True)]}, ResultWord.NOT_EXERCISED, 0),
+        ({"faults": [fault(True), fault(False)]}, ResultWord.VALID, 0),
+        ({"faults": [fault(None)]}, ResultWord.VALID, 0),
+        ({"stats": {"records acknowledged": 0.0, "records read": 0.0}}, ResultWord.NOT_EXERCISED, 0),
+        ({"stats": {"records acknowledged": 0.0, "records read": 1.0}}, ResultWord.VALID, 0),
     ],
 )
-def test_one_word_for_each_result(changes: dict[str, Any], result: Result, code: int) -> None:
+def test_one_word_for_each_result(changes: dict[str, Any], result: ResultWord, code: int) -> None:
     found = verdict(**changes)
     assert (found.result, found.result.code) == (result, ExitCode(code))
     first = next(last_lines(found, Run(Path("r")), "none"))

@@ -11,7 +11,7 @@ from core.config import run_config
 from core.errors import ConfigError
 from harness.report import build
 from history.run_folder import Run
-from history.verdict import FaultLiveness, Liveness, Result
+from history.verdict import FaultLiveness, Liveness, ResultWord
 from tests.harness.cli.bad_input import command, refused
 from tests.harness.cli.test_last_lines import fault, verdict
 
@@ -123,8 +123,8 @@ def test_a_run_says_what_was_required_in_its_first_line_and_in_every_file(tmp_pa
 
 def test_a_requirement_counts_after_everything_else() -> None:
     lacks = {"requirements": required("reached:fenced", verdict())}
-    assert verdict(**lacks).result is Result.UNMET
-    assert verdict(**lacks, valid="unknown").result is Result.UNKNOWN
-    assert verdict(**lacks, expect={"lost-write": False}).result is Result.CONTROL_SILENT
-    assert verdict(**lacks, expect={"lost-write": True}).result is Result.UNMET
+    assert verdict(**lacks).result is ResultWord.UNMET
+    assert verdict(**lacks, valid="unknown").result is ResultWord.UNKNOWN
+    assert verdict(**lacks, expect={"lost-write": False}).result is ResultWord.CONTROL_SILENT
+    assert verdict(**lacks, expect={"lost-write": True}).result is ResultWord.UNMET
     assert run_config({"seed": 1}).require == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.progress import Progress, Stage, text_of
+from core.progress import Progress, ProgressStage, text_of
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
 
@@ -45,5 +45,5 @@ def test_a_terminal_shows_how_far_the_check_is_and_a_pipe_nothing(tmp_path: Path
     ],
 )
 def test_progress_in_words(sizes: tuple[int, ...], tasks: int, done: int, shown: str) -> None:
-    stage = Stage(name="sealing", tasks="units", sizes=sizes)
+    stage = ProgressStage(name="sealing", tasks="units", sizes=sizes)
     assert text_of(Progress(stage=stage, tasks=tasks, done=done)) == shown

@@ -8,7 +8,7 @@ import pytest
 
 from core.config import RunConfig
 from core.op import DATABASE, TopicPartition
-from harness.clients.database import IN_MEMORY, REFUSED, Database, Row
+from harness.clients.database import IN_MEMORY, REFUSED, Database, DatabaseRow
 
 TP = TopicPartition("sink", 0)
 OTHER = TopicPartition("sink", 1)
@@ -16,8 +16,8 @@ SINKS = get_args(RunConfig.model_fields["sink"].annotation)
 CURES = [sink for sink in SINKS if sink != "plain"]
 
 
-def rows(*offsets: int, tp: TopicPartition = TP, key: int = 0) -> list[Row]:
-    return [Row(tp, offset, (offset << 32) + key, 1000 + offset) for offset in offsets]
+def rows(*offsets: int, tp: TopicPartition = TP, key: int = 0) -> list[DatabaseRow]:
+    return [DatabaseRow(tp, offset, (offset << 32) + key, 1000 + offset) for offset in offsets]
 
 
 @pytest.mark.parametrize("sink", SINKS)
@@ -56,7 +56,7 @@ def test_below_the_position_in_the_database_nothing_is_written() -> None:
 @pytest.mark.parametrize("sink", SINKS)
 def test_a_transaction_that_fails_leaves_nothing(sink: str) -> None:
     database = Database(IN_MEMORY, sink)
-    bad = Row(TP, 5, 5, 2**64)  # no integer of SQLite
+    bad = DatabaseRow(TP, 5, 5, 2**64)  # no integer of SQLite
     with pytest.raises((sqlite3.Error, OverflowError)):
         database.write([*rows(4), bad])
     assert database.write(rows(4)) == [0]

@@ -8,7 +8,7 @@ import pytest
 from core.cluster import CrashPoint
 from core.op import Acknowledge, Acknowledgement, Acquire, Op, Outcome, TopicPartition
 from core.payload import encode
-from core.session import Acquired, Acquisition, Indefinite
+from core.session import AcquiredRecord, Acquisition, Indefinite
 from harness.clients.executor import Client
 from history import journal as j
 from tests.histories.script import OTHER, TP, invoke, journaled, scripted
@@ -21,11 +21,11 @@ def client(tmp_path: Path) -> Client:
     return scripted(tmp_path)
 
 
-def got(*offsets: int, tp: TopicPartition = TP, count: int = 1) -> list[Acquired]:
-    return [Acquired(tp, offset, encode("run", tp, offset, 100), count) for offset in offsets]
+def got(*offsets: int, tp: TopicPartition = TP, count: int = 1) -> list[AcquiredRecord]:
+    return [AcquiredRecord(tp, offset, encode("run", tp, offset, 100), count) for offset in offsets]
 
 
-def acquire(client: Client, *records: Acquired) -> None:
+def acquire(client: Client, *records: AcquiredRecord) -> None:
     done, calls = invoke(client, Op(f="acquire", mops=(Acquire(50),)), acquire=Acquisition([*records], 3))
     assert (done.outcome, calls) == (Outcome.OK, ["acquire"])
 
@@ -36,7 +36,7 @@ def acknowledge(client: Client, mop: Acknowledge = ALL, **answers: object) -> tu
 
 
 def test_what_a_group_gave_is_journaled_by_partition(client: Client, tmp_path: Path) -> None:
-    acquire(client, *got(4, 5), *got(9, tp=OTHER, count=2), Acquired(TP, 6, b"odd", 1))
+    acquire(client, *got(4, 5), *got(9, tp=OTHER, count=2), AcquiredRecord(TP, 6, b"odd", 1))
     (line,) = journaled(client, tmp_path, j.Acquired)
     assert line.runs == [("t", 0, [4, 5], [4, 5], [1, 1]), ("t", 1, [9], [9], [2])]
     assert line.foreign == [("t", 0, 6, 0, b"odd")]

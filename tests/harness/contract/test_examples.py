@@ -12,7 +12,7 @@ import pytest
 from core.errors import ClusterError, UsageError
 from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.contract.campaign import Campaign, CampaignResult, Modelled
-from harness.contract.commands import KINDS, Command, Situation
+from harness.contract.commands import KINDS, RandomCommand, Situation
 from harness.contract.dialect import Dialect
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
 from harness.contract.examples import CommandSequence, Difference, Played, drawn, play
@@ -125,15 +125,20 @@ def test_an_example_is_always_the_same() -> None:
 
 
 DROPPED = "refused-commit-drops-pending-offsets"
-HELD = (Command("init"), Command("init"), Command("add_offsets"), Command("txn_offsets", number=7))
-DROPS = CommandSequence(1, (*HELD, Command("txn_offsets", epoch=-1), Command("end")))
+HELD = (
+    RandomCommand("init"),
+    RandomCommand("init"),
+    RandomCommand("add_offsets"),
+    RandomCommand("txn_offsets", number=7),
+)
+DROPS = CommandSequence(1, (*HELD, RandomCommand("txn_offsets", epoch=-1), RandomCommand("end")))
 
 
 @pytest.mark.parametrize(
-    "commands", [DROPS.commands, (*DROPS.commands[:-1], Command("beat", "M"), DROPS.commands[-1])]
+    "commands", [DROPS.commands, (*DROPS.commands[:-1], RandomCommand("beat", "M"), DROPS.commands[-1])]
 )
 def test_a_difference_is_explained_by_the_listed_bug_that_answers_the_same(
-    commands: tuple[Command, ...],
+    commands: tuple[RandomCommand, ...],
 ) -> None:
     example = DROPS._replace(commands=commands)
     found = played(example, DROPPED, "3.9.1").difference
@@ -148,7 +153,7 @@ def test_a_difference_is_explained_by_the_listed_bug_that_answers_the_same(
     ("bug", "then"), [("unstable-offsets-answered", "committed"), ("offsets-of-committed-txn-dropped", "end")]
 )
 def test_another_bug_of_the_same_offsets_is_not_explained(bug: str, then: str) -> None:
-    example = CommandSequence(1, (*HELD, Command(then)))
+    example = CommandSequence(1, (*HELD, RandomCommand(then)))
     found = played(example, bug, "3.9.1").difference
     assert found is not None
     assert Modelled(version_of("3.9.1"), "x", "t", 1).explanation(example, found, [DROPPED]) == ""
@@ -206,7 +211,7 @@ def test_a_member_that_may_lead_does_not_leave_several_others() -> None:
     situation = Situation("x", "t", 1)
     m, n, o = situation.members.values()
     m.member, n.member, o.member = "m", "n", "o"
-    leave = Command("leave", "M")
+    leave = RandomCommand("leave", "M")
     assert situation.request(leave) is None
     n.members = ("m", "n", "o")  # it leads
     assert situation.request(leave) is not None

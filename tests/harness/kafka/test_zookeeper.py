@@ -24,14 +24,14 @@ from harness.kafka.images import image_tag
 from harness.kafka.kraft import KRaft
 from harness.kafka.nodes import PROPERTIES
 from harness.kafka.system import KAFKA, kafka_cluster
-from harness.kafka.zookeeper import ZooKeeper
+from harness.kafka.zookeeper import ZooKeeperNodes
 
 
-def nodes(run: Path, **config: Any) -> ZooKeeper:
-    return ZooKeeper(run_config({"seed": 1, "kafka": "2.8.2", **config}), run)
+def nodes(run: Path, **config: Any) -> ZooKeeperNodes:
+    return ZooKeeperNodes(run_config({"seed": 1, "kafka": "2.8.2", **config}), run)
 
 
-def settings(of: ZooKeeper, node: int, *, proxied: bool = False) -> dict[str, str]:
+def settings(of: ZooKeeperNodes, node: int, *, proxied: bool = False) -> dict[str, str]:
     ports = Plan.__new__(Plan)
     ports._base = 20_000
     (text,) = of.files(node, NodeAddresses(addresses={}, ports=ports, proxied=proxied)).values()
@@ -75,9 +75,9 @@ def test_a_broker_writes_the_id_of_the_runs_cluster(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "deployed"),
     [
-        ({"kafka": "2.8.2"}, ZooKeeper),
+        ({"kafka": "2.8.2"}, ZooKeeperNodes),
         ({"kafka": "3.9.1"}, KRaft),
-        ({"kafka": "3.9.1", "metadata": "zookeeper"}, ZooKeeper),
+        ({"kafka": "3.9.1", "metadata": "zookeeper"}, ZooKeeperNodes),
         ({}, KRaft),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_version_is_deployed_as_usual_or_as_asked(
     cluster = kafka_cluster(run_config({"seed": 1, **given}), tmp_path / "a-run")
     try:
         assert type(cluster.deployment) is deployed
-        assert cluster.nodes == ((1, 2, 3, 4) if deployed is ZooKeeper else (1, 2, 3))
+        assert cluster.nodes == ((1, 2, 3, 4) if deployed is ZooKeeperNodes else (1, 2, 3))
     finally:
         cluster._plan.release()
 

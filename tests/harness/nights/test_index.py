@@ -19,7 +19,7 @@ from harness.nights.trend import SESSIONS_MAX
 from harness.nights.trend import build as build_trend
 from history.jsonl import Appender
 from history.tasks import Here
-from history.verdict import Anomaly, Result
+from history.verdict import Anomaly, ResultWord
 from tests.harness.nights.made_sessions import (
     LOST,
     MATRIX,
@@ -205,7 +205,7 @@ def test_a_failing_run_has_a_card_with_what_broke(tmp_path: Path) -> None:
     made = cards.build(tmp_path, come_to(tmp_path))
     assert 0 < len(made) <= cards.CARDS_MAX
     assert made[0].headline == "2 records were never given to their group"
-    assert all(card.result in (Result.ANOMALY, Result.KNOWN_BUGS) for card in made)
+    assert all(card.result in (ResultWord.ANOMALY, ResultWord.KNOWN_BUGS) for card in made)
     drawing = made[0].drawing
     assert drawing is not None
     assert [strip.label for strip in drawing.strips] == ["faults", "found"]

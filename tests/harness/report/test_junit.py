@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.report import build, github, junit
-from history.verdict import CheckResult, Incident, Verdict
+from history.verdict import CheckResult, ReportedIncident, Verdict
 from tests.histories.report_findings import FOLDERS, HOSTILE, anomalous
 from tests.histories.report_runs import clean
 
@@ -124,7 +124,7 @@ def test_the_summary_is_appended_where_github_wants_it(
 
 
 def test_incidents_stand_in_the_summary_as_text() -> None:
-    one = Incident(at_s=12.25, text="node 2 ended with exit code 137: <b>", checks=["recovery"])
+    one = ReportedIncident(at_s=12.25, text="node 2 ended with exit code 137: <b>", checks=["recovery"])
     text = github.render(msgspec.structs.replace(verdict_of("clean"), incidents=[one]))
     assert "- Incident: at 12" in text
     assert "node 2 ended with exit code 137: &lt;b&gt;" in text

@@ -16,7 +16,7 @@ import pytest
 from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.report import build, page, wording
-from history.verdict import ClientKind, FaultLiveness, Liveness, Verdict
+from history.verdict import FaultLiveness, Liveness, RecordedClients, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
 from tests.histories.report_runs import FAULTS, Folder, clean, empty
 
@@ -458,10 +458,10 @@ def test_verdicts_of_the_fixtures_are_verdicts() -> None:
         assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
 
 
-PRODUCERS = ClientKind(
+PRODUCERS = RecordedClients(
     count=4, produces=True, acks=-1, idempotent=True, transactional=False, isolation="", group=False
 )
-READERS = ClientKind(
+READERS = RecordedClients(
     count=2,
     produces=False,
     acks=None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.modelled.virtual.invariants.transactions import PartitionFates, Report
-from model.accepting.partition_state import Election, election, epoch_rises, unsound
+from model.accepting.partition_state import ElectionKind, election, epoch_rises, unsound
 from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog, alike
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
@@ -96,9 +96,9 @@ class Guarded:
         if not epoch_rises(old, state):
             self._broken("one-leader", lambda: f"the epoch does not rise: {old}, then {state}")
         found = election(old, state)
-        if found is Election.LAST_KNOWN:
+        if found is ElectionKind.LAST_KNOWN:
             self.last_known = state.leader_epoch
-        elif found is Election.UNCLEAN:
+        elif found is ElectionKind.UNCLEAN:
             self.unclean = state.leader_epoch
             if not self.settings.unclean:
                 self._broken("clean-election", lambda: f"{old}, then {state}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.engine.share_groups import ShareGroups
+from checkers.engine.share_groups import RunShareGroups
 from checkers.logs.share_answers import STORED
 from core.config import RunConfig, run_config
 from core.op import Outcome
@@ -43,7 +43,7 @@ def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted()
     settings = {**BASE, "preset": "share", "nemesis": "random", "consumers": 1, "partitions": 6, "rate": 150}
     run = run_config({**settings, "seed": 151})
     assert trial(run, logs=True).failures == []
-    with unittest.mock.patch.object(ShareGroups, "may_be_of_replaced", return_value=False):
+    with unittest.mock.patch.object(RunShareGroups, "may_be_of_replaced", return_value=False):
         assert set(trial(run, invariants=False).anomalies) == {"share-redelivery"}
 
 

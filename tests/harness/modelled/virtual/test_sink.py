@@ -8,7 +8,7 @@ import pytest
 from core.config import PRESETS, RunConfig, run_config
 from core.keys import key_of
 from harness.clients import database
-from harness.clients.database import Database, Row
+from harness.clients.database import Database, DatabaseRow
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import simulate
@@ -54,7 +54,7 @@ def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
 ) -> None:
     write = Database.write
 
-    def forgetful(self: Database, rows: Sequence[Row]) -> list[int]:
+    def forgetful(self: Database, rows: Sequence[DatabaseRow]) -> list[int]:
         return [*write(self, rows[1:])[::-1], database.REFUSED][::-1]
 
     monkeypatch.setattr(Database, "write", forgetful)
