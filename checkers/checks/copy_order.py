@@ -14,7 +14,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
-from checkers.engine.findings import Finding, PartitionResult, Shown, What, sent
+from checkers.engine.findings import RC, Finding, PartitionResult, Shown, What, sent
 from checkers.engine.partition_view import KernelView, distinct
 from checkers.windows import OF_GROUPS
 from core.keys import INPUT_KEYS
@@ -116,6 +116,9 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     offsets, after = np.unique(p.sends["place"][inputs][::-1], return_index=True)
     keys = p.sends["value"][inputs][::-1][after] % INPUT_KEYS
     result.kept[NAME] = InputKeys(tp=p.tp, offsets=offsets, keys=keys.astype(np.int8))
+    bound = p.bounds[RC]
+    if bound is None or not bound.complete:
+        return  # what was not read may hold a later copy
     copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*p.known.ordered]))
     pair = group[copies].astype(np.int64) << 32 | p.sends["src_tp"][copies]
     of_pairs = [copies[pair == one] for one in distinct(pair).tolist()]

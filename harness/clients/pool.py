@@ -85,6 +85,8 @@ class ClientPool:
         """Start the final readers; they wait for `read_final`."""
         for level in range(number):
             self._readers.append(self.open_worker(len(self.slots) + level))
+            if self._grown:
+                self._readers[-1].tell(Grow(self._grown))
             if self._remade:
                 self._readers[-1].tell(Resume(self._remade))
 

@@ -183,13 +183,15 @@ class Worker:
 
     async def _run_instance(self, plan: SessionSpec) -> None:
         """Run an instance of the application until nothing feeds it and it has finished."""
+        assert self._config.app is not None
+        topic = self._config.app.input
         spec = replace(plan, process=self._unused())
         journal, begin = self._journal(spec, ClientSettings()), self._clock.now_ns()
         journal.write(Invoked(1, begin, self.phase, "instance", False, False, ()))
-        instance = started(self._config, spec, self._inputs(), *self._host.outside())
+        instance = started(self._config, spec, *self._host.outside())
         while not (self._stopping.is_set() and instance.finished()):
             looked = self._clock.now_ns()
-            known, on = instance.look()
+            known, on = instance.look(sorted(self._partitions(topic)))
             self.progress.ok_invoked_ns = looked if known else self.progress.ok_invoked_ns
             self.progress.worked_ns = looked if on else self.progress.worked_ns
             await self._runtime.until(lambda: False, LOOK_S)
@@ -199,47 +201,51 @@ class Worker:
         journal.write(Closed(self._clock.now_ns(), End.CLOSED))
         journal.close()
 
-    def _inputs(self) -> list[TopicPartition]:
-        """The partitions that an application reads."""
-        assert self._config.app is not None
-        topic = self._config.prefix + self._config.app.input
-        return [tp for tp in self._workload.tps(self._config) if tp.topic == topic]
+    def _partitions(self, topic: str) -> set[TopicPartition]:
+        """All partitions of a topic of the application, those that it got during the run, too."""
+        named = self._config.prefix + topic
+        return {tp for tp in (*self._workload.tps(self._config), *self._more) if tp.topic == named}
 
-    async def _read_application(
-        self,
-        client: Client,
-        inputs: Mapping[TopicPartition, int],
-        outputs: Mapping[TopicPartition, int],
-        rows: tuple[TopicPartition, ...],
-    ) -> None:
-        """Read input and output of the application, and journal what it made as one more process of its."""
+    async def _read_application(self, client: Client, ends: Mapping[TopicPartition, int]) -> None:
+        """Read input and output of the application, and journal what it made as one more process of its.
+
+        ends: all that were listed. Where not all of the input is read, what the output was made of is not
+        known: nothing is journaled. Where not all of the output is, what else was made is not known: then no
+        committed offset is journaled, so that nothing is missed.
+        """
         plan = self._plans[self._instances[0]]
         spec = replace(plan, process=self._unused(plan.slot))
-        assert self._final is not None
-        begin_ns, size = self._final.begun_ns, self._config.record_size
         app = self._config.app
+        assert self._final is not None
         assert app is not None
         made = Copies(
             run=self._run,
-            input=self._inputs()[0].topic,
+            input=self._config.prefix + app.input,
             process=spec.process,
-            size=size,
+            size=self._config.record_size,
             outputs=app.outputs if app.shape == "flat-map" else None,
             repeats=self._config.repeats,
             results=self._database if isinstance(self._database, Results) else None,
         )
         client.read_values(made.value)
-        await read_to_ends(client, inputs, self._clock, self._config.final_deadline_s)
-        if not reached(client, inputs):
-            return  # what the output was made of is not known
-        if outputs:
-            await read_to_ends(client, outputs, self._clock, self._config.final_deadline_s)
-        if rows:
-            await client.invoke(Op(f="read-effects", mops=(ReadDatabase(rows),)))
-        position = GroupPosition(self._host.outside()[0], plan.group or "", self._inputs())
-        committed = position.committed(self._config.verb_deadline_s)
+        if not await self._read_whole(client, app.input, ends):
+            return
+        whole = not app.output or await self._read_whole(client, app.output, ends)
+        if whole and (rows := tuple(tp for tp in ends if tp.topic == DATABASE)):
+            done = await client.invoke(Op(f="read-effects", mops=(ReadDatabase(rows),)))
+            whole = done.outcome is Outcome.OK
+        inputs = sorted(tp for tp in ends if tp.topic == made.input)
+        position = GroupPosition(self._host.outside()[0], plan.group or "")
+        committed = position.committed(inputs, self._config.verb_deadline_s) if whole else None
         position.close()
-        made.write(self._journal(spec, ClientSettings()), begin_ns, self._clock.now_ns(), committed)
+        journal = self._journal(spec, ClientSettings())
+        made.write(journal, self._final.begun_ns, self._clock.now_ns(), committed)
+
+    async def _read_whole(self, client: Client, topic: str, ends: Mapping[TopicPartition, int]) -> bool:
+        """Read a topic of the application; whether that was all of it, up to the listed ends."""
+        own = {tp: end for tp, end in ends.items() if tp.topic == self._config.prefix + topic}
+        await read_to_ends(client, own, self._clock, self._config.final_deadline_s)
+        return self._partitions(topic) <= own.keys() and reached(client, own)
 
     async def _read_final(self, isolation: Isolation) -> None:
         """Read every partition from its beginning up to the listed end, with a fresh consumer."""
@@ -253,17 +259,18 @@ class Worker:
         )
         ends = {TopicPartition(topic, p): end for topic, p, end in self._final.ends[isolation]}
         client = self._open(spec)
+        if self._instances and isolation is Isolation.READ_COMMITTED:
+            await self._read_application(client, ends)
+        else:
+            await self._read_logs(client, ends)
+        await client.close(End.CLOSED)
+
+    async def _read_logs(self, client: Client, ends: Mapping[TopicPartition, int]) -> None:
         rows = tuple(tp for tp in ends if tp.topic == DATABASE)
         records = {tp: end for tp, end in ends.items() if tp not in rows}
-        if self._instances and isolation is Isolation.READ_COMMITTED:
-            inputs = {tp: records.pop(tp) for tp in self._inputs() if tp in records}
-            await self._read_application(client, inputs, records, rows)
-            rows = ()
-        else:
-            await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
+        await read_to_ends(client, records, self._clock, self._config.final_deadline_s)
         if rows:
             await client.invoke(Op(f="read-database", mops=(ReadDatabase(rows),)))
-        await client.close(End.CLOSED)
 
     def _over(self, known: int) -> bool:
         """Whether a process is to end that knows this number of further partitions."""

@@ -162,7 +162,8 @@ def nonmonotonic_copy(history: History) -> Iterator[Key]:
     for p, a in copies:
         for q, b in copies:
             same = p is q and _group(history, a) == _group(history, b) and a["src_tp"] == b["src_tp"]
-            if not same or a["src_offset"] >= b["src_offset"]:
+            whole = RC in p.bounds and p.bounds[RC].complete
+            if not same or not whole or a["src_offset"] >= b["src_offset"]:
                 continue
             keys = [_input_key(history, copy) for copy in (a, b)]
             if keys[0] is None or keys[0] != keys[1]:

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -76,15 +76,15 @@ class Instance:
         except OSError as error:
             raise ConfigError(f"--app {named.PROGRAM.words()[0]}: {error.strerror}") from None
 
-    def look(self) -> tuple[bool, bool]:
-        """Whether it runs and the brokers said where its group stands; whether the group got on since the
-        last look. Raises: ClientLost, where the program has ended."""
+    def look(self, inputs: Iterable[TopicPartition]) -> tuple[bool, bool]:
+        """Whether it runs and the brokers said where its group stands in these partitions; whether the group
+        got on since the last look. Raises: ClientLost, where the program has ended."""
         if (code := self._program.poll()) is not None:
             words = tail(self._log).strip().rpartition("\n")[2]
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             last = f"; its last line: {words[:200]}" if words else ""
             raise ClientLost(f"the application {how}{last}")
-        found = self._position.committed()
+        found = self._position.committed(inputs)
         self._known = found is not None
         if found is None:
             return False, False
@@ -119,12 +119,10 @@ class Instance:
         return in_order
 
 
-def started(
-    config: RunConfig, spec: SessionSpec, tps: Sequence[TopicPartition], args: Mapping[str, str], folder: Path
-) -> Instance:
-    """Start an instance. tps: of the input. folder: takes its log. Raises: ConfigError."""
+def started(config: RunConfig, spec: SessionSpec, args: Mapping[str, str], folder: Path) -> Instance:
+    """Start an instance. folder: takes its log. Raises: ConfigError."""
     folder.mkdir(exist_ok=True)
-    position = GroupPosition(args, spec.group or "", tps)
+    position = GroupPosition(args, spec.group or "")
     log = folder / f"instance-{spec.slot}.log"
     with log.open("a") as file:
         file.write(f"--- process {spec.process} (pid {os.getpid()})\n")

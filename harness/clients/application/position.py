@@ -1,6 +1,6 @@
 """Where a group stands in a topic: its committed offsets, and the ends of the logs, asked of the brokers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Final
 
@@ -17,19 +17,20 @@ END_S: Final = 5.0
 
 
 class GroupPosition:
-    """One group and some partitions. It asks from outside of the group."""
+    """One group. It asks from outside of the group."""
 
-    def __init__(self, args: Mapping[str, str], group: str, tps: Sequence[TopicPartition]) -> None:
+    def __init__(self, args: Mapping[str, str], group: str) -> None:
         """args: those of an endpoint."""
         settings = {"group.id": group, "enable.auto.commit": False, "log_level": 0}
         own = {**settings, "isolation.level": "read_committed", "enable.partition.eof": True}
         self._client = Consumer({**of_librdkafka(args), **own, "error_cb": lambda _: None})
-        self._tps = [KafkaPartition(*tp) for tp in tps]
 
-    def committed(self, seconds: float = ASK_S) -> dict[TopicPartition, int] | None:
+    def committed(
+        self, tps: Iterable[TopicPartition], seconds: float = ASK_S
+    ) -> dict[TopicPartition, int] | None:
         """The offset that the group has committed of each partition, 0 = none; None = it is not known."""
         try:
-            found = self._client.committed(self._tps, timeout=seconds)
+            found = self._client.committed([KafkaPartition(*tp) for tp in tps], timeout=seconds)
         except KafkaException:
             return None
         if any(at.error is not None for at in found):

@@ -321,7 +321,7 @@ class Told:
     def __init__(self, offset: int | None, *, end: bool) -> None:
         self.offset, self.end = offset, end
 
-    def committed(self) -> dict[TopicPartition, int] | None:
+    def committed(self, tps: object) -> dict[TopicPartition, int] | None:
         return None if self.offset is None else {IN: self.offset}
 
     def at_the_end(self, committed: object) -> bool:
@@ -353,6 +353,6 @@ def test_whether_an_instance_ended_in_order(
     named.PROGRAM.name(shlex.join(["sh", "-c", script]))
     one = instance.Instance(0, os.environ, log, cast(GroupPosition, told))
     until(lambda: "ready" in log.read_text(), "it runs")
-    one.look()
+    one.look([IN])
     assert one.finished()
     assert one.end() is in_order
