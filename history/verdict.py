@@ -330,7 +330,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
     logs: None = a verdict of an older version.
     incidents: the earliest first. engine: what judged, as "Spark 4.3.0, local[2], 41 tasks", "this process".
-    recovery_s: None where the run did not recover or did not get that far. reached: facts that a fault or the
+    recovered: None = it is not on record, or not only this run's cluster is. recovery_s: None where the run
+    did not recover or did not get that far. reached: facts that a fault or the
     run as a whole reached; None = a verdict of an older version. requirements: in the order of `--require`.
     """
 

@@ -176,7 +176,7 @@ def judge(run: JudgedRun) -> Verdict:
     valid: bool | Literal["unknown"] = not forbidden
     if valid and reasons:
         valid = "unknown"
-    seen = [event for event in history.events if isinstance(event, Recovered)]
+    seen = [event for event in history.events if isinstance(event, Recovered) and not run.mixed]
     verdict = Verdict(
         run=history.run.name,
         valid=valid,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.nights.session_log import FILE, FOLDER, SoakSession
+from harness.nights.session_log import FILE, FOLDER, RunResult, SoakSession
 from harness.report import wording
 from harness.report.wording import VerdictState
 from history.jsonl import being_written
@@ -85,16 +85,18 @@ def _void(session: SoakSession) -> VerdictState:
     return VerdictState("silent", "○", "Void", f"The canary {session.started.canary} {what}")
 
 
+def _found(result: RunResult) -> set[str]:
+    return {result.state, *(found.name for found in result.forbidden)}
+
+
 def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState]:
     """The results of a session: void first, as it qualifies all others, then the most severe."""
     results = session.results
 
     def runs(state: str) -> int:
-        return sum(
-            state in {result.state, *(f.name for f in result.forbidden)}
-            or state in (*UNDECIDED[: result.undecided], *UNMET[: result.unmet])
-            for _, result in results
-        )
+        found = [result for _, result in results if state in _found(result)]
+        beside = (one for one in session.last if state in (*UNDECIDED[: one.undecided], *UNMET[: one.unmet]))
+        return len(found) + sum(state not in _found(one) for one in beside)
 
     silent = sum(result.state == "silent" and task.why != "canary" for task, result in results)
     bugs = "Forbidden; all of them have the signature of a known bug."

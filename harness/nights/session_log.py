@@ -332,7 +332,7 @@ class SoakSession:
         everything = [result for _, result in self.results]
         if any(one.state == "error" for one in everything) and not any(one.judged for one in everything):
             return ExitCode.HARNESS
-        states = set().union(*map(self._states, everything))
+        states = set().union(*map(self._states, self.last), *map(self._found, everything))
         if "anomaly" in states:
             return ExitCode.ANOMALY
         if "not-recovered" in states:
@@ -345,14 +345,25 @@ class SoakSession:
             return ExitCode.UNMET
         return ExitCode.HARNESS if "error" in states else ExitCode.VALID
 
-    def _states(self, result: RunResult) -> set[State]:
-        """What a run adds to the code of the session. Its own exit code says the worst alone: under an
-        accepted bug may lie what it could not decide or does not show, or a control that stayed silent."""
-        states: set[State] = {result.state}
-        if any(found.name != NOT_RECOVERED for found in result.forbidden):
+    @property
+    def last(self) -> list[RunResult]:
+        """The results of runs, without those that were repeated after an interruption."""
+        last = {attempt.begun.number: attempt.outcome for attempt in self.attempts}
+        return [result for result in last.values() if result is not None]
+
+    def _found(self, result: RunResult) -> set[State]:
+        """What a run adds by its findings, also one that was interrupted and repeated."""
+        names = {found.name for found in result.forbidden}
+        states: set[State] = {"not-recovered"} if NOT_RECOVERED in names else set()
+        if names - {NOT_RECOVERED} and not self.accepts(result):
             states.add("anomaly")
-        if self.accepts(result):
-            states.discard("anomaly")
+        return states
+
+    def _states(self, result: RunResult) -> set[State]:
+        """What the last attempt at a run adds beside its findings. Its own exit code says the worst alone:
+        under an accepted bug may lie what it could not decide or does not show, or a control that stayed
+        silent."""
+        states: set[State] = {result.state} - ({"anomaly"} if self.accepts(result) else set())
         if result.undecided:
             states.add("unknown")
         if result.unmet:
@@ -362,9 +373,10 @@ class SoakSession:
         return states
 
     def accepts(self, result: RunResult) -> bool:
-        """All that the run found are known bugs that the matrix accepts."""
+        """All that the run found are known bugs that the matrix accepts; it may have been cut short."""
         known = result.known_bugs
-        return result.state == "anomaly" and bool(known) and set(known) <= set(self.accepted)
+        found = result.state in ("anomaly", "interrupted", "error")
+        return found and bool(known) and set(known) <= set(self.accepted)
 
     @property
     def accepted(self) -> tuple[str, ...]:

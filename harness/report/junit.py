@@ -103,7 +103,9 @@ def _check(check: CheckResult) -> FinalResult | None:
 
 def _recovered(verdict: Verdict) -> FinalResult | None:
     if verdict.recovered is None:
-        return Skipped("the run ended before its recovery phase")
+        return Skipped(
+            "whether the cluster recovered is not known: the run ended before, or another one answered"
+        )
     if not verdict.recovered:
         return _failure(wording.NOT_BACK.meaning, NOT_RECOVERED)
     return None

@@ -202,7 +202,7 @@ def recovery(verdict: Verdict) -> tuple[str, str] | None:
     """Kind and text of the tag that says whether the cluster came back (`harness.run.recovery`); None where
     no fault was healed, so that there was nothing to come back from."""
     if verdict.recovered is None:
-        return "neutral", "ended before recovery"
+        return "neutral", "recovery not known"
     if not verdict.recovered:
         return "not-recovered", "! did not recover"
     if not verdict.faults:

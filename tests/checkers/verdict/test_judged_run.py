@@ -33,7 +33,7 @@ from history.events import (
 )
 from history.run_folder import Run
 from history.tables import TABLES
-from history.verdict import Example, Liveness, Verdict
+from history.verdict import Example, Liveness, ResultWord, Verdict
 from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.notation import stories
@@ -840,6 +840,20 @@ def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, 
     assert {check.status for check in mixed.checks.values()} <= {"unknown", "unasked"}
     assert mixed.logs is not None
     assert mixed.logs.why == WRONG.text
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_whether_another_cluster_recovered_says_nothing_of_this_one(tmp_path: Path, *, foreign: bool) -> None:
+    """ResultWord and exit code say the same."""
+    late = Recovered(ns=6 * S, recovered=False, seconds=60.0, why="no node leads orders-0")
+    built = history()
+    if foreign:
+        built.ops[-1].mops.append(Foreign(tp=0, offset=4, reason="other-run", payload=b"?"))
+    events = (STARTED, late) if foreign else (STARTED, late, WRONG)
+    mixed = judged(tmp_path / "mixed", built.tables(), None, *events)
+    assert (mixed.exit_code, mixed.result, mixed.recovered) == (2, ResultWord.UNKNOWN, None)
+    alone = judged(tmp_path / "alone", history().tables(), None, STARTED, late)
+    assert (alone.exit_code, alone.result, alone.recovered) == (3, ResultWord.NOT_RECOVERED, False)
 
 
 def test_a_clean_run_that_another_cluster_answered_in_is_unknown(tmp_path: Path) -> None:

@@ -71,15 +71,17 @@ def write(
     spent_s: float | None = None,
     canary: str = "acks1",
     matrix: dict[str, Any] | None = None,
+    numbers: Sequence[int] = (),
 ) -> SoakSession:
-    """Write the file of a session; each run takes a minute of it, or what its outcome says."""
+    """Write the file of a session; each run takes a minute of it, or what its outcome says. numbers: of the
+    runs, where some are attempts at the same one."""
     at = f"{name[:4]}-{name[4:6]}-{name[6:8]}T{name[9:11]}:{name[11:13]}:{name[13:15]}.000+00:00"
     folder = results / FOLDER / name
     folder.mkdir(parents=True)
     log = Appender(folder / FILE)
     log.append(SessionStarted(at=at, seed=seed, budget_s=budget_s, canary=canary, matrix=matrix or MATRIX))
     spent = 0.0
-    for number, (made, came) in enumerate(runs, 1):
+    for number, (made, came) in zip(numbers or range(1, len(runs) + 1), runs, strict=True):
         log.append(RunBegun(at=at, spent_s=spent, number=number, task=made, command=["inquest"]))
         if came is not None:
             spent += came.seconds

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from core.errors import ExitCode
+from harness.nights.headline import headline
 from harness.nights.session_log import (
     FILE,
     FOLDER,
@@ -186,6 +187,7 @@ def read_back() -> SoakSession:
 
 
 BUG = AnomalyCount(name="lost-write", count=2, disallowed=2, known_bug="KAFKA-20734")
+NOT_BACK = AnomalyCount(name="not-recovered", count=1, disallowed=1)
 OTHER_BUG = AnomalyCount(name="duplicate", count=1, disallowed=1, known_bug="librdkafka-4953")
 ACCEPT = {"accept": {"KAFKA-20734": "open"}}
 
@@ -200,6 +202,9 @@ ACCEPT = {"accept": {"KAFKA-20734": "open"}}
         (outcome("anomaly", LOST), ACCEPT, 1),
         (outcome("not-recovered", BUG), ACCEPT, 1),
         (outcome("error"), ACCEPT, 70),
+        (outcome("error", BUG), ACCEPT, 70),  # the soak ended it, as it took too long
+        (outcome("error", BUG), {}, 1),
+        (outcome("error", BUG, LOST), ACCEPT, 1),
         (
             outcome("anomaly", BUG, undecided=1),
             ACCEPT,
@@ -225,6 +230,44 @@ def test_a_night_with_accepted_bugs_only_is_green(
     ]
     session = write(tmp_path, NAME, runs, matrix=matrix or {"accept": {}})
     assert session.code == code
+
+
+@pytest.mark.parametrize(
+    ("found", "matrix", "code"),
+    [
+        ([BUG], ACCEPT, 0),
+        ([BUG], {}, 1),
+        ([BUG, LOST], ACCEPT, 1),
+        ([LOST], ACCEPT, 1),
+        ([NOT_BACK], ACCEPT, 3),
+        ([BUG, NOT_BACK], ACCEPT, 1),
+    ],
+)
+def test_what_an_interrupted_run_found_counts_as_in_any_run(
+    tmp_path: Path, found: list[AnomalyCount], matrix: dict[str, Any], code: int
+) -> None:
+    """The session was resumed, and repeated it; it found nothing the second time."""
+    runs: list[Run] = [
+        (canary(), outcome("valid", fired=True)),
+        (task(seed=9), outcome("interrupted", *found, undecided=1)),
+        (task(seed=9), outcome()),
+    ]
+    session = write(tmp_path, NAME, runs, matrix=matrix or {"accept": {}}, numbers=[1, 2, 2])
+    assert session.code == code
+    words = [part.word for part in headline(session, {"open": 0, "known": 1, "planted": 0})]
+    assert "1 run unknown" not in words
+    assert ("1 run did not recover" in words) == (NOT_BACK in found)
+
+
+def test_a_run_that_was_interrupted_and_not_repeated_left_something_undecided(tmp_path: Path) -> None:
+    runs: list[Run] = [
+        (canary(), outcome("valid", fired=True)),
+        (task(), outcome("interrupted", BUG, undecided=1)),
+        (task(seed=8), outcome()),
+    ]
+    session = write(tmp_path, NAME, runs, matrix=ACCEPT)
+    assert session.code == 2
+    assert "1 run unknown" in [p.word for p in headline(session, {"open": 0, "known": 1, "planted": 0})]
 
 
 def test_accepted_bugs_are_named_where_a_night_ends_and_not_called_valid(tmp_path: Path) -> None:
