@@ -2,8 +2,10 @@
 
 A message: offset i64 · length i32 · CRC-32 of all that follows · format i8 · attributes i8 · timestamp i64
 (format 1 only) · key and value, each after its length as i32 (-1 = null). Source: Kafka's protocol guide,
-"Message sets"; KIP-32. What a batch has and a message has not is as in a batch that does not say it: -1. A
-compressed message holds others, whose number only its bytes tell: the walk ends there.
+"Message sets"; KIP-32. What a batch has and a message has not is as in a batch that does not say it: -1.
+
+A compressed message holds others, and has the offset of the last one. It is not unpacked: it is taken to
+begin with the offset after the message before it, as in a log that was not compacted.
 """
 
 import struct
@@ -20,27 +22,32 @@ from harness.protocol.cursor import Cursor, Malformed
 FORMATS: Final = (0, 1)
 SHORTEST: Final = {0: 14, 1: 22}
 """By format, bytes of a message with null key and value, those before them not counted."""
+MOST: Final = 2**31
+"""Offsets that a batch may have."""
 _HEAD: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")
 
 
-def walk(data: mmap | bytes) -> tuple[npt.NDArray[np.int64], list[tuple[int, ...]], list[bool]]:
+def walk(data: mmap | bytes, begin: int) -> tuple[npt.NDArray[np.int64], list[tuple[int, ...]], list[bool]]:
     """Where messages begin, their headers in the order of `FIELDS`, and whether each one's CRC is that of its
-    bytes; up to the first thing that is no such message."""
+    bytes; up to the first thing that is no such message. begin: the offset that the file is named for."""
     positions: list[int] = []
     headers: list[tuple[int, ...]] = []
     intact: list[bool] = []
-    at = 0
+    at, following = 0, begin
     while at + _HEAD.size <= len(data):
         offset, length, crc, magic, attributes = _HEAD.unpack_from(data, at)
         after = at + PREFIX + length
-        if magic not in FORMATS or length < SHORTEST[magic] or after > len(data) or attributes & COMPRESSION:
+        if magic not in FORMATS or length < SHORTEST[magic] or after > len(data):
             break  # `why_none` says which
         (time,) = _TIMESTAMP.unpack_from(data, at + _HEAD.size) if magic else (-1,)
-        headers.append((offset, length, -1, magic, crc, attributes, 0, time, time, -1, -1, -1, 1))
+        packed = attributes & COMPRESSION and 0 <= following <= offset < following + MOST
+        more = offset - following if packed else 0
+        what = (offset - more, length, -1, magic, crc, attributes, more, time, time)
+        headers.append((*what, -1, -1, -1, more + 1))
         intact.append(crc32(data[at + PREFIX + 4 : after]) == crc)
         positions.append(at)
-        at = after
+        at, following = after, offset + 1
     return np.array(positions, np.int64), headers, intact
 
 
@@ -54,9 +61,7 @@ def why_none(data: mmap | bytes, at: int) -> str:
         return f"no message of an old format: its format is {magic}"
     if length < SHORTEST[magic]:
         return f"no message: its length is {length}"
-    if PREFIX + length > left:
-        return f"the message is cut off: {PREFIX + length} bytes are announced and {left} are left"
-    return f"the message of format {magic} is compressed: such are not read"
+    return f"the message is cut off: {PREFIX + length} bytes are announced and {left} are left"
 
 
 def key_and_value(

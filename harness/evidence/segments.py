@@ -122,7 +122,7 @@ def read(path: Path) -> Segment:
 
 def _of_messages(path: Path, data: mmap.mmap | bytes) -> Segment:
     """A file that begins with a message of an old format, which stands for a batch."""
-    positions, headers, whole = old_messages.walk(data)
+    positions, headers, whole = old_messages.walk(data, offset_of(path))
     made, intact = np.array(headers, COLUMNS), np.array(whole, np.bool_)
     stop = int(positions[-1] + PREFIX + made["length"][-1]) if positions.size else 0
     why = old_messages.why_none(data, stop) if stop < len(data) else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
 from tests.checkers.logs.made import TP, Rows, at, batch, of_all, of_partition, tables, whole
 from tests.histories.broker_files import NODE
+from tests.histories.old_messages import message
 
 Made = dict[str, list[dict[str, Any]]]
 FIRST_OF_EPOCH = {1: 0, 3: 40, 4: 60}
@@ -561,3 +563,27 @@ def test_messages_without_leader_epochs_differ_below_the_high_watermark_or_not_a
     assert not judged(made).in_logs
     one(made, "batches", take=1, node=3, base=10)["crc"] = 99
     assert {each.check for each in judged(made).in_logs} == {"replicas-equal"}
+
+
+@pytest.mark.parametrize(
+    ("high", "flipped", "rules"),
+    [
+        (9, -1, set()),
+        (10, -1, {"ends-within-log"}),
+        (9, 30, {"batches-intact"}),  # a byte of the first one
+    ],
+)
+def test_a_log_of_compressed_messages_of_an_old_format_is_whole(
+    tmp_path: Path, high: int, flipped: int, rules: set[str]
+) -> None:
+    """Kafka 0.10 and a client with `compression.type`: three messages in each of two, and plain ones."""
+    packed = message(2, None, b"...", attributes=1), message(5, None, b"...", attributes=1)
+    content = bytearray(b"".join((*packed, *(message(n, None, b"x") for n in range(6, 9)))))
+    if flipped >= 0:
+        content[flipped] ^= 1
+    (tmp_path / "q-0").mkdir()
+    (tmp_path / "q-0" / f"{0:020}.log").write_bytes(content)
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\nq 0 {high}\n")
+    found = of_partition(CHECKS, Evidence(merged([read(tmp_path, 1)])), TP)
+    assert {one.check for one in found.findings} == rules
+    assert (found.doubts, found.asked["batches-intact"]) == ([], 5)

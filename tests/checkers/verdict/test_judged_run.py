@@ -844,7 +844,7 @@ def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, 
 
 @pytest.mark.parametrize("foreign", [True, False])
 def test_whether_another_cluster_recovered_says_nothing_of_this_one(tmp_path: Path, *, foreign: bool) -> None:
-    """ResultWord and exit code say the same."""
+    """Result and exit code say the same."""
     late = Recovered(ns=6 * S, recovered=False, seconds=60.0, why="no node leads orders-0")
     built = history()
     if foreign:

@@ -9,18 +9,7 @@ import pytest
 from harness.evidence import records, segments
 from harness.evidence.damage import Damages
 from tests.harness.evidence.test_segments import CONTENT
-
-
-def message(
-    offset: int, key: bytes | None, value: bytes | None, magic: int = 1, attributes: int = 0
-) -> bytes:
-    """By the protocol guide, "Message sets"."""
-    body = struct.pack(">bb", magic, attributes)
-    body += struct.pack(">q", 1000 + offset) if magic else b""
-    for part in (key, value):
-        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
-    return struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
-
+from tests.histories.old_messages import message
 
 WHOLE = message(7, None, b"a") + message(8, b"k", b"bb", magic=0) + message(9, b"k", None)
 
@@ -70,7 +59,6 @@ def test_a_flipped_byte_is_damage(tmp_path: Path, place: int) -> None:
 @pytest.mark.parametrize(
     ("tail", "why"),
     [
-        (message(10, None, b"x", attributes=1), "the message of format 1 is compressed"),
         (CONTENT, "no message of an old format: its format is 2"),
         (struct.pack(">qiIbb", 10, 3, 0, 1, 0), "no message: its length is 3"),
         (message(10, None, b"x")[:-1], "the message is cut off"),
@@ -82,6 +70,32 @@ def test_what_is_no_such_message_is_named(tmp_path: Path, tail: bytes, why: str)
     assert segment.damage is not None
     assert segment.damage.position == len(WHOLE)
     assert why in segment.damage.why
+
+
+def test_a_compressed_message_has_the_offsets_behind_the_one_before_it(tmp_path: Path) -> None:
+    """What is inside is not read; the first one begins where the file does."""
+    packed = message(9, None, b"...", attributes=1)
+    for content, spans in (
+        (packed, [(7, 9, 3)]),
+        (message(7, None, b"a") + packed, [(7, 7, 1), (8, 9, 2)]),
+        (packed + packed.replace(packed[:8], struct.pack(">q", 12)), [(7, 9, 3), (10, 12, 3)]),
+        (packed + message(10, b"k", None), [(7, 9, 3), (10, 10, 1)]),
+    ):
+        segment = read(tmp_path, content)
+        assert segment.damage is None
+        rows = segment.table().to_pylist()
+        assert [(row["base"], row["last"], row["records"]) for row in rows] == spans
+    damages = Damages()
+    assert [one.offset for one in records.walk(segment, damages)] == [10]
+    assert [one.why for one in damages] == ["the batch is compressed: its records are not read"]
+
+
+@pytest.mark.parametrize("offset", [6, 2**62, -1])
+def test_a_compressed_message_that_cannot_follow_begins_with_its_own_offset(
+    tmp_path: Path, offset: int
+) -> None:
+    segment = read(tmp_path, message(7, None, b"a") + message(offset, None, b"...", attributes=1))
+    assert segment.table().to_pylist()[1]["base"] == offset
 
 
 def test_a_length_inside_that_does_not_fit_is_damage(tmp_path: Path) -> None:
