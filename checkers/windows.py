@@ -42,8 +42,6 @@ MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
 """A greater number of records that brokers flush together narrows nothing."""
 NOT_COMPACTED: Final = -1
-LIMITS_MS: Final = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
-"""The brokers' limits of retention with their units; of several that are set the first one counts."""
 
 
 class Excuse(StrEnum):
@@ -319,27 +317,6 @@ def _flushed_ns(of: Flushing) -> int:
     if of.each:
         return 0
     return 1_000_000 * of.latest_ms + SLACK_NS if of.looks_ms else FOREVER
-
-
-def removes(config: RunConfig) -> bool:
-    """Whether retention may remove records within a run, which lasts two days at most; beside it only
-    `deletions` do. Imported histories do not say."""
-    if config.has(ImportedSection):
-        return True
-    own, brokers = config.topic_settings, config.broker_settings
-    if config.compacted and "delete" not in own["cleanup.policy"]:
-        return False
-    if _number(own.get("retention.bytes", brokers.get("log.retention.bytes", "")), -1) >= 0:
-        return True
-    return 0 <= _kept_ms(own, brokers) < 2 * DAY_MS
-
-
-def _kept_ms(own: Mapping[str, str], brokers: Mapping[str, str]) -> int:
-    """How long retention keeps records; -1 = no limit. One setting counts: the topic's, else the finest of
-    the brokers'."""
-    given = [(1, own["retention.ms"])] if "retention.ms" in own else []
-    given += [(unit, brokers[name]) for name, unit in LIMITS_MS.items() if name in brokers]
-    return next((unit * _number(limit, -1) for unit, limit in given), -1)
 
 
 def tombstones_kept_ns(config: RunConfig) -> int:

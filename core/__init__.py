@@ -26,6 +26,7 @@ replica_order  The order of a partition's replicas, the preferred leader first: 
                nodes tell of it, what may be asked.
 runtime        Time and tasks of a run: the run program is written once, over a
                `Runtime`.
+retention      Whether retention may remove records while a run lasts, by its settings.
 secrets        Secrets among settings: never written into a file of a run, never shown.
 session        The seam to a system under test: the verbs of one client, as Kafka
                names them.

@@ -15,17 +15,10 @@ from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.engine.share_groups import RunShareGroups, share_groups
-from checkers.windows import (
-    NOT_COMPACTED,
-    Deletion,
-    RunWindows,
-    deletions,
-    removes,
-    run_windows,
-    tombstones_kept_ns,
-)
+from checkers.windows import NOT_COMPACTED, Deletion, RunWindows, deletions, run_windows, tombstones_kept_ns
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
+from core.retention import removes
 from core.watermark import still_s
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
 from history.events import BoundsListed, Event, Recovered

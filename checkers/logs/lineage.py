@@ -18,9 +18,10 @@ from checkers.logs.clocks import apart_ms
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
-from checkers.windows import deletions, removes
+from checkers.windows import deletions
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
+from core.retention import removes
 from history.evidence import Evidence
 from history.reader import History
 from history.unit_files import read_columns

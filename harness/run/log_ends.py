@@ -90,6 +90,19 @@ def _moving(now: int, since: int, late: int, quiet_s: float) -> str:
     return ""
 
 
+async def after_reads(cluster: Cluster, bounds: BoundsListed) -> BoundsListed:
+    """The same, once the final reads have ended, where retention removed records meanwhile: what lies below
+    where a log begins by now was not there to be read. What cannot be listed any more is not known."""
+    tps = sorted({TopicPartition(topic, p) for topic, p, *_ in bounds.rows if topic != DATABASE})
+    starts = {(t, p, level): start for t, p, level, start, _ in await _listed(cluster, tps)}
+    rows = tuple(
+        (t, p, level, min(max(start, starts.get((t, p, level), start)), end), end)
+        for t, p, level, start, end in bounds.rows
+        if t == DATABASE or (t, p, level) in starts
+    )
+    return msgspec.structs.replace(bounds, rows=rows, moving="")
+
+
 def with_rows(bounds: BoundsListed, ends: Mapping[TopicPartition, int]) -> BoundsListed:
     """Beside the logs' ends those of the database, which has no levels of isolation."""
     rows = [(*tp, int(level), 0, end) for level in Isolation if level >= 0 for tp, end in ends.items()]

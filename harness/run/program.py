@@ -14,6 +14,7 @@ from typing import Protocol
 from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
 from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
+from core.retention import removes
 from core.runtime import Runtime, Signal, SpawnedTask
 from core.systems import ExternalSection
 from core.watermark import still_s
@@ -23,7 +24,7 @@ from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.guide import Guide
-from harness.run.log_ends import STABLE_S, allowed_s, open_ends, stable_ends, to_read, with_rows
+from harness.run.log_ends import STABLE_S, after_reads, allowed_s, open_ends, stable_ends, to_read, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, lagging, stalled, unrecovered, unserved
@@ -320,6 +321,8 @@ class RunProgram:
         allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
         self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
         self._supervise()
+        if removes(self.plan.config):
+            self._write(await after_reads(self.cluster, bounds))
 
     async def _list_ends(self) -> ev.BoundsListed:
         """Record the ends of all logs, once they are stable, and what still holds one back then."""

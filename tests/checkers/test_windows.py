@@ -22,13 +22,13 @@ from checkers.windows import (
     PowerLosses,
     Windows,
     deletions,
-    removes,
     run_windows,
     whenever,
 )
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, value_of
+from core.retention import removes
 from history.events import (
     BoundsListed,
     Event,

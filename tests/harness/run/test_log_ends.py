@@ -6,7 +6,7 @@ from typing import cast
 from core.cluster import Cluster
 from core.config import Application, RunConfig
 from core.op import DATABASE, Isolation, TopicPartition
-from harness.run.log_ends import open_ends, stable_ends, to_read
+from harness.run.log_ends import after_reads, open_ends, stable_ends, to_read
 from history.events import BoundsListed
 from tests.harness.run.worlds import RealTime, VirtualTime
 
@@ -17,16 +17,19 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 class Ends:
     """Ends of two partitions: the last stable offset of the second is `lso`, every high watermark `hw()`."""
 
-    def __init__(self, lso: int = 5, hw: Callable[[], int] = lambda: 5, listed: int = 2) -> None:
+    def __init__(
+        self, lso: int = 5, hw: Callable[[], int] = lambda: 5, listed: int = 2, start: int = 0
+    ) -> None:
         self.lso = lso
         self.hw = hw
         self.listed = listed
+        self.start = start
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, tuple[int, int]]:
         low = {TWO: self.lso} if isolation is Isolation.READ_COMMITTED else {}
-        return {tp: (0, low.get(tp, self.hw())) for tp in tps[: self.listed]}
+        return {tp: (self.start, low.get(tp, self.hw())) for tp in tps[: self.listed]}
 
 
 def listing(
@@ -65,6 +68,23 @@ def test_a_transaction_that_stays_open_is_waited_for_only_so_long(time_: Time) -
     assert found.why == "the last stable offset of t-1 is 3, its high watermark 5"
     assert found.moving == ""
     assert open_ends(found.rows) == [TWO]
+
+
+def test_what_retention_removed_during_the_final_reads_was_not_there_to_be_read(time_: Time) -> None:
+    rows = ((*ONE, 0, 2, 9), (*ONE, 1, 2, 8), (*TWO, 0, 2, 9), (*TWO, 1, 2, 9), (DATABASE, 0, 1, 0, 4))
+    before = BoundsListed(ns=7, rows=rows, stable=True, moving="x")
+
+    def after(ends: Ends) -> BoundsListed:
+        return time_.wait(after_reads(cast("Cluster", ends), before))
+
+    begun = after(Ends(start=5))
+    assert [row[3] for row in begun.rows] == [5, 5, 5, 5, 0]
+    assert [row[4] for row in begun.rows] == [row[4] for row in rows]
+    assert (begun.ns, begun.moving) == (7, "")
+    assert after(Ends(start=2)).rows == rows
+    assert after(Ends(start=0)).rows == rows  # a leader that has not removed them yet
+    assert [row[3] for row in after(Ends(start=20)).rows] == [9, 8, 9, 9, 0]
+    assert after(Ends(listed=1)).rows == (*rows[:2], rows[4])  # of the other one nothing is known
 
 
 def test_ends_that_still_change_are_not_final(time_: Time) -> None:

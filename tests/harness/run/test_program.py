@@ -12,6 +12,7 @@ from core.cluster import Cluster, NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError, ConfigError, EndsMissed
 from core.op import Isolation, Phase, TopicPartition
 from harness.clients.pool import Loss
+from harness.run import program
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan, planned
 from history import events as ev
@@ -107,6 +108,24 @@ def test_the_ends_are_final_once_they_have_not_changed_for_a_while(world: World)
     (bounds,) = of(events, ev.BoundsListed)
     assert bounds.stable
     assert bounds.ns - closing.ns >= 0.7e9
+
+
+@pytest.mark.parametrize(("removed", "starts"), [(True, [{0}, {3}]), (False, [{0}])])
+def test_with_retention_the_beginnings_are_listed_again_after_the_final_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: list[set[int]], *, removed: bool
+) -> None:
+    monkeypatch.setattr(program, "removes", lambda _: removed)  # the model has no retention
+    world = VirtualWorld(tmp_path).begin()
+    listed = world.cluster.offsets
+
+    async def offsets(tps: Any, isolation: Any) -> dict[TopicPartition, tuple[int, int]]:
+        reading = Phase.FINAL in phases(world.recorder.events)
+        return {tp: (3 * reading, end) for tp, (_, end) in (await listed(tps, isolation)).items()}
+
+    setattr(world.cluster, "offsets", offsets)  # noqa: B010 - a method of the instance alone
+    bounds = of(world.run(), ev.BoundsListed)
+    assert [{row[3] for row in one.rows} for one in bounds] == starts
+    assert len({(one.ns, tuple(row[4] for row in one.rows)) for one in bounds}) == 1
 
 
 @pytest.mark.parametrize(("acks", "waits_s"), [(1, 2.15), (-1, 0.3)])
