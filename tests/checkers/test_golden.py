@@ -40,6 +40,7 @@ def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
     return found, undecided(tally)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_oracle_finds_what_the_case_says(story: Story) -> None:
     tables = story.tables()

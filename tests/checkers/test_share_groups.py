@@ -223,6 +223,7 @@ def test_a_correct_group_shows_nothing_with_faults_or_without(first: int) -> Non
         assert found_by_both(group, group.events(faults=seed % 3)) == set(), seed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_each_planted_fault_of_a_group_is_found_as_what_it_is(wrong: str) -> None:
     counts: Counter[str] = Counter()

@@ -121,7 +121,7 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: ContainerCluste
     assert compared.fields > 1000
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     """Nodes that were killed are taken before they start again, others at the end alone."""
     cluster = kafka_cluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")

@@ -89,6 +89,7 @@ def ended(results: Path, case: Case) -> Ended:
         command.end()
 
 
+@pytest.mark.sampled(3)
 def test_a_control_shows_the_loss_that_it_has_to_find(tmp_path: Path) -> None:
     is_as_it_should_be(tmp_path, ACKS1)
 

@@ -142,6 +142,7 @@ def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     assert [ns for ns in times if ns > heal.begin_ns]
 
 
+@pytest.mark.sampled(3)
 def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(tmp_path: Path) -> None:
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))

@@ -186,6 +186,7 @@ def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> Non
     assert "errors of the harness" in index(tmp_path)
 
 
+@pytest.mark.sampled(4)
 def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     command = Inquest("serve", "--port", "0", "--results", str(tmp_path))

@@ -103,6 +103,7 @@ def test_two_files_add_a_system(copy: Path) -> None:
     assert "place=here is a setting of sut=empty, and this run has sut=kafka" in said
 
 
+@pytest.mark.sampled(3)
 def test_an_added_system_has_the_capabilities_of_its_configuration(copy: Path) -> None:
     registry, end = "core/systems.py", '}\n"""Every system by the value of `sut`."""'
     add(copy, "harness/empty.py", SYSTEM, registry, end, SYSTEM_ENTRY)

@@ -258,6 +258,7 @@ print(verdict.exit_code, {check.status for check in verdict.checks.values()})
 """
 
 
+@pytest.mark.sampled(4)
 def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     ended = subprocess.run(

@@ -54,6 +54,7 @@ def test_each_run_is_read_once(results: Path) -> None:
     assert folders(f"{results}/nothing*") == []
 
 
+@pytest.mark.sampled(3)
 def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
     history = load(Run(results / "a"))
     ops = history.tables["ops"].to_pylist()

@@ -83,6 +83,7 @@ def followed(built: Built) -> Built:
     return built
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("built", "lines", "labelled"),
     [

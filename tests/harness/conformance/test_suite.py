@@ -60,6 +60,7 @@ def test_the_example_keeps_the_protocol() -> None:
     assert {one.why + one.lacks for one in results} == {""}
 
 
+@pytest.mark.sampled(3)
 def test_what_a_client_lacks_is_not_tried() -> None:
     body = """
 import json, sys

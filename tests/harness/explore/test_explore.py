@@ -344,6 +344,7 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes_and_prints_what_was_found(number: signal.Signals) -> None:
     """Also one that reaches all of them, as Ctrl-C does."""
@@ -380,6 +381,7 @@ def test_names_of_mutants() -> None:
         named("keep-tail,")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_processes_make_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"

@@ -108,6 +108,7 @@ def test_a_nemesis_whose_hooks_are_not_there_is_refused(
     assert not (file.parent / "results").exists()
 
 
+@pytest.mark.sampled(3)
 def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     theirs = f"orders-{os.getpid()}"
     run_blocking(model.create_topic(theirs, 1, 3, {}))
@@ -118,6 +119,7 @@ def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster
     assert list((file.parent / "results").iterdir()) == []
 
 
+@pytest.mark.sampled(3)
 def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: FileMaker) -> None:
     prefix = f"taken-{os.getpid()}-"
     run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))
@@ -178,6 +180,7 @@ def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -
     assert f"(transactional.id.expiration.ms): {prefix}" in said
 
 
+@pytest.mark.sampled(3)
 def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     claim = belongings.claim(model.admin)
     try:

@@ -48,6 +48,7 @@ def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess,
         assert any(text.startswith("checking: ") for text in told)
 
 
+@pytest.mark.sampled(5)
 def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     damaged = a_file(run, "reads")
@@ -134,6 +135,7 @@ def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.Monke
         assert none.socket == ""
 
 
+@pytest.mark.sampled(4)
 def test_it_starts_when_a_run_heals_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SOCKET, raising=False)
     with WarmJudge(wanted=True, master="local[1]") as judge:

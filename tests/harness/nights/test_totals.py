@@ -109,6 +109,7 @@ def a_year(results: Path) -> None:
         by_hand(results, f"20260501T1015{number:02}Z-queue-kill-42")
 
 
+@pytest.mark.sampled(3)
 def test_the_page_is_the_same_however_nights_are_shared_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

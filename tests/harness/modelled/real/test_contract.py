@@ -15,6 +15,7 @@ SCENARIOS = ("join-group",)
 """It reads the log of the group coordinator."""
 
 
+@pytest.mark.sampled(5)
 def test_clients_get_the_models_answers(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,

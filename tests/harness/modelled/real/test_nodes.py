@@ -118,6 +118,7 @@ def test_what_is_not_kafkas_protocol_closes_its_connection_only(
     assert run_blocking(cluster.roles()).agreed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("whole")
 def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: ModelCluster) -> None:
     assert not run_blocking(cluster.ended())

@@ -89,6 +89,7 @@ def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
     assert started(simulate(made))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: what a reassignment adds counts as in sync at once, and what it removes goes."""
@@ -271,6 +272,7 @@ def test_nobody_who_answers_is_told_within_the_deadline(era: str) -> None:
 # ---- brokers that go in order
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 def test_leaders_have_moved_when_a_broker_that_was_shut_down_ends(era: str) -> None:
     for nemesis, moved in (("restart:graceful@leader", True), ("kill:one@leader", False)):
@@ -370,6 +372,7 @@ def test_a_broker_that_stands_still_goes_in_order_when_it_goes_on(era: str) -> N
 # ---- elections that lose records
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
     made = config("unclean", era, unclean_leader_election=True, min_insync_replicas=1, duration_s=20)

@@ -58,6 +58,7 @@ def test_journals_record_what_the_clients_worked_with() -> None:
     assert any(one.consumer is not None for one in made)
 
 
+@pytest.mark.sampled(3)
 def test_an_impatient_producer_gives_a_record_up_after_its_time() -> None:
     """Workload `send-modes`: 1.5 s for a record, while the others have the deadline of a verb, 10 s."""
     done = simulate(

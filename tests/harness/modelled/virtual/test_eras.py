@@ -230,6 +230,7 @@ def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_
         assert new.broken == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 def test_every_era_is_clean_when_left_alone(era: str) -> None:
     done = simulate(config(1, "none", era, duration_s=4))

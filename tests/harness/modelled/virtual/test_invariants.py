@@ -73,6 +73,7 @@ def test_nothing_breaks_without_a_planted_bug(workload: str, nemesis: str) -> No
     assert (run.broken, run.unfinished) == ([], [])
 
 
+@pytest.mark.sampled(3)
 def test_looking_changes_nothing() -> None:
     def lines(*, invariants: bool) -> list[tuple[str, list[j.Line]]]:
         return simulate(config(3, nemesis="kill,partition"), invariants=invariants).journals
