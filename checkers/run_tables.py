@@ -28,7 +28,7 @@ from core.systems import KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
-from history.tables import FOREIGN_REASONS, NAMES, NO_PRODUCER, OPEN, TABLES
+from history.tables import FOREIGN_REASONS, NAMES, NO_PRODUCER, OPEN, TABLES, TableRow
 from history.verdict import Verdict
 
 ENUMS: Final[Mapping[str, type[IntEnum]]] = {
@@ -145,7 +145,7 @@ def _of_history(run: Run, name: str) -> Iterator[pa.Table]:
 
 
 def _in_words(history: History, name: str, rows: pa.Table) -> pa.Table:
-    columns: dict[str, Any] = {"run": pa.array([history.run.name] * rows.num_rows, pa.string())}
+    columns: dict[str, pa.Array] = {"run": pa.array([history.run.name] * rows.num_rows, pa.string())}
     if name != "tps" and "tp" in rows.column_names:
         tps = history.tables["tps"]
         at = rows.column("tp").to_numpy()
@@ -210,7 +210,7 @@ def _verdict(run: Run) -> Verdict | None:
 def _runs(run: Run, _: str) -> Iterator[pa.Table]:
     config, verdict = recorded_config(run.config), _verdict(run)
     started = next((event for event in _events(run) if event.get("event") == "run"), {})
-    row: dict[str, Any] = {
+    row: TableRow = {
         "run": run.name,
         "started": started.get("wall"),
         "system": config.sut,
@@ -262,7 +262,7 @@ def _faults(run: Run, _: str) -> Iterator[pa.Table]:
     cost = {one.fault: one for one in verdict.liveness.faults}
     rows = []
     for fault in verdict.faults:
-        row: dict[str, Any] = {
+        row: TableRow = {
             "run": run.name, "fault": fault.fault, "name": fault.name, "family": fault.name.partition(":")[0],
             "text": fault.text, "nodes": fault.nodes, "begin_s": fault.begin_s, "end_s": fault.end_s,
         }  # fmt: skip
@@ -275,7 +275,7 @@ def _faults(run: Run, _: str) -> Iterator[pa.Table]:
     yield _table(rows, FAULTS)
 
 
-def _events(run: Run) -> list[dict[str, Any]]:
+def _events(run: Run) -> list[TableRow]:
     if not storage.is_there(run.events):
         return []
     found = []

@@ -11,9 +11,12 @@ completion time; ops without completion come last and have `complete_ns` = OPEN.
 `f`, `error`, `group`, `txn_id` are positions in the lists of `names.json`.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+
+TableRow = dict[str, Any]
+"""A row of a table, by column."""
 
 OPEN: Final = 2**63 - 1
 """`complete_ns` of an op that never completed."""

@@ -7,7 +7,7 @@ Not here: the claims (`checkers.checks.share_groups`).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from core.config import RunConfig
 from core.op import Acknowledgement, Outcome
 from history.columns import Columns, by_tp
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
-from history.tables import OPEN
+from history.tables import OPEN, TableRow
 from workloads.registry import WORKLOADS
 
 LOCK: Final = "share.record.lock.duration.ms"
@@ -130,7 +130,7 @@ class RunShareGroups:
         )
 
 
-def _rows(of: Columns) -> Iterator[dict[str, Any]]:
+def _rows(of: Columns) -> Iterator[TableRow]:
     names = [*of]
     for values in zip(*(of[name].tolist() for name in names), strict=True) if names else ():
         yield dict(zip(names, values, strict=True))

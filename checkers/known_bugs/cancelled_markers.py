@@ -11,7 +11,7 @@ is the broker that the request went to, and the coordinator epoch in it is that 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 
@@ -21,6 +21,7 @@ from checkers.logs.transactions import Decision, Transaction, transaction_logs
 from core.op import TopicPartition
 from history.broker_logs import CancelledMarkersLine
 from history.evidence import Evidence
+from history.tables import TableRow
 
 
 class LateMarker(NamedTuple):
@@ -87,7 +88,7 @@ def _again(
 
 def _markers(
     evidence: Evidence, before: Transaction, decision: Decision, tp: TopicPartition
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[TableRow]:
     """Markers like that of a transaction in the log that a partition has at the end."""
     log = survivor(replicas(evidence, tp), elections(evidence, tp))
     if log is None:

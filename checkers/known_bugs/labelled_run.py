@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from history.broker_logs import CoordinatorElected
 from history.columns import Array, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, SendRow
+from history.tables import TableRow
 
 Input = NeverCopied | NeverGiven
 SLACK_MS: Final = 1
@@ -300,7 +301,7 @@ class LabelledRun:
         topic, _, partition = self.history.tp(tp).rpartition("-")
         return TopicPartition(topic, int(partition))
 
-    def batch(self, tp: TopicPartition, offset: int) -> dict[str, Any] | None:
+    def batch(self, tp: TopicPartition, offset: int) -> TableRow | None:
         """The batch at an offset; None = no node had it at the end."""
         log = self.survivor(tp)
         if log is None or not log.ordered:

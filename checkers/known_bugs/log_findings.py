@@ -1,7 +1,6 @@
 """What signatures ask of a finding in brokers' logs: its transaction, and its marker."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -9,6 +8,7 @@ from checkers.engine.findings import LogFinding
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.logs.transactions import NEVER, Transaction, transaction_logs
 from history.reader import OpRecord
+from history.tables import TableRow
 
 
 def transactional_ids(run: LabelledRun, finding: LogFinding) -> set[str]:
@@ -32,7 +32,7 @@ def logged_transactions(run: LabelledRun, finding: LogFinding) -> list[Transacti
     return [one for one in every if one.transactional_id in ids and one.began_ms == finding.ms]
 
 
-def marker_at(run: LabelledRun, finding: LogFinding) -> dict[str, Any] | None:
+def marker_at(run: LabelledRun, finding: LogFinding) -> TableRow | None:
     """The marker at the place of a finding; None = there is none."""
     log = run.survivor(finding.log)
     rows = run.evidence.of("control", finding.log)

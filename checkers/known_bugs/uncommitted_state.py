@@ -6,7 +6,7 @@ To clients this looks like KAFKA-20734 (`kafka_20734`), where it is said what te
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -41,6 +41,7 @@ from core.cluster import TRANSACTION_TOPIC
 from history.broker_logs import MarkersSent
 from history.evidence import WRITE_TXN_MARKERS
 from history.reader import OpRecord
+from history.tables import TableRow
 
 
 def uncommitted_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
@@ -143,14 +144,14 @@ def acted_upon_what_it_loaded(run: LabelledRun, finding: LogFinding) -> bool:
     )
 
 
-def _next_ms(run: LabelledRun, decision: dict[str, Any]) -> int:
+def _next_ms(run: LabelledRun, decision: TableRow) -> int:
     """When the next transaction of the id began, as the log has it."""
     records = run.records_of(decision["transactional_id"])
     later = (one.ms for one in records if one.ms > decision["timestamp"] and one.state == "Ongoing")
     return next(later, NEVER)
 
 
-def _markers_sent(run: LabelledRun, finding: LogFinding) -> list[dict[str, Any]]:
+def _markers_sent(run: LabelledRun, finding: LogFinding) -> list[TableRow]:
     """The markers of the producer of a finding that its coordinator sent."""
     frames, parts = run.evidence.table("frames"), run.evidence.table("frame_parts")
     mine = parts.filter(

@@ -7,7 +7,7 @@ not fall, and a snapshot has what was stored before it.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from checkers.engine.findings import LogFinding, PartitionResult
 from checkers.logs.elections import elections, partition_count, survivor
@@ -16,6 +16,7 @@ from checkers.logs.rule import Rule, checks_of
 from core.cluster import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
+from history.tables import TableRow
 from model.protocol.share_messages import StateBatch
 from model.share.record_states import RecordState, StoredState, combined
 
@@ -87,15 +88,15 @@ class _Life:
     start: int = -1
     states: dict[int, StoredState] = field(default_factory=dict)
 
-    def goes_on(self, row: dict[str, Any]) -> bool:
+    def goes_on(self, row: TableRow) -> bool:
         """A record is of the same state epoch."""
         return row["state_epoch"] in (None, self.state_epoch)
 
-    def falls(self, row: dict[str, Any]) -> bool:
+    def falls(self, row: TableRow) -> bool:
         """A record sets the start offset back."""
         return self.goes_on(row) and 0 <= row["start"] < self.start
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, row: TableRow) -> None:
         """A record becomes part of it, or begins the next one."""
         if not self.goes_on(row):
             self.state_epoch, self.leader_epoch, self.start, self.states = row["state_epoch"], -1, -1, {}
@@ -173,7 +174,7 @@ def lacking(evidence: Evidence) -> str:
     return ""
 
 
-def _rows(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
+def _rows(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
     """The records that a clean leader has at the end, in their order; of the newest copy, where none was
     taken then."""
     copies = replicas(evidence, tp)
@@ -185,7 +186,7 @@ def _rows(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["offset"]))
 
 
-def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, dict[str, Any]]]:
+def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, TableRow]]:
     """Each record of the newest replica that has a record of its share partition before it, with what those
     led to."""
     lives: dict[Key, _Life] = {}
@@ -200,7 +201,7 @@ def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Lif
         life.take(row)
 
 
-def _wrong(life: _Life, row: dict[str, Any], result: PartitionResult) -> Iterator[tuple[str, str]]:
+def _wrong(life: _Life, row: TableRow, result: PartitionResult) -> Iterator[tuple[str, str]]:
     """What a record breaks: rule, and why."""
     result.asked[EPOCHS] += 1
     if not life.goes_on(row):

@@ -29,6 +29,7 @@ from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transac
 from core.op import TopicPartition
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 from history.reader import History
+from history.tables import TableRow
 from model.protocol.messages import PartitionState
 
 MARKERS_COMMITTED: Final = "markers-committed"
@@ -194,7 +195,7 @@ class _Messages:
                 found[row["producer_id"], row["producer_epoch"], PREPARED[row["state"]], tp].append(made)
         return found
 
-    def _unlogged(self, row: dict[str, Any], tp: TopicPartition) -> None:
+    def _unlogged(self, row: TableRow, tp: TopicPartition) -> None:
         what = "COMMIT" if row["commit"] else "ABORT"
         text = (
             f"node {row['client']} sent node {row['server']} {self._when(row['at_ns'])} a {what} marker"
@@ -217,7 +218,7 @@ class _Messages:
         )
         self.result.refuse(finding)
 
-    def _known(self, one: Prepared, sender: tuple[int, int], row: dict[str, Any]) -> bool:
+    def _known(self, one: Prepared, sender: tuple[int, int], row: TableRow) -> bool:
         """Whether a coordinator (node, leader epoch) could know that a decision is committed when it sent a
         frame."""
         (me, epoch), until = sender, row["at_ns"] + CLOCK_NS
@@ -247,7 +248,7 @@ class _Messages:
         at = int(np.searchsorted(told, since - CLOCK_NS))
         return at < len(told) and int(told[at]) <= until
 
-    def _early_markers(self, one: Prepared, row: dict[str, Any], tp: TopicPartition) -> None:
+    def _early_markers(self, one: Prepared, row: TableRow, tp: TopicPartition) -> None:
         epoch = row["coordinator_epoch"]
         loaded = " which it had loaded," if one.epoch < epoch else ""
         text = (
@@ -259,7 +260,7 @@ class _Messages:
         producer = row["producer_id"], row["producer_epoch"]
         self._early(MARKERS_COMMITTED, one.log, one.offset, row, text, producer, one.transactional_id)
 
-    def _missing(self, one: Prepared, row: dict[str, Any]) -> str:
+    def _missing(self, one: Prepared, row: TableRow) -> str:
         """Which in-sync replica had not asked a coordinator for what follows a decision, in words."""
         leader, epoch, ns = row["client"], row["coordinator_epoch"], row["at_ns"]
         states = [state for state in self._states(one.log, row["ms"]) if state.leader_epoch == epoch]
@@ -296,7 +297,7 @@ class _Messages:
             if not any(self._known(one, (row["server"], NEVER), row) for one in current):
                 self._early_end(own[-1], sent, row)
 
-    def _early_end(self, one: Prepared, sent: dict[str, Any], row: dict[str, Any]) -> None:
+    def _early_end(self, one: Prepared, sent: TableRow, row: TableRow) -> None:
         what = "commit" if sent["commit"] else "abort"
         text = (
             f"node {row['server']} answered {one.transactional_id} {self._when(row['at_ns'])} that its"
@@ -313,11 +314,11 @@ class _Messages:
         """Each batch that was acknowledged with acks=all."""
         mine = self.parts.filter(pc.equal(self.parts["api"], PRODUCE))
         sent = mine.filter(pc.and_(pc.invert(mine["answer"]), pc.equal(mine["acks"], -1)))
-        records: dict[tuple[Any, ...], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        records: dict[tuple[Any, ...], list[tuple[int, TableRow]]] = defaultdict(list)
         for row in sent.to_pylist():
             records[_exchange(row)].append((row["records"], row))
         answered = mine.filter(pc.and_(mine["answer"], pc.equal(mine["error"], 0)))
-        due: dict[tuple[TopicPartition, int], list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        due: dict[tuple[TopicPartition, int], list[tuple[int, int, TableRow]]] = defaultdict(list)
         for row in answered.to_pylist():
             batches = [one for one in records.get(_exchange(row), ()) if one[1]["number"] < row["number"]]
             tp = self._tp(row)
@@ -328,9 +329,7 @@ class _Messages:
         for (tp, leader), some in due.items():
             self._replicated(tp, leader, some)
 
-    def _replicated(
-        self, tp: TopicPartition, leader: int, some: Sequence[tuple[int, int, dict[str, Any]]]
-    ) -> None:
+    def _replicated(self, tp: TopicPartition, leader: int, some: Sequence[tuple[int, int, TableRow]]) -> None:
         """Batches of a partition that a leader acknowledged: time, last offset, and the answer."""
         lineage = self._lineage(tp)
         if lineage.unknown or lineage.topics > 1:
@@ -448,7 +447,7 @@ class _Messages:
         """The states of a partition that began by a time."""
         return (state for ms, state in self._lineage(tp).states if ms <= until_ms + self.apart_ms)
 
-    def _tp(self, row: dict[str, Any]) -> TopicPartition | None:
+    def _tp(self, row: TableRow) -> TopicPartition | None:
         name = row["topic"] or self.names.get(row["topic_id"])
         return None if name is None else TopicPartition(name, row["partition"])
 
@@ -460,7 +459,7 @@ class _Messages:
         rule: str,
         tp: TopicPartition,
         offset: int,
-        row: dict[str, Any],
+        row: TableRow,
         text: str,
         producer: tuple[int, int],
         transactional_id: str = "",
@@ -497,7 +496,7 @@ _PARTITION: Final = ("topic", "topic_id", "partition")
 _EXCHANGE: Final = ("connection", "correlation", *_PARTITION)
 
 
-def _exchange(row: dict[str, Any]) -> tuple[Any, ...]:
+def _exchange(row: TableRow) -> tuple[Any, ...]:
     """What a request and its answer have in common, for one partition."""
     return tuple(row[name] for name in _EXCHANGE)
 

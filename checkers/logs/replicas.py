@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from checkers.engine.findings import LogFinding
 from core.op import TopicPartition
 from history.evidence import END, KILLED, Evidence
+from history.tables import TableRow
 
 Array = npt.NDArray[Any]
 COMPARED: Final = (
@@ -149,9 +150,9 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     return found
 
 
-def _directories(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
+def _directories(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
     """Rows of `partitions`: of the topic that got the name last, where several had it."""
-    rows: list[dict[str, Any]] = evidence.of("partitions", tp).to_pylist()
+    rows: list[TableRow] = evidence.of("partitions", tp).to_pylist()
     ids = {row["topic_id"] for row in rows} - {None}
     if len(ids) < 2:
         return rows

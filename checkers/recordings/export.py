@@ -18,10 +18,9 @@ from typing import Any, Final, TextIO
 
 from core.op import AssignmentKind, Isolation, Outcome
 from history.reader import History
-from history.tables import OPEN
+from history.tables import OPEN, TableRow
 
 Event = dict[str, Any]
-Row = dict[str, Any]
 _REBALANCES: Final = {
     AssignmentKind.ASSIGNED: "assigned",
     AssignmentKind.REVOKED: "revoked",
@@ -46,12 +45,12 @@ def events_of(history: History) -> Exported:
     if any(row["txn"] for row in ops):  # else both levels show the same
         left = [row for row in reads if row["isolation"] != Isolation.READ_COMMITTED]
         reads = [row for row in reads if row["isolation"] == Isolation.READ_COMMITTED]
-    records: dict[int, list[Row]] = defaultdict(list)
+    records: dict[int, list[TableRow]] = defaultdict(list)
     for row in sends:
         records[row["op"]].append(row)
     for row in reads:
         records[row["op"]].append(row)
-    changes: dict[int, list[Row]] = defaultdict(list)
+    changes: dict[int, list[TableRow]] = defaultdict(list)
     for row in history.tables["assignments"].to_pylist():
         changes[row["op"]].append(row)
     makes = _Makes(history, records, changes)
@@ -82,7 +81,7 @@ class _Order:
     def __init__(self) -> None:
         self._last: dict[int, tuple[int, int]] = {}
 
-    def of(self, op: Row) -> tuple[tuple[int, int], tuple[int, int]]:
+    def of(self, op: TableRow) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of an op; ops of one process in order."""
         invoked = self._after(op["process"], op["invoke_ns"], 0)
         return invoked, self._after(op["process"], op["complete_ns"], 1)
@@ -100,14 +99,14 @@ class _Makes:
     """Makes the two events of each op."""
 
     def __init__(
-        self, history: History, records: dict[int, list[Row]], changes: dict[int, list[Row]]
+        self, history: History, records: dict[int, list[TableRow]], changes: dict[int, list[TableRow]]
     ) -> None:
         self._history = history
         self._records, self._changes = records, changes
         self._drops = history.config.get("sut") == "imported"  # its assignments name what was dropped
         self._keys: dict[int, set[int]] = defaultdict(set)
 
-    def pair(self, op: Row) -> tuple[Event, Event] | None:
+    def pair(self, op: TableRow) -> tuple[Event, Event] | None:
         """Invocation and completion; None for an op that this format has no form for."""
         f = self._history.names.f[op["f"]]
         rows = sorted(self._records[op["op"]], key=lambda row: int(row["pos"]))
@@ -132,7 +131,7 @@ class _Makes:
             asked, results = [["poll"]], [["poll", {}]]
         return _both(begun, done, "txn" if sent and read else "send" if sent else "poll", asked, results)
 
-    def _mops(self, rows: list[Row], *, completed: bool) -> tuple[list[Any], list[Any]]:
+    def _mops(self, rows: list[TableRow], *, completed: bool) -> tuple[list[Any], list[Any]]:
         """Micro-ops as invoked and as completed."""
         asked: list[Any] = []
         results: list[Any] = []
@@ -151,19 +150,19 @@ class _Makes:
                 results.append(["poll", dict(polled)])
         return asked, results
 
-    def _assigned(self, process: int, changes: list[Row]) -> list[str]:
+    def _assigned(self, process: int, changes: list[TableRow]) -> list[str]:
         named = {row["tp"] for row in changes if row["kind"] in (AssignmentKind.MANUAL, AssignmentKind.RESET)}
         kept = self._keys[process] - named if self._drops else named
         self._keys[process] |= named
         return [self._history.tp(tp) for tp in sorted(kept)]
 
-    def _rebalances(self, changes: list[Row]) -> Iterator[Event]:
+    def _rebalances(self, changes: list[TableRow]) -> Iterator[Event]:
         for row in changes:
             if row["kind"] in _REBALANCES:
                 yield {"type": _REBALANCES[row["kind"]], "keys": [self._history.tp(row["tp"])]}
 
 
-def _outcome(op: Row, rows: list[Row]) -> str:
+def _outcome(op: TableRow, rows: list[TableRow]) -> str:
     """The op's own; where its records, outside of a transaction, ended in several ways: in doubt, so that
     each
     record with an offset is acknowledged."""

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.errors import HistoryError
-from harness.nights.runs import COMBINATION, Row
+from harness.nights.runs import COMBINATION
 from harness.nights.session_log import FAILING, Tested
 from harness.nights.shares import records
 from harness.nights.totals import Totals
@@ -16,6 +16,7 @@ from harness.report import headlines
 from harness.report.drawing import small
 from harness.report.drawing.strips import Drawing
 from history.recorded_files import regular
+from history.tables import TableRow
 from history.verdict import VERDICT_FORMAT, ResultWord, Verdict
 
 CARDS_MAX: Final = 9
@@ -29,7 +30,7 @@ class RunCard:
     result: ResultWord
     headline: str
     combination: tuple[str, ...]
-    tested: Row
+    tested: TableRow
     at: str
     report: str
     folder: str

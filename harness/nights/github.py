@@ -6,11 +6,12 @@ from pathlib import Path
 
 from harness.nights.headline import canary_words
 from harness.nights.page import known, lasted, share
-from harness.nights.runs import COMBINATION, Row
+from harness.nights.runs import COMBINATION
 from harness.nights.session_log import SoakSession
 from harness.nights.totals import totals
 from harness.report import wording
 from harness.report.github import VARIABLE, escaped
+from history.tables import TableRow
 from history.tasks import Here
 
 ROWS_MAX = 40
@@ -47,7 +48,7 @@ def render(results: Path, session: SoakSession) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def _findings(groups: list[Row]) -> list[str]:
+def _findings(groups: list[TableRow]) -> list[str]:
     rows = [_row(group) for group in groups if group["newest"]]
     if not rows:
         return ["No forbidden finding.", ""]
@@ -61,7 +62,7 @@ def _findings(groups: list[Row]) -> list[str]:
     ]
 
 
-def _row(group: Row) -> str:
+def _row(group: TableRow) -> str:
     standing = "**open**" if group["open"] else "not recovered"
     if group["known_bug"]:
         standing = f"known bug {escaped(group['known_bug'])}"

@@ -22,13 +22,12 @@ from harness.nights import session_log as sessions
 from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested
 from history.recorded_files import regular
 from history.run_folder import Run
+from history.tables import TableRow
 from history.verdict import VERDICT_FORMAT, Fault, Liveness, Verdict
 
-Row = dict[str, Any]
-"""A row of a pandas table, by column."""
 COMBINATION = ["workload", "nemesis", "preset"]
 SYSTEM = ["system", "version", "client", "planted"]
-NO_RUN: Row = {
+NO_RUN: TableRow = {
     "session": "",
     "number": 0,
     "why": "",
@@ -84,9 +83,9 @@ def of_hand(results: Path, names: Sequence[str]) -> tuple[pd.DataFrame, pd.DataF
     return _tables(_hand_row(results, results / name) for name in names)
 
 
-def _tables(made: Iterable[tuple[Row, RunResult | None]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows: list[Row] = []
-    findings: list[Row] = []
+def _tables(made: Iterable[tuple[TableRow, RunResult | None]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows: list[TableRow] = []
+    findings: list[TableRow] = []
     for row, outcome in made:
         anomalies = outcome.anomalies if outcome else ()
         findings.extend({"row": len(rows), **msgspec.structs.asdict(found)} for found in anomalies)
@@ -95,7 +94,7 @@ def _tables(made: Iterable[tuple[Row, RunResult | None]]) -> tuple[pd.DataFrame,
     return runs, _table(findings, FOUND_COLUMNS)
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+def _table(rows: Sequence[TableRow], columns: Sequence[str]) -> pd.DataFrame:
     """Texts are objects, with pandas 3 too: its own type has no place for a folder's name that is not
     text, and a join on two such columns without rows fails."""
     kinds = {name: object if name in TEXTS else None for name in columns}
@@ -107,9 +106,9 @@ def newest_first(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.sort_values(["at", "number"], ascending=False, kind="stable")
 
 
-def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> Row:
+def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> TableRow:
     begun, outcome = attempt.begun, attempt.outcome
-    row: Row = {
+    row: TableRow = {
         "session": session.name,
         "number": begun.number,
         "at": begun.at,
@@ -133,7 +132,7 @@ def _asked(task: PlannedRun) -> Tested:
     )
 
 
-def _result(outcome: RunResult) -> Row:
+def _result(outcome: RunResult) -> TableRow:
     names = ("state", "word", "judged", "seconds", "available", "recovery_s")
     return {"told": outcome.error or outcome.summary, **{name: getattr(outcome, name) for name in names}}
 
@@ -151,7 +150,7 @@ def _is_chosen(session: SoakSession, task: PlannedRun) -> bool:
     )
 
 
-def _paths(results: Path, folder: str) -> Row:
+def _paths(results: Path, folder: str) -> TableRow:
     if not folder:
         return {}
     return {
@@ -168,8 +167,8 @@ def _there(results: Path, folder: str, name: str) -> str:
     return ""
 
 
-def _hand_row(results: Path, folder: Path) -> tuple[Row, RunResult | None]:
-    row: Row = {"at": _begun(folder), "state": "error", "word": "error", **_paths(results, folder.name)}
+def _hand_row(results: Path, folder: Path) -> tuple[TableRow, RunResult | None]:
+    row: TableRow = {"at": _begun(folder), "state": "error", "word": "error", **_paths(results, folder.name)}
     try:
         verdict = msgspec.json.decode(regular(Run(folder).verdict).read_bytes(), type=Verdict)
     except (OSError, HistoryError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -192,7 +191,7 @@ def _begun(folder: Path) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def faults_of(verdict: Path) -> list[Row]:
+def faults_of(verdict: Path) -> list[TableRow]:
     """The faults of a run, as its verdict has them, by `FAULT_COLUMNS`. One row `none` of a run without
     faults; nothing, where the verdict cannot be read."""
     try:
@@ -200,9 +199,9 @@ def faults_of(verdict: Path) -> list[Row]:
     except (OSError, ValueError, HistoryError, msgspec.MsgspecError, RecursionError):
         return []  # a run without them: the log of its session says what it came to
     tested = Tested.of(lived.config)
-    made_on: Row = {"system": tested.system, "version": tested.version}
+    made_on: TableRow = {"system": tested.system, "version": tested.version}
     cost = {one.fault: one for one in lived.liveness.faults}
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for fault in lived.faults:
         row = made_on | {"fault": fault.name.partition("@")[0]}
         if (of := cost.get(fault.fault)) is not None:

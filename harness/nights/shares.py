@@ -15,8 +15,9 @@ import pandas as pd
 from harness.nights import runs as rows_of
 from harness.nights import session_log as sessions
 from harness.nights.headline import SessionView
-from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, SYSTEM, Row
+from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, SYSTEM
 from harness.nights.session_log import FAILING, SoakSession
+from history.tables import TableRow
 from history.verdict import NOT_RECOVERED
 
 RUNS_MAX: Final = 2000
@@ -119,7 +120,7 @@ def _shown(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
     return shown.assign(classes=pd.Series({row: classes.get(row, []) for row in shown.index}, dtype=object))
 
 
-def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) -> Row:
+def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) -> TableRow:
     """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`; groups of findings,
     `open`, `known`, and `planted` ones (`not-recovered` is in none); medians `available` and `recovery_s`
     (NaN = not known)."""
@@ -209,7 +210,7 @@ def _side(drawn: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataFrame:
-    lived: list[Row] = []
+    lived: list[TableRow] = []
     fair = judged[judged["fair"].astype(bool) & (judged["folder"] != "") & (judged["planted"] == "")]
     for row, state, verdict in zip(fair.index, fair["state"], fair["folder"], strict=True):
         failing = state in FAILING or row in forbidden
@@ -228,6 +229,6 @@ def _lived(results: Path, judged: pd.DataFrame, forbidden: set[int]) -> pd.DataF
     return sums.reset_index()[LIVED]
 
 
-def records(table: pd.DataFrame) -> list[Row]:
+def records(table: pd.DataFrame) -> list[TableRow]:
     """The rows, by column name."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

@@ -17,9 +17,10 @@ from harness.nights import session_log as sessions
 from harness.nights import shares
 from harness.nights.findings import Findings
 from harness.nights.headline import SessionView
-from harness.nights.runs import COMBINATION, Row
+from harness.nights.runs import COMBINATION
 from harness.nights.shares import GROUP, KIND, RUNS_MAX, Share, records
 from harness.nights.side_by_side import SideBySide, rate
+from history.tables import TableRow
 from history.tasks import Workers
 from history.verdict import NOT_RECOVERED
 
@@ -39,11 +40,11 @@ class Totals:
     views: list[SessionView]
     shown: pd.DataFrame
     many: int
-    groups: list[Row]
+    groups: list[TableRow]
     findings: Findings
-    allowed: list[Row]
+    allowed: list[TableRow]
     side: SideBySide
-    lived: list[Row]
+    lived: list[TableRow]
 
 
 def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
@@ -123,7 +124,7 @@ def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([table for table in every if len(table)] or every[:1], ignore_index=True)
 
 
-def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[Row]:
+def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[TableRow]:
     """Forbidden findings of sessions, by class, combination and known bug; open ones first.
 
     Columns: those of the group; `newest`, `newest_of`: runs of the newest session with it, and of that
@@ -149,13 +150,13 @@ def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[Row
     return [row | rate(row["fresh"], row["fresh_of"]) for row in records(ordered)]
 
 
-def _allowed(allowed: pd.DataFrame) -> list[Row]:
+def _allowed(allowed: pd.DataFrame) -> list[TableRow]:
     """Classes that sessions found where they are allowed: `name`, `runs`, `findings`."""
     found = allowed.groupby("name")[["runs", "findings"]].sum()
     return records(found.sort_values("findings", ascending=False, kind="stable").reset_index())
 
 
-def _lived(lived: pd.DataFrame) -> list[Row]:
+def _lived(lived: pd.DataFrame) -> list[TableRow]:
     """What faults did, by system, version and fault: `runs` with it, `failing` ones of these, `times` it was
     in force; means `served` and `recovered_s` (NaN = not known), the longest `stalled_s`."""
     sums = lived.groupby(KIND, as_index=False).agg(

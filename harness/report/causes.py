@@ -9,7 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from core.errors import HistoryError
 from core.op import Outcome, Phase, TopicPartition
@@ -20,6 +20,7 @@ from harness.report.evidence.group_offsets import GroupOffsets
 from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.evidence.side_by_side import LogsSideBySide
 from harness.report.inputs import Inputs
+from history.tables import TableRow
 from history.unit_files import EVERYWHERE
 from history.verdict import Anomaly, Example, Verdict
 
@@ -358,7 +359,7 @@ def _numbered(traces: Traces) -> list[tuple[int, int, int, int]]:
         return []
     rows = traces.inputs.evidence.of("batches", TopicPartition(topic, int(number)))
     wanted = sorted({offset for offset in traces.example.offsets if offset >= 0})
-    last: list[dict[str, Any]] = of_last_take(rows.to_pylist(), ("base",)) if wanted else []
+    last: list[TableRow] = of_last_take(rows.to_pylist(), ("base",)) if wanted else []
     return [
         (at, row["producer_id"], row["producer_epoch"], row["base_sequence"] + at - row["base"])
         for at in wanted

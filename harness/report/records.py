@@ -4,7 +4,6 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from harness.report.timeline.numbers import Timeline
 from harness.report.timeline.partitions import natural
 from history.reader import History, SendRow
 from history.recorded_files import regular
+from history.tables import TableRow
 from history.unit_files import EVERYWHERE
 from history.verdict import Example
 
@@ -39,7 +39,6 @@ APART_S = 3.0
 """Records of one range were acknowledged with less time between them."""
 Leaders = list[tuple[float, str]]
 """(since when, node), in order of time."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ def _hidden(history: History, examples: Sequence[Example]) -> Iterator[Records]:
             yield Records(partition=partition, count=max(ends) - min(ends), offsets=offsets)
 
 
-def _others(history: History, rows: Sequence[Row], example: Example) -> list[str]:
+def _others(history: History, rows: Sequence[TableRow], example: Example) -> list[str]:
     """Transactions that the rows name beside the example's."""
     mine = {op.op for op in example.ops}
     ops = dict.fromkeys(row["ops"][0] for row in rows if row["ops"] and not mine & set(row["ops"]))
@@ -143,7 +142,7 @@ def _around(
     return _of_sends(inputs, history, timeline, sends)
 
 
-def _kept(inputs: Inputs, name: str, *, allowed: bool) -> list[Row]:
+def _kept(inputs: Inputs, name: str, *, allowed: bool) -> list[TableRow]:
     """Forbidden (or allowed) findings of a class that were kept. Raises: HistoryError."""
     path = inputs.run.anomalies
     if not path.is_file():
@@ -156,7 +155,7 @@ def _kept(inputs: Inputs, name: str, *, allowed: bool) -> list[Row]:
         raise HistoryError(f"checked/anomalies.parquet cannot be read ({type(error).__name__})") from None
 
 
-def _keys(rows: Sequence[Row], name: str) -> tuple[dict[int, set[int]], int]:
+def _keys(rows: Sequence[TableRow], name: str) -> tuple[dict[int, set[int]], int]:
     """Values or offsets in the keys of a class's findings, by partition; none of classes whose keys do not
     name records. And the number of those findings."""
     found: dict[int, set[int]] = defaultdict(set)

@@ -19,6 +19,7 @@ from harness.report.evidence import replicas
 from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
+from history.tables import TableRow
 from history.verdict import Example
 
 AROUND_S: Final = 0.2
@@ -31,7 +32,6 @@ LONG_S: Final = 60.0
 STATES: Final = "__transaction_state"
 PARTITIONS_MAX: Final = 8
 DONE: Final = ("CompleteCommit", "CompleteAbort", "Dead", "Empty")
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ def parsed(partition: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number)) if number.isdecimal() else None
 
 
-def batch_at(evidence: Evidence, tp: TopicPartition, offset: int) -> Row | None:
+def batch_at(evidence: Evidence, tp: TopicPartition, offset: int) -> TableRow | None:
     """The batch with an offset, of any copy. Raises: HistoryError."""
     rows = evidence.of("batches", tp)
     rows = rows.filter((pc.field("base") <= offset) & (pc.field("last") >= offset))
     return next(iter(rows.slice(0, 1).to_pylist()), None)
 
 
-def _states(evidence: Evidence) -> list[Row]:
+def _states(evidence: Evidence) -> list[TableRow]:
     """States in coordinators' logs, each once. Raises: HistoryError."""
     rows = [row for row in evidence.table("transaction_log").to_pylist() if row["state"]]
     return of_last_take(rows, ("partition", "offset"))
@@ -219,7 +219,9 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> 
     )
 
 
-def _meanwhile(timed: Sequence[tuple[float, Row]], named: _NamedTransaction) -> list[tuple[float, Row]]:
+def _meanwhile(
+    timed: Sequence[tuple[float, TableRow]], named: _NamedTransaction
+) -> list[tuple[float, TableRow]]:
     """The states of a transaction: from the one that opened it, if that is on record, until the one that
     ended it."""
     early, late = named.begin - CLOCKS_S, named.begin + CLOCKS_S
@@ -230,7 +232,7 @@ def _meanwhile(timed: Sequence[tuple[float, Row]], named: _NamedTransaction) -> 
     ]
     mine = [at for at in opened if (at <= late if named.placed else early <= at <= named.end)]
     first = (mine[-1] if named.placed else mine[0]) if mine else early
-    found: list[tuple[float, Row]] = []
+    found: list[tuple[float, TableRow]] = []
     for at, row in timed:
         if at >= first:
             found.append((at, row))
@@ -257,7 +259,7 @@ def _written(
         for row in evidence.of("control", tp).to_pylist()
         if row["producer_id"] in producers and row["coordinator_epoch"] is not None
     ]
-    events: dict[int, list[tuple[int, Row]]] = defaultdict(list)
+    events: dict[int, list[tuple[int, TableRow]]] = defaultdict(list)
     for row in of_last_take(batches, ("base",)):
         events[row["producer_id"]].append((row["base"], row))
     last = max((row["take"] for row in batches + markers), default=-1)
@@ -267,9 +269,9 @@ def _written(
     return [one for mine in events.values() for one in _by_marker(inputs, sorted(mine, key=lambda e: e[0]))]
 
 
-def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[WrittenPart]:
+def _by_marker(inputs: Inputs, events: Sequence[tuple[int, TableRow]]) -> list[WrittenPart]:
     found: list[WrittenPart] = []
-    open_batches: list[Row] = []
+    open_batches: list[TableRow] = []
     before: DrawnMarker | None = None
     for offset, row in [*events, (-1, {})]:
         if "base" in row:
@@ -296,9 +298,9 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, Row]]) -> list[Writte
     return found
 
 
-def of_last_take(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
+def of_last_take(rows: Iterable[TableRow], key: Sequence[str]) -> list[TableRow]:
     """Each record once: copies of nodes agree, or a rule refuses them; the last take has the most."""
-    found: dict[tuple[Any, ...], Row] = {}
+    found: dict[tuple[Any, ...], TableRow] = {}
     for row in sorted(rows, key=lambda row: (-row["take"], row["node"])):
         found.setdefault(tuple(row[name] for name in key), row)
     return [found[place] for place in sorted(found)]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -19,6 +18,7 @@ from harness.report.evidence import replicas
 from harness.report.evidence.decisions import of_last_take
 from harness.report.inputs import Inputs
 from history.evidence import END, Evidence
+from history.tables import TableRow
 from history.verdict import Example
 
 OFFSETS = "__consumer_offsets"
@@ -101,7 +101,7 @@ def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
 
 
 def _commits(
-    inputs: Inputs, evidence: Evidence, log: TopicPartition, rows: list[dict[str, Any]]
+    inputs: Inputs, evidence: Evidence, log: TopicPartition, rows: list[TableRow]
 ) -> Iterator[LoggedCommit]:
     markers = [row for row in evidence.of("control", log).to_pylist() if row["name"] in ("COMMIT", "ABORT")]
     by: dict[int, list[tuple[int, str]]] = defaultdict(list)

@@ -6,12 +6,13 @@ Batches that several copies have alike are one row, so a row with few nodes is a
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
 from history.evidence import END, Evidence
+from history.tables import TableRow
 from history.verdict import Example
 
 AROUND: Final = 5
@@ -72,7 +73,7 @@ def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
         return
     words = _words(evidence, tp)
     holders: dict[tuple[int, ...], list[Copy]] = defaultdict(list)
-    sample: dict[tuple[int, ...], tuple[Copy, dict[str, Any]]] = {}
+    sample: dict[tuple[int, ...], tuple[Copy, TableRow]] = {}
     for copy, batches in copies.items():
         for batch in _near(batches, place.offset):
             key = tuple(batch[name] for name in IDENTITY)
@@ -96,33 +97,33 @@ def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
         )
 
 
-def _copies(evidence: Evidence, tp: TopicPartition, take: int) -> dict[Copy, list[dict[str, Any]]]:
+def _copies(evidence: Evidence, tp: TopicPartition, take: int) -> dict[Copy, list[TableRow]]:
     """The batches of each copy in a take, and in the last one."""
     rows = evidence.of("batches", tp).select(
         ["take", "node", *IDENTITY, "records", "transactional", "control"]
     )
     takes = evidence.table("takes")["take"].to_pylist()
-    found: dict[Copy, list[dict[str, Any]]] = defaultdict(list)
+    found: dict[Copy, list[TableRow]] = defaultdict(list)
     for row in rows.to_pylist():
         if row["take"] in (take, max(takes, default=take)):
             found[row["take"], row["node"]].append(row)
     return dict(found)
 
 
-def _near(batches: list[dict[str, Any]], offset: int) -> list[dict[str, Any]]:
+def _near(batches: list[TableRow], offset: int) -> list[TableRow]:
     """The batches on either side of an offset; the first ones of a partition as a whole."""
     at = next((n for n, batch in enumerate(batches) if batch["last"] >= offset), len(batches))
     return batches[max(0, at - AROUND) : at + AROUND + 1]
 
 
-def _producer(batch: dict[str, Any]) -> str:
+def _producer(batch: TableRow) -> str:
     if batch["producer_id"] < 0:
         return ""
     sequence = f", sequence {batch['base_sequence']}" if batch["base_sequence"] >= 0 else ""
     return f"{batch['producer_id']}/{batch['producer_epoch']}{sequence}"
 
 
-def _what(batch: dict[str, Any], words: dict[tuple[int, int, int], str], copy: Copy) -> list[str]:
+def _what(batch: TableRow, words: dict[tuple[int, int, int], str], copy: Copy) -> list[str]:
     """A batch in words: its kind, then what its records say."""
     offsets = range(batch["base"], batch["last"] + 1)
     told = [words[(*copy, offset)] for offset in offsets if (*copy, offset) in words]
@@ -151,7 +152,7 @@ def _words(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int, int],
     return found
 
 
-def _transaction(row: dict[str, Any]) -> str:
+def _transaction(row: TableRow) -> str:
     if row["state"] is None:
         return f"{row['transactional_id']}: removed" if row["opaque"] is None else row["transactional_id"]
     into = ", ".join(f"{tp['topic']}-{tp['partition']}" for tp in row["partitions"] or ())
@@ -161,17 +162,17 @@ def _transaction(row: dict[str, Any]) -> str:
     )
 
 
-def _offset(row: dict[str, Any]) -> str:
+def _offset(row: TableRow) -> str:
     of = f"{row['group']}: {row['committed_topic']}-{row['committed_partition']}"
     return f"{of} removed" if row["committed"] is None else f"{of} at {row['committed']}"
 
 
-def _group(row: dict[str, Any]) -> str:
+def _group(row: TableRow) -> str:
     epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
     return f"{row['name']} of {row['group']}{epoch}"
 
 
-def _metadata(row: dict[str, Any]) -> str:
+def _metadata(row: TableRow) -> str:
     """A metadata record with the fields that it sets."""
     names = (
         "topic",

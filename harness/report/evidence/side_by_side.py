@@ -14,12 +14,12 @@ from harness.report.evidence.decisions import CoordinatorDecisions
 from harness.report.evidence.replica_logs import IDENTITY, Copy, named
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
+from history.tables import TableRow
 
 AROUND: Final = 3
 """Batches on either side of the record."""
 COPIES_MAX: Final = 6
 VALUES_MAX: Final = 3
-Batch = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ def copies(inputs: Inputs, partition: str, offset: int) -> LogsSideBySide | None
     return table if table.differs else None
 
 
-def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, list[Batch]]:
+def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, list[TableRow]]:
     """Batches near an offset, by copy: those of the last take, and earlier ones that have others there."""
-    every: dict[Copy, list[Batch]] = defaultdict(list)
+    every: dict[Copy, list[TableRow]] = defaultdict(list)
     for row in (
         evidence.of("batches", tp).select(["take", "node", *IDENTITY, "records", "control"]).to_pylist()
     ):
@@ -94,16 +94,16 @@ def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, l
     return {copy: near[copy] for copy in shown}
 
 
-def _near(batches: list[Batch], offset: int) -> list[Batch]:
+def _near(batches: list[TableRow], offset: int) -> list[TableRow]:
     at = next((n for n, batch in enumerate(batches) if batch["last"] >= offset), len(batches))
     return batches[max(0, at - AROUND) : at + AROUND + 1]
 
 
-def _identity(batch: Batch) -> tuple[Any, ...]:
+def _identity(batch: TableRow) -> tuple[Any, ...]:
     return tuple(batch[name] for name in IDENTITY)
 
 
-def _offsets(batches: Iterable[Batch]) -> Iterator[int]:
+def _offsets(batches: Iterable[TableRow]) -> Iterator[int]:
     for batch in batches:
         yield from range(batch["base"], batch["last"] + 1)
 
@@ -132,7 +132,7 @@ def differing(cells: Sequence[Hashable], copies_of: Sequence[int]) -> frozenset[
 
 
 def _rows(
-    logs: list[list[Batch]], copies_of: list[int], acked: dict[int, list[str]], offset: int
+    logs: list[list[TableRow]], copies_of: list[int], acked: dict[int, list[str]], offset: int
 ) -> Iterator[SideRow]:
     """A row for each offset at which a batch of some log begins, within what all logs show."""
     by_base = [{batch["base"]: batch for batch in mine} for mine in logs]
@@ -160,7 +160,7 @@ def _rows(
         )
 
 
-def _cell(batch: Batch | None, mine: list[Batch], base: int) -> str:
+def _cell(batch: TableRow | None, mine: list[TableRow], base: int) -> str:
     if batch is None:
         inside = any(one["base"] < base <= one["last"] for one in mine)
         return "inside the batch before" if inside else "nothing"

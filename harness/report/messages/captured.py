@@ -8,7 +8,7 @@ share the lane `CLIENTS`. A capture knows no states.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from harness.report.messages.diagram import Missing
 from harness.report.messages.steps import AROUND_NS, Subject
 from history import trace as tr
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
+from history.tables import TableRow
 
 OF_PRODUCERS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")
 """Requests that are about the transactional id of their connection; captures keep no more of them."""
@@ -149,7 +150,7 @@ class Captured:
             if gap["at_ns"] <= until_ns
         ]
 
-    def _lane(self, row: dict[str, Any]) -> str:
+    def _lane(self, row: TableRow) -> str:
         """Of who opened a connection."""
         if row["client"] != CLIENT:
             return tr.node_lane(row["client"])
@@ -201,44 +202,44 @@ class Captured:
         return found
 
 
-def _whose(gap: dict[str, Any]) -> str:
+def _whose(gap: TableRow) -> str:
     if gap["connection"] == ALL:
         return "any messages"
     ends = ["a client" if node == CLIENT else f"node {node}" for node in (gap["client"], gap["server"])]
     return f"messages between {ends[0]} and {ends[1]}"
 
 
-def _producer(row: dict[str, Any]) -> str:
+def _producer(row: TableRow) -> str:
     return f"producer {row['producer_id']}/{row['producer_epoch']}"
 
 
-def _acks(row: dict[str, Any]) -> str:
+def _acks(row: TableRow) -> str:
     return "" if row["acks"] is None else f"acks {'all' if row['acks'] == -1 else row['acks']}"
 
 
-def _outcome(row: dict[str, Any]) -> str:
+def _outcome(row: TableRow) -> str:
     code, offset = row["error"] or 0, row["offset"]
     if code:
         return _ERRORS.get(code, f"error {code}")
     return "done" if offset is None or offset < 0 else f"done at offset {offset}"
 
 
-def _records(row: dict[str, Any]) -> str:
+def _records(row: TableRow) -> str:
     many = f"{row['records']} record{'s' * (row['records'] != 1)}"
     if row["producer_id"] is None or row["producer_id"] < 0:
         return many
     return f"{many}, {_producer(row)}, sequence {row['sequence']}"
 
 
-def _from(row: dict[str, Any]) -> str:
+def _from(row: TableRow) -> str:
     return f"from {row['offset']}" + (f", epoch {row['leader_epoch']}" if row["leader_epoch"] >= 0 else "")
 
 
-def _end(row: dict[str, Any]) -> str:
+def _end(row: TableRow) -> str:
     return f"{'commit' if row['commit'] else 'abort'}, {_producer(row)}"
 
 
-def _marker(row: dict[str, Any]) -> str:
+def _marker(row: TableRow) -> str:
     return f"{_end(row)}, coordinator epoch {row['coordinator_epoch']}"
 
 
