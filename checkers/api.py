@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 import pyarrow as pa
@@ -113,7 +113,7 @@ class Result:
         write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(self.verdict), indent=1))
 
 
-def _frame(rows: Iterable[Mapping[str, Any]], columns: list[str] | None = None) -> "pd.DataFrame":
+def _frame(rows: Iterable[Mapping[str, object]], columns: list[str] | None = None) -> "pd.DataFrame":
     import pandas as pd
 
     return pd.DataFrame.from_records([dict(row) for row in rows], columns=columns)
@@ -195,7 +195,7 @@ def _guarded(sealed: History, workers: Workers, evidence: Evidence) -> Tally:
         return Tally(crashed=dict.fromkeys(ALL_CHECKS, how))
 
 
-FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], Any]]]] = {
+FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], object]]]] = {
     "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
     "found_by": (pa.string(), lambda _, judged: check_of(judged.finding)),
     "variant": (pa.string(), lambda _, judged: judged.finding.variant),

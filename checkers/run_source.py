@@ -16,7 +16,7 @@ system, or on a store.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -99,7 +99,7 @@ class RunSource(DataSource):
         """Columns of the chosen table."""
         return ", ".join(f"`{field.name}` {ddl(field.type)}" for field in SCHEMAS[_table(self.options)])
 
-    def reader(self, schema: Any) -> "RunReader":
+    def reader(self, schema: object) -> "RunReader":
         """Of the chosen table."""
         return RunReader(_table(self.options), str(self.options.get("path", "results/*")))
 

@@ -332,7 +332,7 @@ def _named(run: Run, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.add_column(0, RUN, names).select(schema.names).cast(schema)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+def _table(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
 

@@ -331,7 +331,7 @@ def runnable() -> tuple[str, ...]:
     return tuple(sorted(name for name, system in SYSTEMS.items() if system.backend))
 
 
-def report_title(config: Mapping[str, Any]) -> str:
+def report_title(config: Mapping[str, object]) -> str:
     """What a run was made on, by its recorded config, which may be one of an earlier version."""
     sut = str(config.get("sut", "unknown"))
     for name in sorted(SYSTEMS, key=lambda name: name != sut):  # its own first
@@ -344,7 +344,7 @@ def report_title(config: Mapping[str, Any]) -> str:
     return sut
 
 
-def planted_bug(config: Mapping[str, Any]) -> str:
+def planted_bug(config: Mapping[str, object]) -> str:
     """The bug that was planted in the system of a recorded config, "" = none."""
     given = config.get(str(config.get("sut")))
     return str(given.get("mutant") or "") if isinstance(given, dict) else ""

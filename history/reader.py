@@ -460,7 +460,7 @@ def read_events(run: Run) -> list[Event]:
         raise HistoryError(f"{run.folder}: {error}") from None
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> object:
     try:
         return msgspec.json.decode(storage.read_bytes(path))
     except OSError as error:

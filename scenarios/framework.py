@@ -87,6 +87,10 @@ class Scenario(Generic[StageT]):
     not_played: str
 
 
+AnyScenario = Scenario[Any]
+"""One of any stage."""
+
+
 def scenario(
     title: str, *, source: str, stage: Callable[[], StageT], columns: str, not_played: str = ""
 ) -> Callable[[Callable[[StageT], Steps]], Scenario[StageT]]:
@@ -117,7 +121,7 @@ class Chapter:
 
     title: str
     about: str
-    scenarios: tuple[Scenario[Any], ...]
+    scenarios: tuple[AnyScenario, ...]
 
     @classmethod
     def of(cls, module: ModuleType) -> Self:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
-from scenarios.framework import PlayedStep, Scenario, play
+from scenarios.framework import AnyScenario, PlayedStep, play
 from scenarios.registry import CHAPTERS
 
 GENERATED: Final = "Generated from the scenarios (`scenarios/`) by `make catalogue`: do not edit."
@@ -61,7 +61,7 @@ def _chapter(key: str) -> Iterator[str]:
         yield from _section(scenario)
 
 
-def _section(scenario: Scenario[Any]) -> Iterator[str]:
+def _section(scenario: AnyScenario) -> Iterator[str]:
     yield from ("", f'<a id="{scenario.name}"></a>', "", f"## {scenario.title}", "")
     yield scenario.about
     yield from ("", f"Source: {scenario.source}", "")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class Finding:
         return (self.name, *self.key)
 
     @property
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> tuple[object, ...]:
         """Where it stands among findings of one check and class: the early ones first."""
         return self.at_ns < 0, self.at_ns, self.key
 
@@ -225,7 +225,7 @@ class LogFinding(Finding):
     ms: int = -1
 
     @property
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> tuple[object, ...]:
         """By place."""
         return self.log, self.offset, self.take
 

@@ -496,7 +496,7 @@ _PARTITION: Final = ("topic", "topic_id", "partition")
 _EXCHANGE: Final = ("connection", "correlation", *_PARTITION)
 
 
-def _exchange(row: TableRow) -> tuple[Any, ...]:
+def _exchange(row: TableRow) -> tuple[object, ...]:
     """What a request and its answer have in common, for one partition."""
     return tuple(row[name] for name in _EXCHANGE)
 

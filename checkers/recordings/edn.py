@@ -51,7 +51,7 @@ _BEGINS_MAP = re.compile(r"\{|#[A-Za-z]")
 _BEGINS_ELEMENT = re.compile(r",? ?(?:\{|#[A-Za-z])")
 _LONGEST_ATOM: Final = 256
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
-_WORDS: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
+_WORDS: Final[dict[str, object]] = {"nil": None, "true": True, "false": False}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
 _DROP_NEXT: Final = object()
@@ -193,10 +193,10 @@ class _Reader:
         self._forget(len(self._text))
 
 
-def parse(text: str, at: int = 0) -> tuple[Any, int]:
+def parse(text: str, at: int = 0) -> tuple[object, int]:
     """One form and where it ends. Raises: EdnError."""
-    stack: list[tuple[str, list[Any]]] = []
-    items: list[Any] = []
+    stack: list[tuple[str, list[object]]] = []
+    items: list[object] = []
     opened = ""
     match = _TOKEN.match
     while True:
@@ -206,7 +206,7 @@ def parse(text: str, at: int = 0) -> tuple[Any, int]:
         at = token.end()
         kind = token.lastgroup
         if kind == "keyword":
-            value: Any = token["keyword"]
+            value: object = token["keyword"]
         elif kind == "int":
             value = _integer(token["int"])
         elif kind == "open":
@@ -250,7 +250,7 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _collection(opened: str, items: list[Any]) -> Any:
+def _collection(opened: str, items: list[object]) -> object:
     if items and items[-1] is _DROP_NEXT:
         raise EdnError("#_ or ^ without a form after it")
     if opened != "{":
@@ -266,7 +266,7 @@ def _collection(opened: str, items: list[Any]) -> Any:
     return made
 
 
-def _scalar(kind: str | None, token: re.Match[str]) -> Any:
+def _scalar(kind: str | None, token: re.Match[str]) -> object:
     if kind == "escaped":
         return _ESCAPE.sub(_unescaped, token["escaped"])
     if kind == "symbolic":

@@ -131,10 +131,10 @@ class _Makes:
             asked, results = [["poll"]], [["poll", {}]]
         return _both(begun, done, "txn" if sent and read else "send" if sent else "poll", asked, results)
 
-    def _mops(self, rows: list[TableRow], *, completed: bool) -> tuple[list[Any], list[Any]]:
+    def _mops(self, rows: list[TableRow], *, completed: bool) -> tuple[list[object], list[object]]:
         """Micro-ops as invoked and as completed."""
-        asked: list[Any] = []
-        results: list[Any] = []
+        asked: list[object] = []
+        results: list[object] = []
         for is_send, some in groupby(rows, key=lambda row: "place" in row):
             if is_send:
                 for row in some:

@@ -120,5 +120,5 @@ def import_files(
     return recording
 
 
-def _section(config: RunConfig) -> dict[str, Any]:
+def _section(config: RunConfig) -> dict[str, object]:
     return config.section(ImportedSection).model_dump()

@@ -17,12 +17,12 @@ def refuse_repeated(text: bytes | msgspec.Raw, *, deep: bool = True) -> None:
     # Decoding and encoding loses what is repeated. Where nothing is lost, nothing is repeated; where the text
     # is only spelled in another way, the slow way tells.
     plain = bytes(msgspec.json.format(bytes(text), indent=-1))
-    kind: Any = Any if deep else dict[str, msgspec.Raw]
+    kind: object = Any if deep else dict[str, msgspec.Raw]
     if msgspec.json.encode(msgspec.json.decode(plain, type=kind)) != plain:
         json.loads(plain, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) < len(pairs):
         key, _ = Counter(name for name, _ in pairs).most_common(1)[0]

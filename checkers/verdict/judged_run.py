@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -268,7 +268,7 @@ def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
     return sorted(judged, key=_order)
 
 
-def _order(judged: JudgedFinding) -> tuple[Any, ...]:
+def _order(judged: JudgedFinding) -> tuple[object, ...]:
     finding = judged.finding
     return bool(finding.check), judged.allowed, bool(judged.bug), finding.check, finding.order
 

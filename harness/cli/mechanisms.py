@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from checkers.checks import CHECKS
 from harness.reproduce.rates import measured
-from scenarios.framework import Scenario
+from scenarios.framework import AnyScenario
 from scenarios.registry import CHAPTERS
 
 SOURCE: Final = Path(__file__).with_name("mechanisms.toml")
@@ -103,7 +103,7 @@ def _section(one: Mechanism) -> Iterator[str]:
 
 
 @cache
-def _scenarios() -> dict[str, tuple[str, Scenario[Any]]]:
+def _scenarios() -> dict[str, tuple[str, AnyScenario]]:
     return {each.name: (key, each) for key, chapter in CHAPTERS.items() for each in chapter.scenarios}
 
 

@@ -67,7 +67,7 @@ class ConformanceStage:
         self._opened.append(made)
         return made
 
-    def producer(self, **settings: Any) -> CommandSession:
+    def producer(self, **settings: object) -> CommandSession:
         """A producer with acks=all."""
         return self.session(acks=-1, **settings)
 

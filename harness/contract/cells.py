@@ -25,7 +25,7 @@ from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Lis
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from scenarios.drivers import clients, raw_member, raw_producer
 from scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
-from scenarios.framework import Scenario, cell
+from scenarios.framework import AnyScenario, cell
 
 Column = Callable[[Any, str], object]
 
@@ -145,7 +145,7 @@ def _group_log(s: ClusterStage, n: str) -> object:
     found = _fetched(s, (GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)))
     if isinstance(found, str):
         return found
-    records: list[Any] = [record for batch in found.batches for record in batch.records]
+    records: list[object] = [record for batch in found.batches for record in batch.records]
     return [raw_member.brief(record) for record in records if getattr(record, "group", None) == GROUP]
 
 
@@ -190,12 +190,12 @@ def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, s
     raise KeyError(name)
 
 
-def unreadable(scenario: Scenario[Any], stage: type[ClusterStage]) -> list[str]:
+def unreadable(scenario: AnyScenario, stage: type[ClusterStage]) -> list[str]:
     """Columns that no request asks for."""
     return [name for name in scenario.columns.values() if _column(stage, name)[1] is None]
 
 
-def row(scenario: Scenario[Any], stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:
+def row(scenario: AnyScenario, stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:
     """The cells now. Raises: KeyError, for a column that is unreadable."""
     s.flow()
     cells = []

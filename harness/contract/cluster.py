@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from core.config import run_config
 from core.errors import UsageError
@@ -94,7 +94,7 @@ def model_broker(
     era = next((name for name, era in ERAS.items() if era == version.era_of(spoken)), None)
     if era is None:
         raise UsageError(f"no era of the model is Kafka {version.kafka} with transaction version {spoken}")
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "sut": "model",
         "era": era,
         "mutant": bug,

@@ -7,9 +7,10 @@ transactions themselves, and EndTxn brings the next epoch (KIP-890). Producer id
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from harness.protocol.encoding import Values
+from harness.protocol.payloads import Message
 from model.errors import KafkaError
 from model.protocol.requests import ErrorResponse, Response
 
@@ -80,9 +81,9 @@ class Translation(NamedTuple):
     api: str
     version: int
     """Where the dialect does not decide it."""
-    values: Callable[[Any, IdPairs], Values]
+    values: Callable[[Message, IdPairs], Values]
     """The model's request -> the values of Kafka's, of all its versions."""
-    decode: Callable[[Any, IdPairs], Response]
+    decode: Callable[[Message, IdPairs], Response]
     """Kafka's response -> the model's."""
 
 
@@ -100,6 +101,6 @@ def first_error(codes: Iterable[int]) -> KafkaError:
     return error_of(next((code for code in found if code not in (0, NOT_ATTEMPTED)), 0))
 
 
-def error_alone(answer: Any, names: IdPairs) -> Response:
+def error_alone(answer: Message, names: IdPairs) -> Response:
     """The response that has nothing but its error."""
     return ErrorResponse(error_of(answer.error_code))

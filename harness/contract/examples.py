@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -259,7 +259,7 @@ def errors(answer: Response) -> Iterator[str]:
                     yield first.name
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as a line of text."""
     if isinstance(value, msgspec.Struct):
         parts = (f"{name}={shown(getattr(value, name))}" for name in value.__struct_fields__)

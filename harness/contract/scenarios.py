@@ -17,7 +17,7 @@ from harness.contract.stage import PACE
 from harness.contract.versions import Version
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage, lone
-from scenarios.framework import Scenario, cell
+from scenarios.framework import AnyScenario, cell
 from scenarios.registry import CHAPTERS
 
 PAUSE_S: Final = 0.1
@@ -27,7 +27,7 @@ They are counted, not timed: a broker that is late with its answers is late with
 DEADLINE_S: Final = 120.0
 """Cells that still change then are compared as they are."""
 
-SCENARIOS: Final[Mapping[str, Scenario[Any]]] = {
+SCENARIOS: Final[Mapping[str, AnyScenario]] = {
     scenario.name: scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios
 }
 """All of docs/model by name."""
@@ -74,7 +74,7 @@ class ScenarioComparison:
         )
 
 
-def settings_of(scenario: Scenario[Any], version: Version) -> tuple[type[ClusterStage], Settings]:
+def settings_of(scenario: AnyScenario, version: Version) -> tuple[type[ClusterStage], Settings]:
     """The kind of a scenario's stage, and its settings with the era of a version of Kafka; its clients speak
     the scenario's transaction version, if the brokers do."""
     stage = scenario.stage()
@@ -82,7 +82,7 @@ def settings_of(scenario: Scenario[Any], version: Version) -> tuple[type[Cluster
     return type(stage), replace(stage.settings, era=version.era_of(spoken))
 
 
-def applies(scenario: Scenario[Any], version: Version) -> bool:
+def applies(scenario: AnyScenario, version: Version) -> bool:
     """Whether the model, with brokers of this version, shows the scenario's table as it stands."""
     kind, settings = settings_of(scenario, version)
     stage: Any = kind(settings)
@@ -123,7 +123,7 @@ def play_all(
 
 
 def play(
-    scenario: Scenario[Any], version: Version, real: Real, comparison: ScenarioComparison
+    scenario: AnyScenario, version: Version, real: Real, comparison: ScenarioComparison
 ) -> CellDifference | None:
     """Play one, up to the first step with a difference."""
     kind, settings = settings_of(scenario, version)
@@ -156,7 +156,7 @@ def play(
     return None
 
 
-def _steps(scenario: Scenario[Any], stage: ClusterStage) -> Iterator[str]:
+def _steps(scenario: AnyScenario, stage: ClusterStage) -> Iterator[str]:
     """Plays a step each time; "", or why it does not come to its end."""
     try:
         for _ in scenario.steps(stage):

@@ -9,7 +9,7 @@ from harness.contract.wire_data import OF_LEADERS
 from harness.contract.wire_groups import OF_GROUPS
 from harness.contract.wire_transactions import OF_TRANSACTIONS, VERIFY_VERSION
 from harness.protocol.encoding import Values
-from harness.protocol.payloads import API_KEYS, response_type
+from harness.protocol.payloads import API_KEYS, Message, response_type
 from harness.protocol.topics import of_topics
 from model.protocol.coordinator_messages import (
     AddPartitionsToTxn,
@@ -25,7 +25,7 @@ def _metadata(request: Metadata, names: IdPairs) -> Values:
     return {"topics": None, "allow_auto_topic_creation": False}
 
 
-def _described_cluster(answer: Any, names: IdPairs) -> Response:
+def _described_cluster(answer: Message, names: IdPairs) -> Response:
     parts = {
         tp: PartitionState(
             tuple(map(int, one.replica_nodes)),
@@ -43,7 +43,7 @@ def _find_coordinator(request: FindCoordinator, names: IdPairs) -> Values:
     return {"key": request.key, "key_type": int(not request.group)}
 
 
-def _coordinator(answer: Any, names: IdPairs) -> Response:
+def _coordinator(answer: Message, names: IdPairs) -> Response:
     return FindCoordinatorResponse(error_of(answer.error_code), int(answer.node_id))
 
 
@@ -70,6 +70,6 @@ def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[
     return kind, one.values(request, names)
 
 
-def decode(answer: Any, request: AnyRequest, names: IdPairs) -> Response:
+def decode(answer: Message, request: AnyRequest, names: IdPairs) -> Response:
     """The model's response."""
     return TRANSLATIONS[type(request)].decode(answer, names)

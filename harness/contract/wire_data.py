@@ -4,7 +4,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from core.errors import ClusterError
 from harness.contract.dialect import IdPairs, Translation, error_of
@@ -12,6 +12,7 @@ from harness.contract.payloads import payloads
 from harness.evidence.segments import gather, walk_lengths
 from harness.protocol.batches import CONTROL, TRANSACTIONAL, sent_batch
 from harness.protocol.encoding import Values
+from harness.protocol.payloads import Message
 from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
@@ -61,7 +62,7 @@ def encoded(batch: RecordBatch, names: IdPairs) -> bytes:
     return sent_batch(values, time.time_ns() // 1_000_000, producer, transactional=batch.transactional)
 
 
-def _produced(answer: Any, names: IdPairs) -> Response:
+def _produced(answer: Message, names: IdPairs) -> Response:
     found = of_topics(answer.responses, "partition_responses", "index")
     return ProduceResponse({tp: (error_of(one.error_code), int(one.base_offset)) for tp, one in found})
 
@@ -88,7 +89,7 @@ def _fetch(request: Fetch, names: IdPairs) -> Values:
     }
 
 
-def _fetched(answer: Any, names: IdPairs) -> Response:
+def _fetched(answer: Message, names: IdPairs) -> Response:
     parts = {}
     for tp, one in of_topics(answer.responses):
         parts[tp] = FetchedPartition(
@@ -138,7 +139,7 @@ def _list_offsets(request: ListOffsets, names: IdPairs) -> Values:
     return {"replica_id": -1, "isolation_level": int(request.committed), "topics": topics}
 
 
-def _listed_offsets(answer: Any, names: IdPairs) -> Response:
+def _listed_offsets(answer: Message, names: IdPairs) -> Response:
     found = of_topics(answer.topics)
     return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found})
 
@@ -150,7 +151,7 @@ def _delete_records(request: DeleteRecords, names: IdPairs) -> Values:
     return {"topics": topics, "timeout": WAIT}
 
 
-def _deleted_records(answer: Any, names: IdPairs) -> Response:
+def _deleted_records(answer: Message, names: IdPairs) -> Response:
     found = of_topics(answer.topics)
     return DeleteRecordsResponse(
         {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found}
@@ -161,7 +162,7 @@ def _describe_producers(request: DescribeProducers, names: IdPairs) -> Values:
     return {"topics": numbers_in_topics(request.partitions, "partition_indexes")}
 
 
-def _described_producers(answer: Any, names: IdPairs) -> Response:
+def _described_producers(answer: Message, names: IdPairs) -> Response:
     parts: dict[Partition, Sequence[ProducerState]] = {}
     for tp, one in of_topics(answer.topics):
         parts[tp] = sorted(

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
 from harness.protocol.encoding import Values
+from harness.protocol.payloads import Message
 from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
 from model.protocol.coordinator_messages import (
     DescribedMember,
@@ -39,7 +40,7 @@ def _join(request: JoinGroup, names: IdPairs) -> Values:
     }
 
 
-def _joined(answer: Any, names: IdPairs) -> Response:
+def _joined(answer: Message, names: IdPairs) -> Response:
     return JoinGroupResponse(
         error_of(answer.error_code),
         int(answer.generation_id),
@@ -57,7 +58,7 @@ def _sync(request: SyncGroup, names: IdPairs) -> Values:
     return {**_heartbeat(request, names), "assignments": assignments}
 
 
-def _synced(answer: Any, names: IdPairs) -> Response:
+def _synced(answer: Message, names: IdPairs) -> Response:
     return SyncGroupResponse(error_of(answer.error_code), assigned(bytes(answer.assignment)))
 
 
@@ -77,7 +78,7 @@ def _describe_group(request: DescribeGroup, names: IdPairs) -> Values:
     return {"groups": [request.group]}
 
 
-def _described_group(answer: Any, names: IdPairs) -> Response:
+def _described_group(answer: Message, names: IdPairs) -> Response:
     (group,) = answer.groups
     members = {
         names.member(str(one.member_id)): DescribedMember(
@@ -122,7 +123,7 @@ def _txn_offset_commit(request: TxnOffsetCommit, names: IdPairs) -> Values:
     }
 
 
-def _offsets_committed(answer: Any, names: IdPairs) -> Response:
+def _offsets_committed(answer: Message, names: IdPairs) -> Response:
     return ErrorResponse(first_error(one.error_code for topic in answer.topics for one in topic.partitions))
 
 
@@ -131,7 +132,7 @@ def _offset_fetch(request: OffsetFetch, names: IdPairs) -> Values:
     return {"groups": [{"group_id": request.group, "topics": topics}], "require_stable": request.stable}
 
 
-def _offsets_fetched(answer: Any, names: IdPairs) -> Response:
+def _offsets_fetched(answer: Message, names: IdPairs) -> Response:
     (group,) = answer.groups
     found = dict(of_topics(group.topics))
     error = first_error((group.error_code, *(one.error_code for one in found.values())))

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
 from harness.protocol.encoding import Values, milliseconds
+from harness.protocol.payloads import Message
 from harness.protocol.topics import numbers_in_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -36,7 +37,7 @@ def _init_producer_id(request: InitProducerId, names: IdPairs) -> Values:
     }
 
 
-def _producer_id(answer: Any, names: IdPairs) -> Response:
+def _producer_id(answer: Message, names: IdPairs) -> Response:
     producer_id = getattr(answer, "producer_id", -1)  # of EndTxn only from version 5 on
     epoch = getattr(answer, "producer_epoch", -1)
     return ProducerIdResponse(error_of(answer.error_code), names.to_model(int(producer_id)), int(epoch))
@@ -62,7 +63,7 @@ def _add_partitions(request: AddPartitionsToTxn, names: IdPairs) -> Values:
     return {"transactions": [transaction]}
 
 
-def _added_partitions(answer: Any, names: IdPairs) -> Response:
+def _added_partitions(answer: Message, names: IdPairs) -> Response:
     if not hasattr(answer, "results_by_transaction"):
         topics = answer.results_by_topic_v3_and_below
         return AddPartitionsToTxnResponse(
@@ -112,7 +113,7 @@ def _markers(request: WriteTxnMarkers, names: IdPairs) -> Values:
     return {"markers": markers}
 
 
-def _marked(answer: Any, names: IdPairs) -> Response:
+def _marked(answer: Message, names: IdPairs) -> Response:
     results = {}
     for marker in answer.markers:
         for tp, one in of_topics(marker.topics):
@@ -124,7 +125,7 @@ def _describe_transactions(request: DescribeTransactions, names: IdPairs) -> Val
     return {"transactional_ids": request.transactional_ids}
 
 
-def _described_transactions(answer: Any, names: IdPairs) -> Response:
+def _described_transactions(answer: Message, names: IdPairs) -> Response:
     found = {}
     for one in answer.transaction_states:
         tps = ((str(topic.topic), int(number)) for topic in one.topics for number in topic.partitions)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 P = TypeVar("P")
 A = TypeVar("A")
@@ -136,7 +136,7 @@ def _how(exitcode: int | None) -> str:
     return f"exit code {exitcode}"
 
 
-def _serve(work: Callable[[Any], Any], pipe: Pipe, inherited: Sequence[Pipe]) -> None:
+def _serve(work: Callable[[object], object], pipe: Pipe, inherited: Sequence[Pipe]) -> None:
     """In a forked process: answer pieces until the other process has ended."""
     for one in inherited:
         one.close()

@@ -21,7 +21,7 @@ from nemesis import execute
 from workloads.registry import modelled
 
 MODERN: Final = SimulatedSection().era
-BASE: Final[Mapping[str, Any]] = {
+BASE: Final[Mapping[str, object]] = {
     "sut": "simulated",
     "duration_s": 10,
     "rate": 20,
@@ -127,7 +127,7 @@ def _preset(workload: str, rng: random.Random) -> str:
     return "safe-legacy" if rng.random() < LEGACY_SHARE and plain else "safe"
 
 
-def _possible(settings: Mapping[str, Any], around: Sequence[str], seed: int) -> RunConfig:
+def _possible(settings: Mapping[str, object], around: Sequence[str], seed: int) -> RunConfig:
     """With the first nemesis that the workload and the simulated cluster can have."""
     refused: list[str] = []
     for nemesis in around:

@@ -178,11 +178,11 @@ def simulated_s(trials: Iterable[Trial]) -> float:
     return round(sum(one.simulated_s for one in trials), 3)
 
 
-def _known(one: Trial) -> dict[str, Any]:
+def _known(one: Trial) -> dict[str, object]:
     """A run in which a known weakness did harm, with the findings that come from it."""
     return {"seed": one.seed, "config": one.config, "explained": one.explained}
 
 
-def _to_repeat(one: Trial) -> dict[str, Any]:
+def _to_repeat(one: Trial) -> dict[str, object]:
     """A run that shows something."""
     return {"seed": one.seed, "why": one.why, "config": one.config}

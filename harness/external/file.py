@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -191,7 +191,7 @@ def addresses(bootstrap: str) -> list[Address]:
     return found
 
 
-def _settings(path: str, given: Mapping[str, Any]) -> "list[tuple[str, str]]":
+def _settings(path: str, given: Mapping[str, object]) -> "list[tuple[str, str]]":
     """librdkafka's names, which TOML takes for tables in tables; `{ env = "NAME" }` is `"$NAME"`."""
     found = []
     for name, value in given.items():

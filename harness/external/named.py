@@ -60,7 +60,7 @@ def settings() -> dict[str, Any]:
     }
 
 
-def _application(app: AppPart | None) -> Mapping[str, Any]:
+def _application(app: AppPart | None) -> Mapping[str, object]:
     """What a run of the file's application has, whose commands are named. Raises: ConfigError."""
     if app is None:
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from core.errors import ClusterError, ConfigError, ExitCode
 from core.programs import environment, program
@@ -161,7 +161,7 @@ def cluster(
     file: str = "",
     owned: bool = False,
     engine: str = "process",
-    **settings: Any,
+    **settings: object,
 ) -> Iterator[GuidedCluster]:
     """A cluster under load, for the length of the block.
 

@@ -166,7 +166,7 @@ def _bugs(forbidden: pd.DataFrame) -> pd.DataFrame:
     return runs.join(names, on=by)[BUGS]
 
 
-def _together(names: "pd.Series[Any]") -> Any:
+def _together(names: "pd.Series[Any]") -> object:
     return tuple(sorted(set(names)))
 
 

@@ -153,7 +153,7 @@ def _together(group: Iterable[SchemaField]) -> Write:
     return write_converted
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value
 
 
@@ -192,7 +192,7 @@ def _primitive(name: str, *, compact: bool) -> Write:
         code, _, convert = _FIXED[name]
         pack = struct.Struct(f">{code}").pack
 
-        def fixed(out: bytearray, value: Any) -> None:
+        def fixed(out: bytearray, value: object) -> None:
             out += pack(value if convert is None else convert(value))
 
         return fixed

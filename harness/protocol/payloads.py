@@ -27,6 +27,8 @@ _RESPONSES: Final = newer.RESPONSES | older.RESPONSES
 _UNREADABLE: Final = (SerialError, ValueError, LookupError, OverflowError)
 """What kio raises for bytes that no schema describes."""
 
+Message = Any
+"""A request, a response or a part of one as kio has it, of any version: that decides which fields it has."""
 API_KEYS: Final = {name: key for key, name in api_key_map.items()}
 """Kafka's APIs by name: `end_txn` -> 26."""
 

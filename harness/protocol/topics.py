@@ -22,15 +22,15 @@ def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
 
 
 def in_topics(
-    items: Iterable[tuple[Place, Any]], partitions: str = "partitions", name: str = "name"
-) -> list[dict[str, Any]]:
+    items: Iterable[tuple[Place, object]], partitions: str = "partitions", name: str = "name"
+) -> list[dict[str, object]]:
     """Topics with values of their partitions. partitions, name: the fields of a topic."""
     return [{name: topic, partitions: values} for topic, values in by_topic(items).items()]
 
 
 def numbers_in_topics(
     places: Iterable[Place], partitions: str = "partitions", name: str = "name"
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Topics with the numbers of their partitions. partitions, name: the fields of a topic."""
     return in_topics(((place, place[1]) for place in places), partitions, name)
 

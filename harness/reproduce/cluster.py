@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import OFFSET_STORED, Consumer
 from confluent_kafka import TopicPartition as At
@@ -43,7 +42,7 @@ class StagedCluster:
     witness: int
 
     def __init__(
-        self, config: Mapping[str, Any], folder: Path, say: Say, *, wire: bool, between: bool
+        self, config: Mapping[str, object], folder: Path, say: Say, *, wire: bool, between: bool
     ) -> None:
         """Nothing is started. config: of a run. wire: clients reach the brokers through the proxy that knows
         frames. between: brokers reach each other through such proxies.

@@ -164,7 +164,7 @@ class Matrix(_Strict):
         """The same drawn runs on each of these systems; explicit runs are left out."""
         return self.model_copy(update={"systems": systems, "runs": ()})
 
-    def settings_for(self, preset: str, *more: dict[str, Any]) -> dict[str, Any]:
+    def settings_for(self, preset: str, *more: dict[str, object]) -> dict[str, object]:
         """Settings of a run: the common ones that the preset does not set, then `more`."""
         own = PRESETS.get(preset, {})
         found = {name: value for name, value in self.settings.items() if name not in own}
@@ -172,7 +172,7 @@ class Matrix(_Strict):
             found |= settings
         return found
 
-    def placed(self, preset: str, topology: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, preset: str, topology: dict[str, object]) -> dict[str, object]:
         """The settings of a topology that the preset does not set."""
         return {name: value for name, value in topology.items() if name not in PRESETS.get(preset, {})}
 
@@ -181,7 +181,7 @@ class Matrix(_Strict):
         why: Why,
         combination: Combination,
         seed: int,
-        *more: dict[str, Any],
+        *more: dict[str, object],
         system: SystemUnderSoak | None = None,
     ) -> PlannedRun:
         """A run of a combination. more: settings beside the common ones. system: None = the usual one."""
@@ -197,7 +197,7 @@ class Matrix(_Strict):
         )
 
 
-def topologies(matrix: Matrix, seed: int) -> Iterator[dict[str, Any]]:
+def topologies(matrix: Matrix, seed: int) -> Iterator[dict[str, object]]:
     """The endless sequence of topologies of a session: all of them in a drawn order, and again."""
     for turn in count():
         some = list(matrix.topologies)

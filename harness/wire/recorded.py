@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.protocol.batches import HEADER, MAGIC, PREFIX
 from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
-from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
+from harness.protocol.payloads import Message, decode_request, decode_response, request_type, response_type
 from harness.wire import packets
 from harness.wire.packets import Packet, Stream
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
@@ -283,7 +283,7 @@ def _parts_of_request(number: int, api: int, version: int, content: bytes) -> It
         raise FrameError(f"API {api} has no version {version} here")
     if api == FETCH and _consumes(content, version):
         return iter(())
-    request: Any = decode_request(content, kind)
+    request: object = decode_request(content, kind)
     return _READERS[api](number, request)
 
 
@@ -296,7 +296,7 @@ def _consumes(content: bytes, version: int) -> bool:
     return int.from_bytes(content[at : at + 4], signed=True) < 0
 
 
-def _topic(topic: Any) -> tuple[str | None, str | None]:
+def _topic(topic: object) -> tuple[str | None, str | None]:
     """Name, or id as Kafka writes it."""
     name = getattr(topic, "name", None) or getattr(topic, "topic", None)
     found = getattr(topic, "topic_id", None)
@@ -305,7 +305,7 @@ def _topic(topic: Any) -> tuple[str | None, str | None]:
     return None, base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
 
 
-def _fetched(number: int, request: Any) -> Iterator[Row]:
+def _fetched(number: int, request: Message) -> Iterator[Row]:
     state = getattr(request, "replica_state", None)
     if (state.replica_id if state is not None else request.replica_id) < 0:
         return
@@ -316,7 +316,7 @@ def _fetched(number: int, request: Any) -> Iterator[Row]:
             yield _part(number, name, part.partition, offset=part.fetch_offset, leader_epoch=epoch)
 
 
-def _produced(number: int, request: Any) -> Iterator[Row]:
+def _produced(number: int, request: Message) -> Iterator[Row]:
     for topic in request.topic_data:
         name = _topic(topic)
         for part in topic.partition_data:
@@ -346,7 +346,7 @@ def _batches(records: bytes) -> Iterator[tuple[int, int, int, int]]:
         at += PREFIX + header[1]
 
 
-def _marked(number: int, request: Any) -> Iterator[Row]:
+def _marked(number: int, request: Message) -> Iterator[Row]:
     for marker in request.markers:
         for topic in marker.topics:
             for partition in topic.partition_indexes:
@@ -361,7 +361,7 @@ def _marked(number: int, request: Any) -> Iterator[Row]:
                 )
 
 
-def _ended(number: int, request: Any) -> Iterator[Row]:
+def _ended(number: int, request: Message) -> Iterator[Row]:
     yield _part(
         number,
         (None, None),
@@ -377,7 +377,7 @@ def _parts_of_answer(number: int, api: int, version: int, content: bytes) -> Ite
     kind = response_type(api, version)
     if kind is None:
         raise FrameError(f"API {api} has no version {version} here")
-    response: Any = decode_response(content, kind)
+    response: Message = decode_response(content, kind)
     if api == END_TXN:
         yield _part(number, (None, None), -1, error=int(response.error_code))
         return
@@ -387,7 +387,7 @@ def _parts_of_answer(number: int, api: int, version: int, content: bytes) -> Ite
             yield _part(number, _topic(topic), part.index, error=error, offset=offset)
 
 
-_READERS: Final[dict[int, Callable[[int, Any], Iterator[Row]]]] = {
+_READERS: Final[dict[int, Callable[[int, object], Iterator[Row]]]] = {
     PRODUCE: _produced,
     FETCH: _fetched,
     END_TXN: _ended,

@@ -14,7 +14,14 @@ from kio.schema.errors import ErrorCode
 from core.cluster import Address
 from harness.protocol.encoding import Values, response_frame
 from harness.protocol.frames import FrameError, RequestHeader
-from harness.protocol.payloads import API_KEYS, decode_request, decode_response, request_type, response_type
+from harness.protocol.payloads import (
+    API_KEYS,
+    Message,
+    decode_request,
+    decode_response,
+    request_type,
+    response_type,
+)
 from harness.protocol.schemas import plain
 
 TELL_ADDRESSES: Final = {
@@ -79,7 +86,7 @@ def error_of(frame: bytes, header: RequestHeader) -> int | None:
     return next((code for code in codes if code), 0) if codes else None
 
 
-def _codes(value: Any) -> Iterator[int]:
+def _codes(value: object) -> Iterator[int]:
     if isinstance(value, tuple):
         for one in value:
             yield from _codes(one)
@@ -105,11 +112,11 @@ def refusal(frame: bytes, header: RequestHeader, error: int) -> bytes:
     return response_frame(answered, make(decode_request(frame, asked), error), header.correlation_id)
 
 
-def _plain(request: Any, error: int) -> Values:
+def _plain(request: object, error: int) -> Values:
     return {"error_code": error}
 
 
-def _produce(request: Any, error: int) -> Values:
+def _produce(request: Message, error: int) -> Values:
     topics = [
         {
             **{name: getattr(topic, name) for name in ("name", "topic_id") if hasattr(topic, name)},

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from core.op import TopicPartition
 from harness.protocol.frames import FrameError, RequestHeader
-from harness.protocol.payloads import API_KEYS, decode_request, request_type
+from harness.protocol.payloads import API_KEYS, Message, decode_request, request_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _named(values: Iterable[str | None]) -> frozenset[str]:
     return frozenset(str(value) for value in values if value)
 
 
-def _partitions(topics: Iterable[Any]) -> Iterator[TopicPartition]:
+def _partitions(topics: Iterable[object]) -> Iterator[TopicPartition]:
     """Topics of requests have their name in `name` or `topic`, or an id alone; partitions are numbers, or
     structs that have the number under one of three names."""
     for topic in topics:
@@ -56,25 +56,25 @@ def _partitions(topics: Iterable[Any]) -> Iterator[TopicPartition]:
             yield TopicPartition(str(name), number)
 
 
-def _number(part: Any) -> int:
+def _number(part: object) -> int:
     found = (getattr(part, name, None) for name in ("partition_index", "index", "partition"))
     return int(next(number for number in found if number is not None))
 
 
-def _produce(request: Any) -> Subjects:
+def _produce(request: Message) -> Subjects:
     ids = _named([request.transactional_id])
     return Subjects(transactional_ids=ids, partitions=frozenset(_partitions(request.topic_data)))
 
 
-def _of_topics(request: Any) -> Subjects:
+def _of_topics(request: Message) -> Subjects:
     return Subjects(partitions=frozenset(_partitions(request.topics)))
 
 
-def _of_id(request: Any) -> Subjects:
+def _of_id(request: Message) -> Subjects:
     return Subjects(transactional_ids=_named([request.transactional_id]))
 
 
-def _add_partitions(request: Any) -> Subjects:
+def _add_partitions(request: Message) -> Subjects:
     """Before version 4 of one transactional id; from then on, between brokers, of several."""
     if hasattr(request, "transactions"):
         ids = _named(one.transactional_id for one in request.transactions)
@@ -84,27 +84,27 @@ def _add_partitions(request: Any) -> Subjects:
     return Subjects(transactional_ids=ids, partitions=frozenset(_partitions(request.v3_and_below_topics)))
 
 
-def _add_offsets(request: Any) -> Subjects:
+def _add_offsets(request: Message) -> Subjects:
     return Subjects(transactional_ids=_named([request.transactional_id]), groups=_named([request.group_id]))
 
 
-def _txn_offsets(request: Any) -> Subjects:
+def _txn_offsets(request: Message) -> Subjects:
     partitions = frozenset(_partitions(request.topics))
     return Subjects(_named([request.transactional_id]), _named([request.group_id]), partitions)
 
 
-def _markers(request: Any) -> Subjects:
+def _markers(request: Message) -> Subjects:
     every = (tp for marker in request.markers for tp in _partitions(marker.topics))
     producers = (f"producer {marker.producer_id}/{marker.producer_epoch}" for marker in request.markers)
     return Subjects(partitions=frozenset(every), producers=frozenset(producers))
 
 
-def _of_group(request: Any) -> Subjects:
+def _of_group(request: Message) -> Subjects:
     partitions = frozenset(_partitions(getattr(request, "topics", None) or ()))
     return Subjects(groups=_named([request.group_id]), partitions=partitions)
 
 
-_READERS: Final[dict[int, Callable[[Any], Subjects]]] = {
+_READERS: Final[dict[int, Callable[[object], Subjects]]] = {
     API_KEYS[name]: read
     for name, read in {
         "produce": _produce,

@@ -71,7 +71,7 @@ class RawMemberStage(RawProducerStage):
 
     # ---- what members do
 
-    def _to(self, name: str, request: AnyRequest, made: Callable[[Any], str] = named) -> Self:
+    def _to(self, name: str, request: AnyRequest, made: Callable[[object], str] = named) -> Self:
         return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name, made)
 
     def joins(self, name: str) -> Self:

@@ -108,7 +108,7 @@ class RawProducerStage(ClusterStage):
     # ---- what producers do
 
     def _say(
-        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[Any], str] = named
+        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[object], str] = named
     ) -> Self:
         self.told[key] = "waits"
 
@@ -147,7 +147,7 @@ class RawProducerStage(ClusterStage):
         return self.until(asked)
 
     def _in_transaction(
-        self, name: str, kind: Callable[..., AnyRequest], *what: object, made: Callable[[Any], str] = named
+        self, name: str, kind: Callable[..., AnyRequest], *what: object, made: Callable[[object], str] = named
     ) -> Self:
         """A producer's request to the coordinator of its transactional id."""
         writer = self.writers[name]

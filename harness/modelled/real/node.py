@@ -171,7 +171,7 @@ class Node:
             self.disk.save()
             self._ended()
 
-    def _do(self, event: Callable[..., None], *arguments: Any) -> None:
+    def _do(self, event: Callable[..., None], *arguments: object) -> None:
         """Let the broker handle an event, write what is durable, and then do what it wants done.
 
         What it asks itself comes after that, so that a client has its answer first. An event that wants

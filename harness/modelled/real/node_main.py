@@ -22,7 +22,7 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -62,7 +62,7 @@ def tell(line: NodeLine) -> None:
         parent.tell(line)
 
 
-def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """An error that nothing caught is one of the model, or of this program."""
     error = context.get("exception")
     note(f"FAILED: {context.get('message')}")

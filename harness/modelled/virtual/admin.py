@@ -74,7 +74,7 @@ class Administered(ABC):
                 raise ClusterError(
                     f"topic {topic}: the simulated cluster cannot set {name}={value} for a single topic"
                 )
-        answers: list[Any] = []
+        answers: list[object] = []
         request = CreateTopics(topic, partitions, replication)
         self.sender()(Ask(self.brokers[0], "create", request), answers.append)
         tps = [TopicPartition(topic, number) for number in range(partitions)]

@@ -58,7 +58,7 @@ MODELLED: Final = ClientLibrary(
 class Sender(Protocol):
     """Carries a request to a node; the answer comes back, or None where none came in time."""
 
-    def __call__(self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
+    def __call__(self, ask: Ask, answered: Callable[[object], None], timeout_ms: int | None = None) -> None:
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
 
     def hang_up(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.client_settings import SessionSpec
 from core.cluster import (
@@ -419,7 +419,7 @@ class _Sender:
         self._caller = Caller(cluster.network, cluster.scheduler, CLIENTS, process)
         self.hang_up = self._caller.hang_up
 
-    def __call__(self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
+    def __call__(self, ask: Ask, answered: Callable[[object], None], timeout_ms: int | None = None) -> None:
         """See `Sender`."""
         wait_ms = self._wait_ms if timeout_ms is None else timeout_ms
         if isinstance(ask.request, Fetch | ShareFetch):

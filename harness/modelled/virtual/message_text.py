@@ -122,7 +122,7 @@ def _records(batch: RecordBatch) -> str:
     return f"{many}, producer {batch.producer_id}/{batch.producer_epoch}, sequence {batch.sequence}"
 
 
-def _plain(content: Any, _: Any) -> Said:
+def _plain(content: object, _: object) -> Said:
     """Short fields of a message for which there is no better text."""
     fields = msgspec.structs.asdict(content) if isinstance(content, msgspec.Struct) else {}
     told = [_field(name, value) for name, value in fields.items()]
@@ -144,7 +144,7 @@ def _field(name: str, value: Any) -> str:
 # ---- data
 
 
-def _produce(request: m.Produce, _: Any) -> Said:
+def _produce(request: m.Produce, _: object) -> Said:
     said: Said = {tp: _records(batch) for tp, batch in request.batches.items()}
     if request.transactional_id is not None:
         said[_txn(request)] = f"records to {_listed(request.batches)}"
@@ -177,7 +177,7 @@ def _fetched(part: m.FetchedPartition, committed: bool) -> str:
 # ---- transactions and groups
 
 
-def _add(request: c.AddPartitionsToTxn, _: Any) -> Said:
+def _add(request: c.AddPartitionsToTxn, _: object) -> Said:
     whose = _producer(request)
     does = "verify" if request.verify else "add"
     said: Said = {_txn(request): f"{does} {_listed(request.partitions)}, {whose}"}
@@ -189,7 +189,7 @@ def _added(answer: c.AddPartitionsToTxnResponse, asked: c.AddPartitionsToTxn) ->
     return said | {tp: _outcome(error) for tp, error in answer.parts.items()}
 
 
-def _markers(request: c.WriteTxnMarkers, _: Any) -> Said:
+def _markers(request: c.WriteTxnMarkers, _: object) -> Said:
     said: Said = {}
     for marker in request.markers:
         what = f"{'commit' if marker.commit else 'abort'} {_producer(marker)}"
@@ -198,7 +198,7 @@ def _markers(request: c.WriteTxnMarkers, _: Any) -> Said:
     return said
 
 
-def _marked(answer: c.WriteTxnMarkersResponse, _: Any) -> Said:
+def _marked(answer: c.WriteTxnMarkersResponse, _: object) -> Said:
     said: Said = {}
     for (producer, tp), error in answer.results.items():
         what = f"producer {producer} {_outcome(error)}"
@@ -216,7 +216,7 @@ def _committed(answer: c.OffsetFetchResponse, asked: c.OffsetFetch) -> Said:
     return whole | {tp: f"committed {at}" for tp, at in answer.offsets.items()}
 
 
-def _member(request: Any, _: Any) -> Said:
+def _member(request: Any, _: object) -> Said:
     told = f"member {request.member or 'new'}"
     generation = getattr(request, "generation", -1)
     return {_group(request): f"{told}, generation {generation}" if generation >= 0 else told}
@@ -235,21 +235,21 @@ def _plain_answer(answer: ErrorResponse, asked: Any) -> Said:
 # ---- metadata
 
 
-def _alter(request: k.AlterPartition, _: Any) -> Said:
+def _alter(request: k.AlterPartition, _: object) -> Said:
     said: Said = {
         tp: f"epoch {epoch}, ISR {_nodes(isr)} wanted" for tp, (epoch, _, isr, *_) in request.parts.items()
     }
     return said | {"": f"broker {request.broker}"}
 
 
-def _altered(answer: k.AlterPartitionResponse, _: Any) -> Said:
+def _altered(answer: k.AlterPartitionResponse, _: object) -> Said:
     said: Said = {
         tp: _outcome(error) if state is None else _state(state) for tp, (error, state) in answer.parts.items()
     }
     return said | {"": _outcome(answer.error)}
 
 
-def _quorum(answer: k.QuorumFetchResponse, _: Any) -> Said:
+def _quorum(answer: k.QuorumFetchResponse, _: object) -> Said:
     changes = [change for _, change in answer.entries if isinstance(change, PartitionRecord)]
     many = len(answer.entries)
     records = f"{many} record{'s' * (many != 1)} from {answer.base}" if many else "no records"

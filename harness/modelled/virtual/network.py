@@ -142,7 +142,7 @@ class Network:
 
     # ---- messages
 
-    def send(self, connection: VirtualConnection, content: Any, arrive: Arrive, answered: Arrive) -> None:
+    def send(self, connection: VirtualConnection, content: object, arrive: Arrive, answered: Arrive) -> None:
         """Carry a request to the server, or leave it with a node that asks itself."""
         if connection.closed or connection.broken:
             return

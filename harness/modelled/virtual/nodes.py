@@ -223,7 +223,7 @@ class SimNode:
         assert self._process is not None
         return self._process
 
-    def _run(self, cause: int, event: Callable[..., None], *arguments: Any) -> None:
+    def _run(self, cause: int, event: Callable[..., None], *arguments: object) -> None:
         """Let the process handle an event, and do what it wants done. cause: number of the message."""
         self.cause = cause
         try:

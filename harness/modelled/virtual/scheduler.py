@@ -78,7 +78,7 @@ class Scheduler:
         self.events = 0
         """Calls made so far."""
         self.failed: BaseException | None = None
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._expiring: dict[int, deque[tuple[int, int, Expiring]]] = {}
         self._sequence = 0
 
@@ -92,7 +92,7 @@ class Scheduler:
         self._sequence = sequence = self._sequence + 1
         heappush(self._heap, (time if time > self.now else self.now, sequence, call, arguments))
 
-    def after(self, microseconds: int, call: Callable[..., None], *arguments: Any) -> None:
+    def after(self, microseconds: int, call: Callable[..., None], *arguments: object) -> None:
         """Call after some time."""
         self._sequence = sequence = self._sequence + 1
         heappush(self._heap, (self.now + microseconds, sequence, call, arguments))

@@ -57,7 +57,7 @@ class SimSession(SharingMachines):
         if isinstance(self.producer, TransactionalProducer) and not self.producer.open:
             return [Failed("_STATE") for _ in records]
         futures: list[Future[Delivery]] = []
-        lanes: dict[TopicPartition, list[tuple[Any, int]]] = {}
+        lanes: dict[TopicPartition, list[tuple[object, int]]] = {}
         for record in records:
             self._token += 1
             future: Future[Delivery] = Future()

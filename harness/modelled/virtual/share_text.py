@@ -35,7 +35,7 @@ def _states(batches: Iterable[s.StateBatch]) -> str:
     return ", ".join(told) or "no states"
 
 
-def _fetch(request: s.ShareFetch, _: Any) -> Said:
+def _fetch(request: s.ShareFetch, _: object) -> Said:
     said: Said = dict.fromkeys(request.partitions, "records wanted")
     said |= {tp: _acknowledged(batches) for tp, batches in request.said.items()}
     return said | {_group(request): _session(request)}
@@ -49,12 +49,12 @@ def _fetched(answer: s.ShareFetchResponse, asked: s.ShareFetch) -> Said:
     return said
 
 
-def _acknowledge(request: s.ShareAcknowledge, _: Any) -> Said:
+def _acknowledge(request: s.ShareAcknowledge, _: object) -> Said:
     said: Said = {tp: _acknowledged(batches) for tp, batches in request.said.items()}
     return said | {_group(request): _session(request)}
 
 
-def _written(request: s.WriteShareGroupState, _: Any) -> Said:
+def _written(request: s.WriteShareGroupState, _: object) -> Said:
     text = f"leader epoch {request.leader_epoch}, start {request.start}, {_states(request.batches)}"
     return {_group(request): text, request.partition: text}
 

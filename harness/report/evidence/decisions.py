@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -300,7 +300,7 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, TableRow]]) -> list[W
 
 def of_last_take(rows: Iterable[TableRow], key: Sequence[str]) -> list[TableRow]:
     """Each record once: copies of nodes agree, or a rule refuses them; the last take has the most."""
-    found: dict[tuple[Any, ...], TableRow] = {}
+    found: dict[tuple[object, ...], TableRow] = {}
     for row in sorted(rows, key=lambda row: (-row["take"], row["node"])):
         found.setdefault(tuple(row[name] for name in key), row)
     return [found[place] for place in sorted(found)]

@@ -5,7 +5,7 @@ transaction wrote to.
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from core.errors import HistoryError
 from core.op import TopicPartition
@@ -61,7 +61,7 @@ def copies(inputs: Inputs, partition: str, offset: int) -> LogsSideBySide | None
         inputs.gaps.append(f"{error}; the copies of {partition} are not shown side by side.")
         return None
     whys = {row["take"]: row["why"] for row in inputs.evidence.table("takes").to_pylist()}
-    alike: dict[tuple[tuple[Any, ...], ...], list[Copy]] = defaultdict(list)
+    alike: dict[tuple[tuple[object, ...], ...], list[Copy]] = defaultdict(list)
     for copy, batches in found.items():
         alike[tuple(map(_identity, batches))].append(copy)
     names = [f"node{'s' * (len(some) > 1)} {named(some, whys)}" for some in alike.values()]
@@ -99,7 +99,7 @@ def _near(batches: list[TableRow], offset: int) -> list[TableRow]:
     return batches[max(0, at - AROUND) : at + AROUND + 1]
 
 
-def _identity(batch: TableRow) -> tuple[Any, ...]:
+def _identity(batch: TableRow) -> tuple[object, ...]:
     return tuple(batch[name] for name in IDENTITY)
 
 

@@ -57,7 +57,7 @@ def _packable(kind: type) -> bool:
     return issubclass(kind, msgspec.Struct | Enum) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     kind: type = type(value)
     if kind in ATOMS:
         return value
@@ -67,12 +67,12 @@ def _plain(value: Any) -> Any:
     return writer(value)
 
 
-def _parts(values: Sequence[Any]) -> list[Any]:
+def _parts(values: Sequence[object]) -> list[object]:
     """The plain forms of several values; most are atoms, for which a call would be the most of the work."""
     return [one if type(one) in ATOMS else _plain(one) for one in values]
 
 
-_WRITERS: Final[dict[type, Callable[[Any], list[Any]]]] = {}
+_WRITERS: Final[dict[type, Callable[[object], list[object]]]] = {}
 
 
 def _writer(kind: type[Any]) -> Callable[[Any], list[Any]]:
@@ -97,7 +97,7 @@ def _writer(kind: type[Any]) -> Callable[[Any], list[Any]]:
     raise TypeError(f"{kind.__module__}.{name} has no packed form")
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: object) -> object:
     if type(plain) is not list:
         return plain
     name = plain[0]

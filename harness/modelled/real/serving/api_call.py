@@ -5,14 +5,17 @@ of an API: see `harness.protocol.encoding`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from core.cluster import Address
 from harness.modelled.real.node import Node
+from harness.protocol.payloads import Message
 from model.errors import KafkaError
-from model.protocol.requests import AnyRequest
+from model.protocol.requests import Request, Response
+
+R = TypeVar("R", bound=Response)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -22,27 +25,24 @@ class Call(msgspec.Struct, frozen=True):
 
     node: Node
     addresses: Mapping[int, Address]
-    request: Any
+    request: Message
     version: int
     client_id: str
     respond: Callable[..., None]
     silent: Callable[[], None]
 
-    def ask(self, request: AnyRequest, answered: Callable[[Any], None]) -> None:
+    def ask(self, request: Request[R], answered: Callable[[R], None]) -> None:
         """Let the broker handle a request of the model."""
         self.node.submit(request, answered)
 
-    def ask_all(self, requests: Sequence[AnyRequest], answered: Callable[[list[Any]], None]) -> None:
+    def ask_all(self, requests: Sequence[Request[R]], answered: Callable[[list[R]], None]) -> None:
         """Let the broker handle several, and continue with all answers, in the order of the requests."""
-        answers: list[Any] = [None] * len(requests)
-        left = len(requests)
+        answers: dict[int, R] = {}
 
-        def one(at: int, answer: Any) -> None:
-            nonlocal left
+        def one(at: int, answer: R) -> None:
             answers[at] = answer
-            left -= 1
-            if not left:
-                answered(answers)
+            if len(answers) == len(requests):
+                answered([answers[number] for number in range(len(requests))])
 
         if not requests:
             answered([])
@@ -58,7 +58,7 @@ class Api(NamedTuple):
     serve: Callable[[Call], None]
 
 
-def error_of(answer: Any) -> KafkaError:
+def error_of(answer: object) -> KafkaError:
     """The error of a whole answer."""
     found: KafkaError = getattr(answer, "error", KafkaError.NONE)
     return found

@@ -1,13 +1,14 @@
 """What every broker serves: versions, metadata, and what administrators ask."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from harness.modelled.real.serving.api_call import Api, Call, error_of
 from harness.modelled.real.serving.apis_data import OF_LEADERS
 from harness.modelled.real.serving.apis_groups import OF_GROUPS
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
-from harness.protocol.payloads import API_KEYS
+from harness.protocol.encoding import Values
+from harness.protocol.payloads import API_KEYS, Message
 from harness.protocol.topics import in_topics, of_topics
 from model.eras import Era
 from model.errors import KafkaError
@@ -22,7 +23,7 @@ from model.protocol.messages import (
     Partition,
     PartitionState,
 )
-from model.protocol.requests import Response
+from model.protocol.requests import ErrorResponse, Response
 from model.replication.node import settings_of
 from model.settings import Settings
 
@@ -55,7 +56,7 @@ def _misrouted(call: Call) -> int:
     return KafkaError.NONE if cluster is None or (cluster, node) == mine else REBOOTSTRAP_REQUIRED
 
 
-def versions(era: Era) -> dict[str, Any]:
+def versions(era: Era) -> dict[str, object]:
     """The values of ApiVersionsResponse: which clients may speak which versions. A cluster has the
     transaction version of its era's clients: coordinators of the model take all clients for such."""
     level = era.client_transaction_version
@@ -99,7 +100,7 @@ def _metadata(call: Call) -> None:
     call.ask(Metadata(), told)
 
 
-def _brokers(call: Call, key: str, answer: MetadataResponse) -> list[dict[str, Any]]:
+def _brokers(call: Call, key: str, answer: MetadataResponse) -> list[Values]:
     return [
         {key: node, "host": call.addresses[node].host, "port": call.addresses[node].port}
         for node in answer.brokers
@@ -114,7 +115,7 @@ def _controller(answer: MetadataResponse) -> int:
     return next(iter(answer.brokers), -1)
 
 
-def _topic(name: str, partitions: Mapping[int, PartitionState] | None) -> dict[str, Any]:
+def _topic(name: str, partitions: Mapping[int, PartitionState] | None) -> Values:
     if partitions is None:
         return {"name": name, "error_code": KafkaError.UNKNOWN_TOPIC_OR_PARTITION}
     found = [
@@ -157,8 +158,8 @@ def _create(call: Call) -> None:
         if str(one.name) not in refused
     ]
 
-    def created(answers: list[Response]) -> None:
-        found: list[dict[str, Any]] = [
+    def created(answers: list[ErrorResponse]) -> None:
+        found: list[Values] = [
             {"name": name, "error_code": code, "error_message": why} for name, (code, why) in refused.items()
         ]
         for one, answer in zip(wanted, answers, strict=True):
@@ -171,14 +172,14 @@ def _create(call: Call) -> None:
 def _add_partitions(call: Call) -> None:
     wanted = [CreatePartitions(str(one.name), int(one.count)) for one in call.request.topics]
 
-    def made(answers: list[Response]) -> None:
+    def made(answers: list[ErrorResponse]) -> None:
         told = zip(wanted, answers, strict=True)
         call.respond(results=[{"name": one.topic, "error_code": error_of(answer)} for one, answer in told])
 
     call.ask_all(wanted, made)
 
 
-def _refused(call: Call, topic: Any) -> tuple[int, str] | None:
+def _refused(call: Call, topic: Message) -> tuple[int, str] | None:
     """Why a topic is not created: error and sentence. It has the cluster's settings, and no others; -1 stands
     for the default number of partitions or replicas, which is 1."""
     if topic.num_partitions < 1 and topic.num_partitions != -1:

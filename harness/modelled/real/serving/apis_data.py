@@ -2,12 +2,12 @@
 DescribeProducers."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
 from harness.modelled.real.serving.api_call import Api, Call
-from harness.protocol.encoding import milliseconds
+from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.topics import in_topics, numbers_of_topics, of_topics
 from model.eras import Era
 from model.errors import KafkaError
@@ -67,7 +67,7 @@ def _produce(call: Call) -> None:
     call.ask(wanted, produced)
 
 
-def _produced(tp: Partition, error: int, base: int) -> dict[str, Any]:
+def _produced(tp: Partition, error: int, base: int) -> Values:
     return {"index": tp[1], "error_code": error, "base_offset": base, "log_start_offset": -1}
 
 
@@ -97,7 +97,7 @@ def _fetch(call: Call) -> None:
     call.ask(wanted, brought)
 
 
-def _brought(tp: Partition, part: FetchedPartition, limit: int, era: Era, wall_ms: int) -> dict[str, Any]:
+def _brought(tp: Partition, part: FetchedPartition, limit: int, era: Era, wall_ms: int) -> Values:
     """What a fetch says of one partition. limit: bytes, which only the first batch may exceed. era, wall_ms:
     see `fetched`."""
     records: list[bytes] = []
@@ -126,7 +126,7 @@ def _list_offsets(call: Call) -> None:
     request = call.request
     committed = bool(getattr(request, "isolation_level", 0))
     wanted: dict[bool, list[Partition]] = {True: [], False: []}
-    found: list[tuple[Partition, dict[str, Any]]] = []
+    found: list[tuple[Partition, Values]] = []
     for tp, one in of_topics(request.topics):
         error = _stale(call, tp, int(getattr(one, "current_leader_epoch", -1)))
         if not error and one.timestamp not in (EARLIEST, LATEST):
@@ -156,7 +156,7 @@ def _stale(call: Call, tp: Partition, epoch: int) -> int:
     return KafkaError.UNKNOWN_LEADER_EPOCH if epoch > mine else 0
 
 
-def _listed(call: Call, tp: Partition, error: int, offset: int) -> dict[str, Any]:
+def _listed(call: Call, tp: Partition, error: int, offset: int) -> Values:
     replica = call.node.broker.node.leader_of(tp)
     epoch = replica.state.leader_epoch if replica is not None and not error else -1
     return {

@@ -4,13 +4,13 @@ Members choose among the assignors that all of them name; what each says to its 
 it sent. An assignment is kept as partitions, and its user data are not."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from core.consumer_protocol import assigned, assignment, subscribed, subscription
 from harness.modelled.real.encoded.coordinator_records import CONSUMER
 from harness.modelled.real.serving.api_call import Api, Call
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
-from harness.protocol.encoding import milliseconds
+from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.topics import in_topics, numbers_of_topics
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
@@ -117,7 +117,7 @@ def _describe(call: Call) -> None:
     call.ask_all([DescribeGroup(group) for group in groups], told)
 
 
-def _described(group: str, answer: DescribeGroupResponse) -> dict[str, Any]:
+def _described(group: str, answer: DescribeGroupResponse) -> Values:
     members = [
         {
             "member_id": name,
@@ -189,7 +189,7 @@ def _all_of(call: Call, group: str) -> list[tuple[str, int]]:
     return [tp for its, tp in loaded.offsets.committed if its == group] if loaded is not None else []
 
 
-def _offsets(asked: OffsetFetch, answer: OffsetFetchResponse) -> dict[str, Any]:
+def _offsets(asked: OffsetFetch, answer: OffsetFetchResponse) -> Values:
     """An error is the group's, but for an unstable offset, which Kafka says of each partition."""
     unstable = answer.error is KafkaError.UNSTABLE_OFFSET_COMMIT
     parts = (

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from harness.modelled.real.serving.api_call import Api, Call
 from harness.modelled.real.serving.peer_frames import answer_values, requested
-from harness.protocol.encoding import milliseconds
+from harness.protocol.encoding import Values, milliseconds
+from harness.protocol.payloads import Message
 from harness.protocol.topics import in_topics, numbers_in_topics, numbers_of_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -91,7 +92,7 @@ def _add_batches(call: Call) -> None:
     call.ask_all(wanted, added)
 
 
-def _added(tps: Sequence[Partition], answer: Any) -> list[dict[str, Any]]:
+def _added(tps: Sequence[Partition], answer: AddPartitionsToTxnResponse) -> Sequence[Values]:
     """The error of each partition: its own, else that of the transaction."""
     errors = getattr(answer, "parts", {})
     parts = (
@@ -151,7 +152,7 @@ def _txn_offset_commit(call: Call) -> None:
     call.ask(wanted, lambda answer: respond_committed(call, answer))
 
 
-def committed(request: Any) -> tuple[dict[Partition, int], dict[Partition, int]]:
+def committed(request: Message) -> tuple[dict[Partition, int], dict[Partition, int]]:
     """The offsets of a commit, and their leader epochs where it has some."""
     offsets, epochs = {}, {}
     for tp, one in of_topics(request.topics):

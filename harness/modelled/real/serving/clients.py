@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from core.cluster import Address, Listener
 from harness.modelled.real.node import Node
@@ -111,7 +111,7 @@ class _Connection(asyncio.Protocol):
         found = versions(self._node.settings.era) | {"error_code": KafkaError.UNSUPPORTED_VERSION}
         self._respond(kind, header.correlation_id, **found)
 
-    def _respond(self, kind: type, correlation_id: int, **values: Any) -> None:
+    def _respond(self, kind: type, correlation_id: int, **values: object) -> None:
         if not self._link.transport.is_closing():
             self._link.write(response_frame(kind, values, correlation_id))
         self._done()

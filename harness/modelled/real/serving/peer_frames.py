@@ -8,7 +8,7 @@ not have.
 """
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
@@ -18,7 +18,7 @@ from harness.protocol.encoding import Values
 from harness.protocol.encoding import request_frame as kafka_request
 from harness.protocol.encoding import response_frame as kafka_response
 from harness.protocol.frames import SIZE, FrameError, frame, request_header
-from harness.protocol.payloads import decode_request, decode_response
+from harness.protocol.payloads import Message, decode_request, decode_response
 from harness.protocol.topics import in_topics, numbers_in_topics, numbers_of_topics, of_topics
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
@@ -61,7 +61,7 @@ def answer_frame(request: AnyRequest, answer: Response, number: int) -> bytes:
     return frame(_ANSWER.pack(number) + pack(answer))
 
 
-def read_answer(data: bytes, request: AnyRequest) -> Any:
+def read_answer(data: bytes, request: AnyRequest) -> object:
     """The answer to this request. Raises: ValueError, FrameError among them."""
     if isinstance(request, WriteTxnMarkers):
         return _answered(decode_response(data, MarkersResponse))
@@ -71,7 +71,7 @@ def read_answer(data: bytes, request: AnyRequest) -> Any:
 # ---- markers
 
 
-def requested(request: Any) -> WriteTxnMarkers:
+def requested(request: Message) -> WriteTxnMarkers:
     """The markers that a request of Kafka, of any version, asks for."""
     return WriteTxnMarkers(
         tuple(
