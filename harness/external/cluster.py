@@ -215,16 +215,17 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
             self._hooks.links(node, self._cuts)
 
     @contextmanager
-    def _still(self) -> Iterator[None]:
-        """All nodes stand still, where they can. Does not raise."""
+    def _still(self) -> Iterator[str]:
+        """All nodes stand still; why they do not, "" = they do. Does not raise."""
         if Pausable not in self.capabilities:
-            yield
+            yield "no hooks pause and resume"
             return
+        why = ""
         try:
             self._hooks.on_nodes("pause", self.nodes)
         except ClusterError as error:
-            say(f"nodes are copied while they work: {error}")
-        yield
+            why = str(error)
+        yield why
         try:
             self._hooks.on_nodes("resume", self.nodes)
         except ClusterError as error:

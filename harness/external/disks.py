@@ -1,7 +1,8 @@
 """What nodes left, as far as the hook `collect` brings it: their logs for people, their disks as evidence.
 
-All nodes stand still meanwhile, where they can be paused: what is copied is of one moment then, and no file
-changes while it is copied.
+All nodes stand still meanwhile: what is copied is of one moment then, and no file changes while it is
+copied. Where they cannot be paused, the disks may contradict each other: a later copy has what an earlier one
+lacks.
 """
 
 import shutil
@@ -22,17 +23,21 @@ DATA: Final = "data"
 """Folder of a node's log directory in what was collected."""
 NO_HOOK: Final = "nothing brings what nodes have on disk: the cluster's file has no hook collect for it"
 
+MOVED: Final = "nodes worked while their disks were copied, so that these are not of one moment"
+
 
 class Disks:
-    """What was collected of one run's nodes. still: nodes stand still in its context."""
+    """What was collected of one run's nodes. still: nodes stand still in its context, which says why they do
+    not ("" = they do)."""
 
     def __init__(
-        self, hooks: HookRunner, nodes: Sequence[int], still: Callable[[], AbstractContextManager[None]]
+        self, hooks: HookRunner, nodes: Sequence[int], still: Callable[[], AbstractContextManager[str]]
     ) -> None:
         self._hooks, self._nodes, self._still = hooks, nodes, still
         self._at_ns = -1
         self._data: dict[int, Path] = {}
         self._missed: list[str] = []
+        self._moved = ""
 
     def collect(self, into: Path) -> None:
         """Have each node's log, and its disk, written into its folder. Never raises."""
@@ -50,7 +55,7 @@ class Disks:
             else:
                 self._data[node] = folder / DATA
 
-        with self._still():
+        with self._still() as self._moved:
             self._at_ns = time.monotonic_ns()
             on_each(one, self._nodes)
 
@@ -60,7 +65,7 @@ class Disks:
         takes = Takes()
         number = takes.begin()
         found = {node: data for node, data in sorted(self._data.items()) if any(data.iterdir())}
-        for node, data in found.items():
+        for node, data in found.items() if not self._moved else ():
             try:
                 takes.add(directory.read(data, node, number, self._at_ns, END))
             except OSError as error:
@@ -69,6 +74,8 @@ class Disks:
             shutil.rmtree(data, ignore_errors=True)
         if not found:
             return self._missed or [NO_HOOK]
+        if self._moved:
+            return [f"{MOVED}: {self._moved}", *self._missed]
         for node in sorted(self._data.keys() - found.keys()):
             takes.miss(f"the hook collect brought no disk of node {node}")
         for why in self._missed:
