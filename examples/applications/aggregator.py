@@ -14,7 +14,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -27,6 +28,8 @@ COMMIT_S = 10
 CALL_S = 15
 HANGS_S = 2 * CALL_S
 """As in copier.py."""
+STEP_S = 3 * CALL_S
+"""A step may read the last results of partitions that it was just given, which takes longer."""
 NUMBER = slice(24, 32)
 """Where an input record has its number (docs/applications.md)."""
 stopping = threading.Event()
@@ -90,18 +93,13 @@ class Aggregator:
             time.sleep(WORK_S)
 
     def in_transaction(self, messages: list[Message]) -> None:
-        hangs = threading.Timer(HANGS_S, begin_anew)
-        hangs.daemon = True
-        hangs.start()
-        try:
+        with watched(HANGS_S):
             self.producer.begin_transaction()
             for message in messages:
                 self.fold(message)
             group = self.consumer.consumer_group_metadata()
             self.producer.send_offsets_to_transaction(offsets(messages), group, CALL_S)
             self.producer.commit_transaction(CALL_S)
-        finally:
-            hangs.cancel()
 
     def fold(self, message: Message) -> None:
         """Add a record to the result of its key, and write that to the partition of the same number."""
@@ -146,6 +144,18 @@ def last_results(partition: int) -> dict[bytes, list[int]]:
         committed.close()
 
 
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    """Begin anew where this takes longer: a call that does not return would keep its partitions for ever."""
+    hangs = threading.Timer(seconds, begin_anew)
+    hangs.daemon = True
+    hangs.start()
+    try:
+        yield
+    finally:
+        hangs.cancel()
+
+
 def begin_anew() -> None:
     """The same program in the place of this one, whose transaction its producer will abort."""
     print("a call does not return: the program begins anew", flush=True)
@@ -164,12 +174,14 @@ def main() -> None:
     aggregator = None
     while not stopping.is_set():
         try:
-            aggregator = aggregator or Aggregator()
-            aggregator.step()
+            with watched(STEP_S):
+                aggregator = aggregator or Aggregator()
+                aggregator.step()
         except KafkaException as error:
             print(error, flush=True)
             if aggregator is not None:
-                aggregator.close()
+                with watched(HANGS_S):
+                    aggregator.close()
             aggregator = None
             time.sleep(0.5)
     if aggregator is not None:
