@@ -327,7 +327,7 @@ def test_a_late_marker_ends_the_next_transaction_with_protocol_1_only(
     """KAFKA-19446. Of the seeds 0 to 13, in 12 s, three showed it when it was measured (0, 3 and 5)."""
     monkeypatch.setattr(wire, "ACTIONS", {Action.DETACH: wire.ACTIONS[Action.DETACH]})
     monkeypatch.setattr(wire, "TIMES", (10,))
-    seed, found = next((n, found) for n in Pin(3, 15).numbers() if (found := wrong(n, "4.3-tv1", MARKERS)))
+    seed, found = next((n, found) for n in Pin(0, 15).numbers() if (found := wrong(n, "4.3-tv1", MARKERS)))
     assert found <= {*KNOWN_BUGS["KAFKA-19446"].anomalies}
     assert wrong(seed, "4.3", MARKERS) == set()
     assert labels(seed, tmp_path / "run", MARKERS) == {"KAFKA-19446"}
