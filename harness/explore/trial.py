@@ -70,21 +70,21 @@ def trial(config: RunConfig, *, invariants: bool = True, logs: bool = False) -> 
     they take a third of the time of all else.
     """
     with seldom_collecting():
-        return _trial(config, invariants=invariants, logs=logs)
+        try:
+            done = simulate(config, invariants=invariants)
+        except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
+            return Trial(seed=config.seed, config=settings(config), crashed=last_lines(error))
+        return judged(done, logs=logs)
 
 
-def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
-    told = settings(config)
-    try:
-        done = simulate(config, invariants=invariants)
-    except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
-        return Trial(seed=config.seed, config=told, crashed=last_lines(error))
+def judged(done: Simulated, *, logs: bool = False) -> Trial:
+    """Judge a run that was simulated. logs: as of `trial`."""
     tally = checked(done, logs=logs)
     found = findings(done, tally)
     explained = explained_by(done.weak, done.journals, found)
     return Trial(
-        seed=config.seed,
-        config=told,
+        seed=done.config.seed,
+        config=settings(done.config),
         anomalies=counted(one for one in found if one not in explained),
         weak=dict(sorted(Counter(one.name for one in done.weak).items())),
         explained=counted(explained),

@@ -14,9 +14,9 @@ from core.config import RunConfig, run_config
 from core.op import Phase, Send, TopicPartition
 from harness.explore.explained import explained_by
 from harness.explore.profile import BASE, clean
-from harness.explore.trial import checked, findings, trial
+from harness.explore.trial import checked, findings, judged, trial
 from harness.modelled.virtual.invariants.weaknesses import Weakness
-from harness.modelled.virtual.run import simulate
+from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history import journal
@@ -50,40 +50,40 @@ def test_a_marker_that_was_left_out_where_nothing_was_written_fails_no_run() -> 
     done = simulate(found, invariants=True)
     assert (done.weak, len(done.left_out)) == ([], 1)
     assert checked(done, logs=True).refused == {"partitions-marked": 1}
-    assert trial(found, logs=True).failures == []
+    assert judged(done, logs=True).failures == []
 
 
 @pytest.fixture(scope="module")
-def torn() -> RunConfig:
+def torn() -> Simulated:
     """A run in which a marker was left out, and that shows."""
     for seed in SEEDS.numbers():
-        made = trial(config(seed, "4.3"))
+        done = simulate(config(seed, "4.3"))
+        made = judged(done)
         if made.explained:
             assert made.failures == []
             assert set(made.weak) == {"KAFKA-20734"}
-            return config(seed, "4.3")
+            return done
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
 @pytest.mark.slow
-def test_the_mended_era_is_clean_where_the_other_is_not(torn: RunConfig) -> None:
-    twin = trial(config(torn.seed, "4.3-mended"))
+def test_the_mended_era_is_clean_where_the_other_is_not(torn: Simulated) -> None:
+    twin = trial(config(torn.config.seed, "4.3-mended"))
     assert (twin.failures, twin.weak) == ([], {})
 
 
 @pytest.mark.slow
-def test_what_resembles_it_is_not_explained(torn: RunConfig) -> None:
-    done = simulate(torn)
-    found = findings(done, checked(done))
-    assert explained_by(done.weak, done.journals, found)
+def test_what_resembles_it_is_not_explained(torn: Simulated) -> None:
+    found = findings(torn, checked(torn))
+    assert explained_by(torn.weak, torn.journals, found)
     changes: tuple[dict[str, Any], ...] = (
         {"transactional_id": "another"},
         {"tps": frozenset({("transactions", 99)})},
         {"time_us": 0},  # before the transaction began
     )
     for change in changes:
-        others = [replace(one, **change) for one in done.weak]
-        assert explained_by(others, done.journals, found) == []
+        others = [replace(one, **change) for one in torn.weak]
+        assert explained_by(others, torn.journals, found) == []
 
 
 def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
@@ -106,11 +106,11 @@ def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.slow
-def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: RunConfig, tmp_path: Path) -> None:
+def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     run.journal.mkdir(parents=True)
-    run.config.write_text(torn.model_dump_json())
-    record(torn, planned(torn).steps, run)
+    run.config.write_text(torn.config.model_dump_json())
+    record(torn.config, planned(torn.config).steps, run)
     seal(run)
     found = check_run(run).anomalies
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}

@@ -15,7 +15,7 @@ from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.brokers.admin import elections
-from harness.explore.trial import checked, trial
+from harness.explore.trial import checked, judged
 from harness.modelled.virtual.admin import RETRIABLE, SERVED
 from harness.modelled.virtual.cluster import SimulatedCluster, capabilities
 from harness.modelled.virtual.run import Simulated, simulate
@@ -73,9 +73,9 @@ def failed(done: Simulated) -> list[str]:
     "nemesis", ["elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]
 )
 def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
-    made = config(nemesis, era, **(LONG if nemesis == "restart:rolling" else {}))
-    assert trial(made).failures == []
-    assert started(simulate(made))
+    done = simulate(config(nemesis, era, **(LONG if nemesis == "restart:rolling" else {})))
+    assert judged(done).failures == []
+    assert started(done)
 
 
 @pytest.mark.slow
@@ -84,9 +84,9 @@ def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
     "nemesis", ["reassign:move@leader", "reassign:cancel", "reassign,kill:one@random", "reassign:shrink"]
 )
 def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
-    made = config(nemesis, "4.3", brokers=4)
-    assert trial(made).failures == []
-    assert started(simulate(made))
+    done = simulate(config(nemesis, "4.3", brokers=4))
+    assert judged(done).failures == []
+    assert started(done)
 
 
 @pytest.mark.sampled(3)
@@ -111,9 +111,9 @@ def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch:
 @pytest.mark.parametrize("workload", ["queue", "transactions"])
 @pytest.mark.parametrize("nemesis", ["slow-follower", "slow-follower:leads", "slow-follower,kill:one@leader"])
 def test_a_run_with_a_slow_follower_is_clean(nemesis: str, workload: str) -> None:
-    made = config(nemesis, "4.3", workload=workload)
-    assert trial(made).failures == []
-    assert started(simulate(made))
+    done = simulate(config(nemesis, "4.3", workload=workload))
+    assert judged(done).failures == []
+    assert started(done)
 
 
 @pytest.mark.slow
@@ -130,9 +130,9 @@ def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_lea
 @pytest.mark.parametrize("workload", ["queue", "transactions", "groups"])
 @pytest.mark.parametrize("nemesis", ["delete-records", "delete-records:all,client:pause,kill:one@leader"])
 def test_a_run_in_which_records_are_deleted_is_clean(nemesis: str, workload: str) -> None:
-    made = config(nemesis, "4.3", workload=workload)
-    assert trial(made, logs=True).failures == []
-    assert any(isinstance(event, ev.RecordsDeleted) for event in simulate(made).events)
+    done = simulate(config(nemesis, "4.3", workload=workload))
+    assert judged(done, logs=True).failures == []
+    assert any(isinstance(event, ev.RecordsDeleted) for event in done.events)
 
 
 @pytest.mark.slow
@@ -375,11 +375,11 @@ def test_a_broker_that_stands_still_goes_in_order_when_it_goes_on(era: str) -> N
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
-    made = config("unclean", era, unclean_leader_election=True, min_insync_replicas=1, duration_s=20)
-    done = simulate(made)
+    settings = {"unclean_leader_election": True, "min_insync_replicas": 1, "duration_s": 20}
+    done = simulate(config("unclean", era, **settings))
     assert failed(done) == []
     assert "lost-write" in {finding.name for finding in checked(done).findings}
-    assert trial(made).failures == []  # allowed
+    assert judged(done).failures == []  # allowed
 
 
 # ---- driving a cluster

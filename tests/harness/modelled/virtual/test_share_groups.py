@@ -11,7 +11,7 @@ from checkers.logs.share_answers import STORED
 from core.config import RunConfig, run_config
 from core.op import Outcome
 from harness.explore.profile import BASE
-from harness.explore.trial import trial
+from harness.explore.trial import judged, trial
 from harness.modelled.virtual.invariants.weaknesses import START_FELL
 from harness.modelled.virtual.run import Simulated, simulate
 from history import journal as j
@@ -65,8 +65,9 @@ def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
 def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     """A partition holds a write back; the leader's next ones overtake it."""
     late = config(200, "partition:isolate@group-coordinator")
-    assert {one.name for one in simulate(late).weak} == {START_FELL}
-    assert trial(late).failures == []
+    done = simulate(late)
+    assert {one.name for one in done.weak} == {START_FELL}
+    assert judged(done).failures == []
     assert simulate(config(200, "partition:isolate@group-coordinator", era="4.4")).weak == []
 
 
