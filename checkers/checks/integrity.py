@@ -2,14 +2,16 @@
 integrity")."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
 
-from checkers.allowed import never
+from checkers.allowed import never, unless_truncated
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import Finding, PartitionResult, at, reader
 from checkers.engine.partition_view import KernelView
+from checkers.windows import NO_EXCUSE, TRANSACTIONS
 from history.reader import History
 from history.tables import FOREIGN_REASONS
 
@@ -17,13 +19,14 @@ NAME = "integrity"
 PHANTOM = "phantom-read"
 CORRUPT = "corrupt-record"
 MISDIRECTED = "misdirected-record"
+UNCOMMITTED = "uncommitted"
 
 FOREIGN: Final = {
     "unreadable": (CORRUPT, "a payload that cannot be read"),
     "corrupt": (CORRUPT, "a payload whose checksum is wrong"),
     "misdirected": (MISDIRECTED, "a record that was sent to another topic or partition"),
     "other-run": (PHANTOM, "a record of another run"),
-    "uncommitted": (PHANTOM, "a copy of a record that the committed input does not have"),
+    UNCOMMITTED: (PHANTOM, "a copy of a record that the committed input does not have"),
 }
 """Reason of a row of `foreign` -> anomaly class, and what the consumer got."""
 
@@ -78,14 +81,15 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def _join(run: WholeRun, tally: Tally) -> None:
     found: dict[tuple[str, int, int], ForeignRecord] = {}
-    for row in run.tables["foreign"].to_pylist():
+    for row in sorted(run.tables["foreign"].to_pylist(), key=itemgetter("reason")):
         tp, offset, reason = row["tp"], row["offset"], FOREIGN_REASONS[row["reason"]]
         name = FOREIGN[reason][0]
         value = (-1,) if name == PHANTOM else ()
         finding = ForeignRecord(key=(tp, offset, *value), ops=(row["op"],), reason=reason, offset=offset)
         found.setdefault((name, tp, offset), finding)
+    lost = run.known.windows.anywhere(TRANSACTIONS)  # the input that an application copied, since
     for (name, _, _), foreign in found.items():
-        tally.add(name, [foreign])
+        tally.add(name, [foreign], lost if foreign.reason == UNCOMMITTED else NO_EXCUSE)
     parts = [(tp, number) for tp, number in tally.parts_of(NAME, int) if number]
     why = (
         "{number} records of {where} were read, and no journal says that they were sent; but the newest lines"
@@ -102,7 +106,7 @@ CHECK = Check(
             absence=True,
             meaning="A consumer was given a record that no producer of this run sent to this partition.",
             early=Early(("tp", "offset", "value")),
-            rule=never("a log holds what was sent to it, nothing else"),
+            rule=unless_truncated("a log holds what was sent to it, nothing else"),
         ),
         CORRUPT: AnomalyClass(
             title="Record damaged",

@@ -182,7 +182,11 @@ def strangers(f: Facts) -> Found:
             yield ("phantom-read", read["tp"], read["offset"], read["value"]), PLAIN
     for row in f.rows["foreign"]:
         if row["reason"] in (3, 4):
-            yield ("phantom-read", row["tp"], row["offset"], -1), PLAIN
+            key: Key = ("phantom-read", row["tp"], row["offset"], -1)
+            place = row["tp"], row["offset"], 3
+            if not any((one["tp"], one["offset"], one["reason"]) == place for one in f.rows["foreign"]):
+                f.spans[key].append(Span(0, EVER, None, internal=TRANSACTIONS))
+            yield key, PLAIN
         else:
             name = "misdirected-record" if row["reason"] == 2 else "corrupt-record"
             yield (name, row["tp"], row["offset"]), PLAIN

@@ -65,7 +65,7 @@ INFORMATIONAL = ("offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime")
 OF_THE_LEADER = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets", "resurrected-key")
 """Classes that the leader alone may bring about where it alone had a record."""
 NEVER_PERMITTED = (
-    "unseen", "phantom-read", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
+    "unseen", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
     "stalled-client",
 )  # fmt: skip
 

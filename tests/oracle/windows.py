@@ -419,6 +419,10 @@ def excuses(history: History, key: Key) -> set[str]:
         return {_anywhere(history, TRANSACTIONS, _of_ids(history, history.ops[int(key[2])]["process"]))}
     if name == "node-died":
         return {_died(history, int(key[2]), int(key[3]))}
+    if name == "phantom-read" and key[3] == -1:
+        rows = [row for row in history.foreign if (row["tp"], row["offset"]) == (key[1], key[2])]
+        other_run = any(row["reason"] == 3 for row in rows)
+        return {"" if other_run else _anywhere(history, TRANSACTIONS, 0)}
     if key[1] == -1 or name not in _RULES:
         return {""}
     (p,) = (p for p in history.partitions if p.tp == key[1])

@@ -843,6 +843,28 @@ def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, 
     assert mixed.logs.why == WRONG.text
 
 
+@pytest.mark.parametrize(
+    ("reasons", "unclean", "code"),
+    [
+        (["uncommitted"], False, 1),
+        (["uncommitted"], True, 0),  # the input record may have been lost since it was copied
+        (["corrupt"], True, 1),
+        (["misdirected"], True, 1),
+        (["uncommitted", "other-run"], True, 2),
+    ],
+)
+def test_output_without_input_is_permitted_where_a_log_may_have_lost_the_input(
+    tmp_path: Path, reasons: list[str], code: int, *, unclean: bool
+) -> None:
+    built = history()
+    built.ops[-1].mops += [Foreign(tp=0, offset=4, reason=reason, payload=b"?") for reason in reasons]
+    settings = {"unclean_leader_election": unclean}
+    verdict = judged(tmp_path / "run", built.tables(), settings)
+    assert verdict.exit_code == code
+    if "uncommitted" in reasons:
+        assert verdict.anomalies["phantom-read"].count == 1
+
+
 @pytest.mark.parametrize("foreign", [True, False])
 def test_whether_another_cluster_recovered_says_nothing_of_this_one(tmp_path: Path, *, foreign: bool) -> None:
     """Result and exit code say the same."""
