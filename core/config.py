@@ -35,6 +35,10 @@ SHORT: Final = short_settings()
 S = TypeVar("S", bound=Section)
 
 
+NamedSettings = dict[str, Any]
+"""Settings of a run by their names."""
+
+
 class _Named(BaseModel):
     """What a run is called by."""
 
@@ -159,7 +163,7 @@ class RunConfig(_Sectioned):
     """What the run has to show beside a valid verdict, `recovery<=10s,served>=75%,reached:fenced`
     (`checkers.verdict.requirements`)."""
 
-    def short(self) -> dict[str, Any]:
+    def short(self) -> NamedSettings:
         """All settings, those of the system's section by their short names."""
         found = self.model_dump(exclude=set(SYSTEMS))
         for name, (sections, field) in SHORT.items():
@@ -295,12 +299,12 @@ FAST_CLEANER: Final[dict[str, str]] = {
 }
 """Settings of brokers: segments are closed, and compacted, after some seconds."""
 
-SINK: Final[dict[str, Any]] = {"workload": "sink", "nemesis": "client:crash-before-commit@member"}
-SINK_CURED: Final[dict[str, Any]] = SINK | {
+SINK: Final[NamedSettings] = {"workload": "sink", "nemesis": "client:crash-before-commit@member"}
+SINK_CURED: Final[NamedSettings] = SINK | {
     "nemesis": "client:crash-before-commit@member,client:crash@member,kill"
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, NamedSettings] = {
     # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
     "safe": {},
     # Control. A leader that is cut off from its followers still acknowledges acks=1 records;

@@ -7,9 +7,9 @@ simulated seconds of faults take about a second of one processor or less.
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from core.config import RunConfig, run_config
+from core.config import NamedSettings, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
 from core.systems import SimulatedSection
@@ -67,7 +67,7 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
     """The config of a seed without planted bugs."""
     workload = drawn(seed, modelled(share_groups=ERAS[era].share_groups))[0]
     rng = source(seed, "explore", workload)
-    settings: dict[str, Any] = {
+    settings: NamedSettings = {
         "workload": workload,
         "preset": _preset(workload, rng),
         "brokers": 5 if rng.random() < WIDE_SHARE else 3,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -10,7 +9,7 @@ from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
 from checkers.engine.findings import Finding, Level, LogFinding
-from core.config import RunConfig
+from core.config import NamedSettings, RunConfig
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
 from harness.modelled.virtual.evidence import evidence
@@ -34,7 +33,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     seed: int
-    config: dict[str, Any]
+    config: NamedSettings
     shows: str = ""
     anomalies: dict[str, int] = {}
     weak: dict[str, int] = {}
@@ -105,7 +104,7 @@ def _refused(done: Simulated, tally: Tally) -> dict[str, int]:
     return {} if done.weak else dict(sorted((tally.refused - known).items()))
 
 
-def settings(config: RunConfig) -> dict[str, Any]:
+def settings(config: RunConfig) -> NamedSettings:
     """Those that differ from the defaults."""
     return config.model_dump(mode="json", exclude_defaults=True)
 

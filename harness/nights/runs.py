@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pandas as pd
 
+from core.config import NamedSettings
 from core.errors import HistoryError
 from core.systems import versions
 from harness.nights import session_log as sessions
@@ -61,7 +62,7 @@ FAULT_COLUMNS: Final = (
 class _Lived(msgspec.Struct, frozen=True, kw_only=True):
     """Of a verdict, what brokers lived through."""
 
-    config: dict[str, Any]
+    config: NamedSettings
     faults: list[Fault]
     liveness: Liveness = msgspec.field(default_factory=Liveness)
 

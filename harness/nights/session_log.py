@@ -9,10 +9,11 @@ import stat
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from core.config import NamedSettings
 from core.errors import ExitCode
 from core.systems import SYSTEMS, planted_bug, runnable, versions
 from harness.clients.registry import CLIENTS
@@ -57,7 +58,7 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     nemesis: str
     preset: str
     seed: int
-    settings: dict[str, Any] = {}
+    settings: NamedSettings = {}
     of: str = ""
     client: str = ""
     cluster: str = ""
@@ -94,7 +95,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     planted: str = ""
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> "Tested":
+    def of(cls, config: NamedSettings) -> "Tested":
         """By the config of a verdict, which may come from another person."""
         system = str(config.get("sut", ""))
         section = config.get(system)
@@ -204,7 +205,7 @@ class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", t
     seed: int
     budget_s: float
     canary: str
-    matrix: dict[str, Any]
+    matrix: NamedSettings
     format: int = 1
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
+from core.config import NamedSettings
 from core.errors import ExitCode
 from core.systems import report_title
 from history.verdict import (
@@ -448,7 +448,7 @@ def _consumers(kind: RecordedClients) -> str:
     return ", ".join(words + ["produces, too"] * kind.produces)
 
 
-def _settings(config: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(config: NamedSettings) -> list[tuple[str, str]]:
     """System, topics and workload of a run of ours. Settings that the config lacks are left out."""
 
     def has(*names: str) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from importlib.resources import files
 from itertools import count, product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from checkers.known_bugs.registry import KNOWN_BUGS
-from core.config import PRESETS, RunConfig, run_config
+from core.config import PRESETS, NamedSettings, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
 from harness.compose import plan
@@ -79,7 +79,7 @@ class Explicit(_Strict):
     nemesis: str
     preset: str
     seed: int | None = Field(default=None, ge=0, lt=2**63)
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: NamedSettings = Field(default_factory=dict)
 
     @property
     def combination(self) -> Combination:
@@ -102,10 +102,10 @@ class Matrix(_Strict):
     nemeses: Names = Field(default_factory=lambda: tuple(name for name in NEMESES if name != SCHEDULE.name))
     presets: Names
     canary: str | Names
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: NamedSettings = Field(default_factory=dict)
     systems: Annotated[tuple[SystemUnderSoak, ...], Field(min_length=1)] = (SystemUnderSoak(),)
-    topologies: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = ({},)
-    canary_settings: dict[str, Any] = Field(default_factory=dict)
+    topologies: Annotated[tuple[NamedSettings, ...], Field(min_length=1)] = ({},)
+    canary_settings: NamedSettings = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     exclude: tuple[Exclude, ...] = ()
     runs: tuple[Explicit, ...] = ()

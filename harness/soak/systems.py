@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from core.config import SHORT
+from core.config import SHORT, NamedSettings
 from core.errors import ConfigError
 from core.extensions import CLIENT, CLUSTER, OWNED
 from core.secrets import shown
@@ -32,7 +31,7 @@ class SystemUnderSoak(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    settings: dict[str, Any] = {}
+    settings: NamedSettings = {}
     client: str = ""
     cluster: str = ""
 
