@@ -79,7 +79,7 @@ def _name(kind: Kind, path: str, made: Any) -> str:
     return str(made.name) if kind == "nemeses" else Path(path).stem.replace("_", "-")
 
 
-def _loaded(path: str, attribute: str) -> Any:
+def _loaded(path: str, attribute: str) -> object:
     """The module of a file, or what it has by this name. Raises: ConfigError."""
     spec = importlib.util.spec_from_file_location(f"inquest_extension_{Path(path).stem}", path)
     if spec is None or spec.loader is None or not Path(path).is_file():

@@ -13,7 +13,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -101,7 +101,7 @@ def _run(
     dealt = (hand for batch in batches for hand in batch.column(0).to_pylist())
     for number in (number for hand in dealt for number in range(hand, many, hands)):
         try:
-            answer: Any = _work(work, scratch)(number)
+            answer: object = _work(work, scratch)(number)
         except (OSError, HistoryError) as error:
             answer = error
         data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
@@ -111,9 +111,9 @@ def _run(
 
 
 @functools.lru_cache(maxsize=1)
-def _work(written: str, scratch: Files) -> Callable[[int], Any]:
+def _work(written: str, scratch: Files) -> Callable[[int], object]:
     """What the tasks of a job share, read once by a worker."""
-    work: Callable[[int], Any] = scratch.read(written)
+    work: Callable[[int], object] = scratch.read(written)
     return work
 
 

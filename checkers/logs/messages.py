@@ -12,7 +12,7 @@ Without messages these rules are not asked. Where messages may be missing, findi
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -314,7 +314,7 @@ class _Messages:
         """Each batch that was acknowledged with acks=all."""
         mine = self.parts.filter(pc.equal(self.parts["api"], PRODUCE))
         sent = mine.filter(pc.and_(pc.invert(mine["answer"]), pc.equal(mine["acks"], -1)))
-        records: dict[tuple[Any, ...], list[tuple[int, TableRow]]] = defaultdict(list)
+        records: dict[tuple[object, ...], list[tuple[int, TableRow]]] = defaultdict(list)
         for row in sent.to_pylist():
             records[_exchange(row)].append((row["records"], row))
         answered = mine.filter(pc.and_(mine["answer"], pc.equal(mine["error"], 0)))

@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -168,7 +167,7 @@ def log_rules() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _schema(schema: dict[str, Any]) -> str:
+def _schema(schema: dict[str, object]) -> str:
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 

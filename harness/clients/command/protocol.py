@@ -5,7 +5,7 @@ any encoding (`core.payload`).
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -253,7 +253,7 @@ COMMANDS: Final = (
 )  # fmt: skip
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """Both sides: `$defs/Command` of the lines in, `$defs/Answer` of the lines out."""
     (commands, _), found = msgspec.json.schema_components((COMMANDS, Answer), ref_template="#/$defs/{name}")
     return {
