@@ -404,6 +404,38 @@ class DiskFailable(Killable, Protocol):
 
 
 @runtime_checkable
+class DirectoryFailable(Restartable, Protocol):
+    """Brokers have two log directories, and the second one can fail (KIP-112, KIP-858)."""
+
+    async def fail_directory(self, node: int, within_s: float) -> tuple[TopicPartition, ...]:
+        """The second log directory of a broker is gone, with all that is in it. Returns when the broker has
+        taken it offline: the replicas that it had there. Raises ClusterError, where the broker has not."""
+
+    def failed_directories(self) -> tuple[int, ...]:
+        """Brokers whose second log directory is gone."""
+
+    async def mend_directories(self, nodes: Sequence[int]) -> None:
+        """Brokers that are down have their second log directory back, with all that was in it. No-op for
+        whole ones. Raises ClusterError, where a broker without its directory runs: only a start reads it."""
+
+
+@runtime_checkable
+class VotersChangeable(Protocol):
+    """Members of the metadata quorum can be removed and added (KIP-853)."""
+
+    async def remove_voter(self, node: int, within_s: float) -> None:
+        """RemoveRaftVoter: the node votes no more, and follows as an observer. Returns when the quorum has
+        decided that. No-op for a node that does not vote. Raises ClusterError."""
+
+    def removed_voters(self) -> tuple[int, ...]:
+        """Nodes that may have been removed, and were not added again."""
+
+    async def add_voters(self, nodes: Sequence[int], within_s: float) -> None:
+        """AddRaftVoter, one node after the other: it votes again. Returns when the quorum has decided that,
+        for which a node has to have caught up. No-op for nodes that vote. Raises ClusterError."""
+
+
+@runtime_checkable
 class Electable(Protocol):
     """Leaders can be moved on a healthy cluster."""
 
@@ -552,6 +584,8 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Killable,
     Powered,
     DiskFailable,
+    DirectoryFailable,
+    VotersChangeable,
     Pausable,
     Partitionable,
     HalfOpenable,

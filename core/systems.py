@@ -159,6 +159,10 @@ class KafkaSection(Section):
     """Nodes of ZooKeeper, after the brokers."""
     racks: int = Field(default=0, ge=0, le=9, exclude_if=lambda number: not number)
     """Racks that brokers are in, in turn (`broker.rack`); 0 = none is set."""
+    log_dirs: int = Field(default=1, ge=1, le=2, exclude_if=lambda number: number == 1)
+    """Log directories of each broker (`log.dirs`), each as if on a disk of its own."""
+    quorum: Literal["static", "dynamic"] = Field(default="static", exclude_if=lambda kind: kind == "static")
+    """Who votes in the metadata quorum: whom the settings of nodes name, or whom its log does (KIP-853)."""
 
     @field_validator("metadata")
     @classmethod
@@ -289,6 +293,8 @@ SYSTEMS: Final[dict[str, System]] = {
             "metadata": "metadata",
             "ensemble": "ensemble",
             "racks": "racks",
+            "log_dirs": "log_dirs",
+            "quorum": "quorum",
         },
         title=_kafka,
         report_title=lambda its: f"Apache {_kafka(its)}",

@@ -12,6 +12,7 @@ from nemesis.families.links import LINKS
 from nemesis.families.partition import PARTITION
 from nemesis.families.power import POWER
 from nemesis.families.process import KILL, PAUSE
+from nemesis.families.quorum import QUORUM
 from nemesis.families.reassign import REASSIGN
 from nemesis.families.recreate_topics import RECREATE_TOPICS
 from nemesis.families.restart import RESTART
@@ -51,6 +52,7 @@ FAMILIES = (
     DELETE_RECORDS,
     RECREATE_TOPICS,
     DISK,
+    QUORUM,
 )
 
 RANDOM = Nemesis(
@@ -62,8 +64,8 @@ All of it follows from the seed. The two faults of a phase are of different fami
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
 the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`,
-`add-partitions`, `delete-records`, `recreate-topics`, `disk`, and rolling restarts and `upgrade`, beside
-which no other fault could begin or end.
+`add-partitions`, `delete-records`, `recreate-topics`, `disk`, `quorum`, and rolling restarts and `upgrade`,
+beside which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

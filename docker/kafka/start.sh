@@ -1,5 +1,6 @@
 # Entry point of a node: format its log directory once, then become the server.
-# Reads /etc/kafka/node.properties; CLUSTER_ID is the same on all nodes of a cluster.
+# Reads /etc/kafka/node.properties; CLUSTER_ID is the same on all nodes of a cluster; FORMAT has further options
+# of the format.
 # With the argument `archive` (when the image is built): start once, and keep what the JVM learned
 # of the classes in an archive, which halves the processor time of every later start.
 set -eu
@@ -21,7 +22,7 @@ log="-Dorg.slf4j.simpleLogger.defaultLogLevel=info
 format() {
     # shellcheck disable=SC2086  # the flags are words
     java $flags -Xmx64m -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$classpath" \
-        kafka.tools.StorageTool format --cluster-id="$CLUSTER_ID" --config="$properties"
+        kafka.tools.StorageTool format --cluster-id="$CLUSTER_ID" --config="$properties" ${FORMAT:-}
 }
 
 if [ "${1:-}" = archive ]; then

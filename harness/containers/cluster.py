@@ -143,7 +143,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             self._capture = self._start_capture(bridge(run_engine))
         for node in self._nodes:
             self._containers[node] = self._described(run_engine, node)
-            self._containers[node].create()
+            self._create(node)
         on_each(NodeContainer.start, self._made(self._nodes))
         on_each(self._stand_between, self._made(self.brokers))
         self._wait_until_ready()
@@ -323,6 +323,10 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         )
 
     # ---- starting
+
+    def _create(self, node: int) -> None:
+        """Create a node's container, as it is to be when it starts. Raises: ClusterError."""
+        self._containers[node].create()
 
     def _sidecar(self, module: str, network: str, capabilities: Sequence[str] = ()) -> Sidecar:
         """A module of this code in a container of the run. Raises: ClusterError."""

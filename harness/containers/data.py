@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 DATA: Final = "/data"
 """A node's log directory, in its container."""
+SECOND: Final = "/data-2"
+"""The second log directory of a broker that has two: a link to SECOND_DISK, or to nothing once it failed."""
+SECOND_DISK: Final = "/disk-2"
+"""Where its files are."""
+DIRECTORIES: Final = (DATA, SECOND_DISK)
+"""Where the files of a node's log directories are."""
+NOWHERE: Final = "/dev/null"
 LEFT_OUT: Final = frozenset({".index", ".timeindex"})
 """Indexes by offset and time: they follow from the batches, and a killed broker leaves 20 MB a partition."""
 CHUNK: Final = 2 << 20
@@ -41,13 +48,27 @@ AT_POWER_LOSS: Final = Limit(1 << 30, 30.0)
 """Of one node that lost power, to find what it had not flushed."""
 
 
-def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED) -> int:
+def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED, folder: str = DATA) -> int:
     """Copy a node's data directory, without indexes, so that `into` has the folders of its partitions.
 
     The node has ended or is frozen: the engine cannot copy a file that shrinks meanwhile.
     Returns the number of bytes. Raises: ClusterError, OSError; part of the files may then be there.
     """
-    return copy_out(container, DATA, into, limit, LEFT_OUT)
+    return copy_out(container, folder, into, limit, LEFT_OUT)
+
+
+def copies(into: Path, directories: int) -> list[Path]:
+    """Where `copy_directories` puts a node's log directories."""
+    return [into / str(number) for number in range(directories)]
+
+
+def copy_directories(container: "Container", into: Path, directories: int, limit: Limit) -> int:
+    """Copy the first log directories of a node; the number of bytes. Raises: as `copy_data`."""
+    copied = 0
+    for directory, folder in zip(DIRECTORIES, copies(into, directories), strict=False):
+        left = Limit(limit.bytes - copied, limit.seconds / directories)
+        copied += copy_data(container, folder, left, directory)
+    return copied
 
 
 def copy_out(
@@ -97,8 +118,25 @@ def put_files(container: "Container", files: Mapping[str, bytes], folder: str = 
             member = tarfile.TarInfo(path)
             member.size, member.mode, member.mtime = len(content), 0o644, time.time()
             archive.addfile(member, io.BytesIO(content))
+    _put(container, folder, packed.getvalue())
+
+
+def link_second(container: "Container", *, works: bool) -> None:
+    """The second log directory of a container, which may run, leads to its files, or nowhere: then every new
+    file there is refused, and a file that is open stays so. Raises: ClusterError."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        disk, link = tarfile.TarInfo(SECOND_DISK[1:]), tarfile.TarInfo(SECOND[1:])
+        disk.type, disk.mode, link.type = tarfile.DIRTYPE, 0o755, tarfile.SYMTYPE
+        link.linkname = SECOND_DISK if works else NOWHERE
+        archive.addfile(disk)
+        archive.addfile(link)
+    _put(container, "/", packed.getvalue())
+
+
+def _put(container: "Container", folder: str, archive: bytes) -> None:
     with explained(f"files of {container.name} could not be changed"):
-        if not container.put_archive(folder, packed.getvalue()):
+        if not container.put_archive(folder, archive):
             raise ClusterError(f"the engine did not take files for {container.name}")
 
 

@@ -8,7 +8,8 @@ coordinator_records  The logs of the coordinators: `__transaction_state` and
                      `__consumer_offsets`.
 damage               What is wrong with a file that could not be read as a whole: one
                      clear error a file.
-directory            A node's data directory → the tables of evidence.
+directory            A node's data directory, or the ones that it has → the tables of
+                     evidence.
 metadata_records     The metadata log of KRaft (`__cluster_metadata-0`) and its
                      snapshots.
 old_messages         Messages of formats 0 and 1, which brokers before 0.11 write: each as

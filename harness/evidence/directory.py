@@ -1,4 +1,4 @@
-"""A node's data directory → the tables of evidence.
+"""A node's data directory, or the ones that it has → the tables of evidence.
 
 Read a copy, or the directory of a node that has ended: files that change meanwhile look damaged. Left out:
 indexes by offset and time (they follow from the batches), directories and files that wait for their deletion
@@ -7,7 +7,7 @@ indexes by offset and time (they follow from the batches), directories and files
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,6 +28,8 @@ from history import evidence
 from history.evidence import PER_NODE, PER_PARTITION
 
 T = TypeVar("T")
+Place = tuple[str, int]
+"""Topic and number of a partition."""
 PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 SNAPSHOT: Final = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
@@ -37,43 +39,73 @@ META: Final = "meta.properties"
 
 
 def read(
-    folder: Path, node: int, take: int = 0, at_ns: int = -1, why: str = evidence.END
+    folder: Path,
+    node: int,
+    take: int = 0,
+    at_ns: int = -1,
+    why: str = evidence.END,
+    others: Sequence[Path] = (),
 ) -> dict[str, pa.Table]:
     """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `evidence.schema`.
 
-    take, at_ns, why: of `evidence.TAKES`.
+    folder: the one with the metadata log. take, at_ns, why: of `evidence.TAKES`. others: further log
+    directories of the node. A replica that was moved between two stands in both for a moment, with the same
+    batches: it is read once.
 
     A file that cannot be read as a whole is a row of `damage`, with its path below the folder; the rest of
     it, and all other files, are read.
     """
-    tables = _Directory(folder, node, take).read()
+    tables = _Directories((folder, *others), node, take).read()
     return tables | {"takes": evidence.table(evidence.schema("takes"), [(take, node, at_ns, why)])}
 
 
-class _Directory:
-    def __init__(self, folder: Path, node: int, take: int) -> None:
-        self._folder = folder
+class _Directories:
+    def __init__(self, folders: Sequence[Path], node: int, take: int) -> None:
+        self._folders = folders
+        self._folder = folders[0]
         self._node = node
         self._take = take
         self._damages = Damages()
         self._found: dict[str, list[pa.Table]] = {name: [] for name in (*PER_PARTITION, *PER_NODE)}
 
     def read(self) -> dict[str, pa.Table]:
-        for folder in sorted(path for path in self._folder.iterdir() if path.is_dir()):
-            if place := PARTITION.fullmatch(folder.name):
-                self._partition(folder, place["topic"], int(place["partition"]))
-        nothing: dict[tuple[str, int], pa.Table] = {}
+        homes = self._homes()
+        for (topic, partition), folder in sorted(homes.items(), key=lambda one: one[1].name):
+            self._partition(folder, topic, partition)
         for name in checkpoints.OFFSETS:
-            found = self._tried(checkpoints.offsets, self._folder / name, nothing)
-            for (topic, partition), rows in found.items():
+            for (topic, partition), rows in self._ends(name, homes).items():
                 self._add("ends", rows, topic, partition)
         self._add("nodes", self._about_the_node())
-        damage = [(str(one.file.relative_to(self._folder)), one.position, one.why) for one in self._damages]
+        damage = [(self._named(one.file), one.position, one.why) for one in self._damages]
         self._add("damage", evidence.table(evidence.DAMAGE, sorted(damage)))
         return {
             name: pa.concat_tables(found) if found else evidence.schema(name).empty_table()
             for name, found in self._found.items()
         }
+
+    def _homes(self) -> dict[Place, Path]:
+        """Where each partition is; of two folders, the one with more."""
+        found: dict[Place, Path] = {}
+        for folder in (path for directory in self._folders for path in directory.iterdir() if path.is_dir()):
+            if named := PARTITION.fullmatch(folder.name):
+                place = named["topic"], int(named["partition"])
+                found[place] = max(found.get(place, folder), folder, key=_size)
+        return found
+
+    def _ends(self, name: str, homes: Mapping[Place, Path]) -> dict[Place, pa.Table]:
+        """A checkpoint: of each partition what the log directory says that has it, and else any."""
+        found: dict[Place, pa.Table] = {}
+        nothing: dict[Place, pa.Table] = {}
+        for directory in self._folders:
+            for place, rows in self._tried(checkpoints.offsets, directory / name, nothing).items():
+                if place not in found or (place in homes and homes[place].parent == directory):
+                    found[place] = rows
+        return found
+
+    def _named(self, file: Path) -> str:
+        """A file as it is named below its log directory; one of a further directory with that in front."""
+        directory = next(one for one in self._folders if file.is_relative_to(one))
+        return str(file.relative_to(directory if directory == self._folder else directory.parent))
 
     def _tried(self, read: Callable[[Path, Damages], T], path: Path, otherwise: T) -> T:
         """What `read` makes of a file; `otherwise` where it is missing, or cannot be opened (a damage)."""
@@ -138,11 +170,11 @@ class _Directory:
         return metadata_records.read(segment, damages, segments.offset_of(path))
 
     def _about_the_node(self) -> pa.Table:
-        clean = self._folder / checkpoints.CLEAN_SHUTDOWN
+        clean = [one / checkpoints.CLEAN_SHUTDOWN for one in self._folders]
         quorum = self._folder / f"{metadata_records.TOPIC}-0" / QUORUM_STATE
         row: evidence.Row = (
-            clean.exists(),
-            self._tried(checkpoints.broker_epoch, clean, None),
+            all(one.exists() for one in clean),
+            self._tried(checkpoints.broker_epoch, clean[0], None),
             self._tried(_text, quorum, None),
             self._tried(_text, self._folder / META, None),
         )
@@ -161,6 +193,10 @@ class _Directory:
         if name in PER_PARTITION:
             columns[2] = columns[2].dictionary_encode()
         self._found[name].append(pa.table([*columns, *rows.columns], schema=schema))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
 def _text(path: Path, damages: Damages) -> str | None:

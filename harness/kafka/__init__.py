@@ -4,6 +4,8 @@ broker_config  A node's `server.properties`: in KRaft mode broker and controller
                one of them; what all brokers have in common.
 broker_settings  Which settings of real brokers a run may have: sizes, times and
                counts.
+cluster        What a cluster of Kafka can do that others in containers cannot: lose a log
+               directory, change its voters.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
 images         Images of Kafka's nodes, one per version and deployment, and one for two
@@ -11,6 +13,8 @@ images         Images of Kafka's nodes, one per version and deployment, and one 
 jars           Kafka's jars of one version, from Maven Central by the Ivy that PySpark ships.
 kraft          Kafka's nodes in KRaft mode as a deployment: any released version from 3.3 on.
 nodes          What all deployments of Kafka's nodes share: image, evidence, power losses.
+quorum         The metadata quorum of a cluster in KRaft mode: who votes at first, and where that
+               is kept.
 system         Kafka as a system under test.
 power          Power losses of nodes: what they had not flushed to disk is cut off
                their logs.

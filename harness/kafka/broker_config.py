@@ -13,8 +13,9 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import KafkaSection
 from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS, host
-from harness.containers.data import DATA
+from harness.containers.data import DATA, SECOND
 from harness.containers.images import RECIPES
+from harness.kafka import quorum
 
 ALL: Final = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
 """Ports by the names of listeners."""
@@ -38,23 +39,23 @@ def server_properties(
     advertised_port, harness_port: of the host, as `advertised` has them; unused by an isolated controller.
     proxied: as `listeners` has it.
     """
-    votes = range(1, config.brokers + 1)
-    if config.controllers:
-        votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
-    roles = [role for role, has in (("broker", node <= config.brokers), ("controller", node in votes)) if has]
+    votes = node in quorum.voters(config)
+    roles = [role for role, has in (("broker", node <= config.brokers), ("controller", votes)) if has]
     bound = [name for name in ALL if ("controller" if name == "CONTROLLER" else "broker") in roles]
     own = {
         "process.roles": ",".join(roles),
         "node.id": str(node),
-        "controller.quorum.voters": ",".join(
-            f"{peer}@{host(config, peer)}:{PORTS[Listener.CONTROLLER]}" for peer in votes
-        ),
-        "controller.listener.names": "CONTROLLER",
+        **quorum.properties(config),
+        "controller.listener.names": quorum.CONTROLLER,
         **listeners(bound, proxied=proxied),
         "listener.security.protocol.map": _plaintext(ALL),
     }
     if "broker" in roles:
-        own |= advertised(host(config, node), advertised_port, harness_port) | rack(config, node)
+        own |= (
+            directories(config)
+            | advertised(host(config, node), advertised_port, harness_port)
+            | rack(config, node)
+        )
     return lines(settings(config, own))
 
 
@@ -84,6 +85,12 @@ def rack(config: RunConfig, node: int) -> dict[str, str]:
     """Which rack a broker is in."""
     racks = config.section(KafkaSection).racks
     return {"broker.rack": f"rack-{(node - 1) % racks + 1}"} if racks else {}
+
+
+def directories(config: RunConfig) -> dict[str, str]:
+    """Where a broker keeps its logs. The metadata log is in the first directory."""
+    both = config.section(KafkaSection).log_dirs > 1
+    return {"log.dirs": f"{DATA},{SECOND}"} if both else {}
 
 
 def settings(config: RunConfig, own: Mapping[str, str]) -> dict[str, str]:

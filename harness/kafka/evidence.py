@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from core.errors import ClusterError
-from harness.containers.data import AT_END, AT_KILL, SHUT_DOWN, Limit, copy_data
+from harness.containers.data import AT_END, AT_KILL, SHUT_DOWN, Limit, copies, copy_directories
 from harness.containers.nodes import NodeContainer
 from harness.evidence import directory
 from harness.evidence.takes import Takes
@@ -26,9 +26,11 @@ from history.evidence import END, KILLED, LOST_POWER
 class NodeEvidence:
     """The takes of a run's containers. Never raises: `write` says what could not be taken."""
 
-    def __init__(self, copies: Path) -> None:
-        """copies: a folder that exists only while nodes are copied and parsed."""
-        self._copies = copies
+    def __init__(self, folder: Path, with_second: Collection[int] = ()) -> None:
+        """folder: it exists only while nodes are copied and parsed. with_second: nodes that have
+        two log directories."""
+        self._copies = folder
+        self._with_second = with_second
         self._takes = Takes()
         self._left = AT_KILL.bytes
 
@@ -52,6 +54,10 @@ class NodeEvidence:
         """Write the tables of all takes; what is missing, in sentences."""
         return self._takes.write(into)
 
+    def directories(self, node: int) -> int:
+        """How many log directories a node has."""
+        return 1 + (node in self._with_second)
+
     def _take(self, nodes: Sequence[NodeContainer], why: str, limit: Limit) -> int:
         """One take; the bytes that were copied."""
         number, at_ns = self._takes.begin(), time.monotonic_ns()
@@ -59,7 +65,8 @@ class NodeEvidence:
 
         def copy(node: NodeContainer) -> None:
             try:
-                copied[node.number] = copy_data(node.own, self._copies / str(node.number), limit)
+                into, many = self._copies / str(node.number), self.directories(node.number)
+                copied[node.number] = copy_directories(node.own, into, many, limit)
             except (ClusterError, OSError) as error:
                 self._takes.miss(f"take {number} ({why}) of node {node.number}: {error}")
 
@@ -67,7 +74,8 @@ class NodeEvidence:
             on_each(copy, nodes)
             for node in sorted(copied):
                 try:
-                    found = directory.read(self._copies / str(node), node, number, at_ns, why)
+                    first, *others = copies(self._copies / str(node), self.directories(node))
+                    found = directory.read(first, node, number, at_ns, why, others)
                 except OSError as error:
                     self._takes.miss(f"take {number} ({why}) of node {node}: {error}")
                 else:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 from harness.containers.deployment import NodeAddresses
+from harness.kafka import quorum
 from harness.kafka.broker_config import environment, server_properties
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
 
@@ -14,7 +15,8 @@ class KRaft(KafkaNodes):
 
     def environment(self, node: int) -> Mapping[str, str]:
         """See `Deployment`."""
-        return {"CLUSTER_ID": self._cluster, **environment(self._config, node)}
+        own = environment(self._config, node)
+        return {"CLUSTER_ID": self._cluster, **quorum.environment(self._config, self._cluster, node), **own}
 
     def files(self, node: int, network: NodeAddresses) -> Mapping[str, str]:
         """See `Deployment`."""

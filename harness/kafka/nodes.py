@@ -30,9 +30,10 @@ class KafkaNodes(NodeEvidence):
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         run = Run(run_dir)
-        super().__init__(run.copies)
         self._config = config
         self._section = config.section(KafkaSection)
+        both = range(1, config.brokers + 1) if self._section.log_dirs > 1 else ()
+        super().__init__(run.copies, both)
         self._cluster = cluster_id(run.name)
         self.older = not is_since(self._section.version, "2.4")
         self.names: Mapping[int, str] = host_names(config)
@@ -55,6 +56,6 @@ class KafkaNodes(NodeEvidence):
     def lose_power(self, nodes: Sequence[NodeContainer], seed: int | None) -> int:
         """See `Deployment`, and `power`."""
         try:
-            return lose_unflushed(nodes, seed, self._copies, self._config)
+            return lose_unflushed(nodes, seed, self._copies, self._config, self.directories)
         except OSError as error:
             raise ClusterError(f"no power loss: {error}") from error

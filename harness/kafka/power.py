@@ -12,7 +12,7 @@ when it starts.
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import Flushing, flushing
 from core.generator import source
-from harness.containers.data import AT_POWER_LOSS, copy_data, put_files
+from harness.containers.data import AT_POWER_LOSS, DIRECTORIES, copies, copy_directories, put_files
 from harness.containers.nodes import NodeContainer
 from harness.evidence import checkpoints, metadata_records, segments
 from harness.evidence.damage import Damages
@@ -45,38 +45,51 @@ class CutSegment:
     batches: int
 
 
-def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Path, config: RunConfig) -> int:
+def lose_unflushed(
+    nodes: Sequence[NodeContainer],
+    seed: int | None,
+    folder: Path,
+    config: RunConfig,
+    directories: Callable[[int], int] = lambda _: 1,
+) -> int:
     """Cut the logs of nodes that were killed just now; how many batches they lost.
 
-    seed: of what is drawn, for each log of each node; None = all that was not flushed is gone. copies: a
-    folder that exists only while nodes are copied. config: of the run. Raises: ClusterError, OSError; no log
-    was cut, unless the engine failed in the middle.
+    seed: of what is drawn, for each log of each node; None = all that was not flushed is gone. folder: it
+    exists only while nodes are copied. config: of the run. directories: how many log directories a node has.
+    Raises: ClusterError, OSError; no log was cut, unless the engine failed in the middle.
     """
-    found: dict[int, list[CutSegment]] = {}
+    found: dict[int, list[list[CutSegment]]] = {}
     killed_ms = time.time_ns() // 1_000_000
 
+    def its(node: NodeContainer) -> list[Path]:
+        return copies(folder / str(node.number), directories(node.number))
+
     def look(node: NodeContainer) -> None:
-        folder = copies / str(node.number)
-        copy_data(node.own, folder, AT_POWER_LOSS)
+        copy_directories(node.own, folder / str(node.number), directories(node.number), AT_POWER_LOSS)
         rng = None if seed is None else source(seed, "power", node.number)
-        found[node.number] = cuts(folder, rng, config, killed_ms)
+        found[node.number] = [cuts(one, rng, config, killed_ms) for one in its(node)]
 
     def cut(node: NodeContainer) -> None:
-        folder = copies / str(node.number)
-        kept: dict[str, bytes] = {}
-        for one in found[node.number]:
-            kept[str(one.path.relative_to(folder))] = _begin(one)
-            if (index := one.path.with_suffix(ABORTED_INDEX)).exists():
-                kept[str(index.relative_to(folder))] = b""
-        if kept:
-            put_files(node.own, kept)
+        for place, copied, lost in zip(DIRECTORIES, its(node), found[node.number], strict=False):
+            if kept := _kept(copied, lost):
+                put_files(node.own, kept, place)
 
     try:
         on_each(look, nodes)
         on_each(cut, nodes)
     finally:
-        shutil.rmtree(copies, ignore_errors=True)
-    return sum(one.batches for every in found.values() for one in every)
+        shutil.rmtree(folder, ignore_errors=True)
+    return sum(one.batches for every in found.values() for lost in every for one in lost)
+
+
+def _kept(folder: Path, lost: Sequence[CutSegment]) -> dict[str, bytes]:
+    """What is left of files of a log directory, by their paths below it."""
+    kept: dict[str, bytes] = {}
+    for one in lost:
+        kept[str(one.path.relative_to(folder))] = _begin(one)
+        if (index := one.path.with_suffix(ABORTED_INDEX)).exists():
+            kept[str(index.relative_to(folder))] = b""
+    return kept
 
 
 def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: int) -> list[CutSegment]:

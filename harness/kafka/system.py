@@ -7,11 +7,13 @@ from typing import Final
 
 from core.cluster import (
     Deletable,
+    DirectoryFailable,
     Electable,
     Growable,
     Reassignable,
     Remakable,
     Throttleable,
+    VotersChangeable,
     capabilities_of,
 )
 from core.config import RunConfig
@@ -20,6 +22,8 @@ from harness.containers.cluster import READY_DEADLINE_S, ContainerCluster
 from harness.containers.deployment import Deployment
 from harness.containers.reaper import reap
 from harness.kafka.broker_settings import refusal
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.quorum import is_dynamic
 from harness.kafka.two_versions import TwoVersionCluster
 from harness.run.backend import Backend
 from workloads.registry import workload_of_run
@@ -28,6 +32,10 @@ SHARING: Final = "4.1"
 """The first line with share groups that are not an experiment."""
 IDEMPOTENCE: Final = "0.11.0"
 """The first line with idempotent producers and transactions (KIP-98)."""
+DIRECTORIES: Final = {"kraft": "3.7", "zookeeper": "1.0"}
+"""By deployment, the first line whose brokers survive the loss of one log directory (KIP-858, KIP-112)."""
+DYNAMIC: Final = "3.9"
+"""The first line whose metadata quorum can change its voters (KIP-853)."""
 ASKED_SINCE: Final[dict[type, str]] = {
     Deletable: "0.11.0",  # DeleteRecords (KIP-107)
     Remakable: "0.11.0",  # DeleteTopics, version 1
@@ -49,8 +57,8 @@ def kafka_cluster(
     return _kind(config)(config, run_dir, nodes, ready_deadline_s=ready_deadline_s)
 
 
-def _kind(config: RunConfig) -> type[ContainerCluster]:
-    return TwoVersionCluster if config.section(KafkaSection).upgrade else ContainerCluster
+def _kind(config: RunConfig) -> type[KafkaCluster]:
+    return TwoVersionCluster if config.section(KafkaSection).upgrade else KafkaCluster
 
 
 def _refusal(config: RunConfig) -> str:
@@ -61,7 +69,30 @@ def _refusal(config: RunConfig) -> str:
         return f"controllers: {deployment.doc}, have no isolated controllers; set controllers=0"
     if its.ensemble > 1 and not deployment.ensemble:
         return f"ensemble: {deployment.doc}, have no ensemble of other nodes; set metadata=zookeeper"
-    return _before_idempotence(config) or refusal(config)
+    return _directories(config) or _quorum(config) or _before_idempotence(config) or refusal(config)
+
+
+def _directories(config: RunConfig) -> str:
+    """Why brokers cannot have two log directories, "" = they can."""
+    its = config.section(KafkaSection)
+    since = DIRECTORIES[its.deployment]
+    if its.log_dirs == 1 or is_since(its.version, since):
+        return ""
+    return (
+        f"log_dirs: a broker of Kafka {its.version} ends where one of two fails; {since} and later continue"
+    )
+
+
+def _quorum(config: RunConfig) -> str:
+    """Why the metadata log cannot say who votes, "" = it can, or need not."""
+    its = config.section(KafkaSection)
+    if not is_dynamic(config):
+        return ""
+    if its.deployment != "kraft":
+        return f"quorum: Kafka {its.version} on ZooKeeper has no metadata quorum"
+    if not is_since(its.version, DYNAMIC):
+        return f"quorum: Kafka {its.version} cannot change its voters; {DYNAMIC} and later can"
+    return ""
 
 
 def _before_idempotence(config: RunConfig) -> str:
@@ -80,6 +111,10 @@ def _before_idempotence(config: RunConfig) -> str:
 def _capabilities(config: RunConfig) -> frozenset[type]:
     version = config.section(KafkaSection).version
     unknown = {one for one, since in ASKED_SINCE.items() if not is_since(version, since)}
+    if config.section(KafkaSection).log_dirs == 1:
+        unknown.add(DirectoryFailable)
+    if not is_dynamic(config):
+        unknown.add(VotersChangeable)
     return capabilities_of(_kind(config)) - unknown
 
 

@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 
 from core.errors import ClusterError
 from harness.brokers.admin import features
-from harness.containers.cluster import ContainerCluster
 from harness.containers.data import put_files
+from harness.kafka.cluster import KafkaCluster
 from harness.kafka.images import HOME, HOMES
 
 
-class TwoVersionCluster(ContainerCluster):
-    """`ContainerCluster` and `Upgradable`."""
+class TwoVersionCluster(KafkaCluster):
+    """`KafkaCluster` and `Upgradable`."""
 
     _later: frozenset[int] = frozenset()
     _raised = False

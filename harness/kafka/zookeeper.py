@@ -17,7 +17,7 @@ from harness.brokers.admin.protocol import ControllerView, active_controller
 from harness.containers.data import DATA
 from harness.containers.deployment import NodeAddresses
 from harness.containers.nodes import NodeContainer
-from harness.kafka.broker_config import FOR_BROKERS, advertised, lines, listeners, rack, settings
+from harness.kafka.broker_config import FOR_BROKERS, advertised, directories, lines, listeners, rack, settings
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
 
 CLIENT_PORT: Final = 2181
@@ -95,5 +95,6 @@ class ZooKeeperNodes(KafkaNodes):
             **listeners(FOR_BROKERS, proxied=network.proxied),
             **advertised(self.names[node], ports.advertised(node), ports.harness(node)),
             **rack(self._config, node),
+            **directories(self._config),
         }
         return lines(settings(self._config, own))

@@ -1,41 +1,127 @@
-"""The nemesis `disk`: a broker cannot write any more, and stops for it."""
+"""The nemesis `disk`: a broker cannot write any more, and stops for it; or one of its two disks is gone."""
 
-from core.cluster import DiskFailable
+from collections.abc import Sequence
+from dataclasses import replace
+
+from core.cluster import DirectoryFailable, DiskFailable
+from core.config import RunConfig
 from core.generator import source
+from core.systems import KafkaSection
 from nemesis.families.process import REVIVED, revive
-from nemesis.targets import TARGETS, described, find
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, FaultKind, Nemesis, PlannedFault
+from nemesis.targets import LISTED, TARGETS, described, find
+from nemesis.types import (
+    Act,
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    FaultKind,
+    Healing,
+    HealingStage,
+    Nemesis,
+    NoEffect,
+    PlannedFault,
+)
 
 STOPPED_S = 20.0
 """How long a broker has to stop once its writes fail: one that leads something is asked to write all the
 time."""
 
 
+OFFLINE_S = 10.0
+"""How long a broker has to take a log directory offline: it writes a checkpoint there every second."""
+
+
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     found = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
-    text = f"{described(found.node, view, found.role)} could write no file any more, and stopped"
+    what = {"write-errors": "could write no file any more, and stopped", "one-dir": "lost a log directory"}
+    text = f"{described(found.node, view, found.role)} {what[step.kind]}"
     return AimedFault(step=step, nodes=(found.node,), text=text)
 
 
-async def _apply(env: Environment, hit: AimedFault) -> None:
-    """Raises: ClusterError, where the broker continues all the same."""
+async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
+    """Raises: NoEffect; ClusterError, where the broker continues as if nothing had happened."""
+    if hit.step.kind == "one-dir":
+        return await _lose_directory(env, hit)
     assert isinstance(env.cluster, DiskFailable)
     env.down.append(hit)
     await env.cluster.fail_writes(hit.nodes, STOPPED_S)
+    return hit
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
     """Start it; what kept its process from writing has ended with it."""
+    if hit.step.kind == "one-dir":
+        await _mend(env, hit.nodes)
+        await _start(env, hit.nodes)
+        return
     assert isinstance(env.cluster, DiskFailable)
     await env.cluster.kill(hit.nodes)
     await revive(env, hit)
 
 
+# ---- one of two log directories
+
+
+def _undivided(config: RunConfig) -> str:
+    """Why no broker has a log directory to lose, and what to set."""
+    if config.has(KafkaSection) and config.section(KafkaSection).log_dirs == 1:
+        return "each broker has one log directory only: set log_dirs to 2"
+    return ""
+
+
+async def _lose_directory(env: Environment, hit: AimedFault) -> AimedFault:
+    """Raises: NoEffect, where no replica was in the directory; ClusterError."""
+    assert isinstance(env.cluster, DirectoryFailable)
+    (node,) = hit.nodes
+    gone = await env.cluster.fail_directory(node, OFFLINE_S)
+    if not gone:
+        raise NoEffect(f"{hit.text}, in which it had no replica")
+    more = f" and {len(gone) - LISTED} more" if len(gone) > LISTED else ""
+    shown = ", ".join(map(str, gone[:LISTED]))
+    text = f"{hit.text} with its replicas of {shown}{more}, and continued with the other one"
+    return replace(hit, text=text)
+
+
+async def _mend(env: Environment, nodes: Sequence[int]) -> None:
+    """End brokers that lost a directory, in order, and give it back to them."""
+    assert isinstance(env.cluster, DirectoryFailable)
+    if failed := [node for node in nodes if node in env.cluster.failed_directories()]:
+        await env.cluster.shut_down(failed)
+        await env.cluster.mend_directories(failed)
+
+
+async def _start(env: Environment, nodes: Sequence[int]) -> None:
+    """Start brokers, but for ones that another fault holds down."""
+    assert isinstance(env.cluster, DirectoryFailable)
+    held = {node for other in env.down for node in other.nodes}
+    await env.cluster.revive([node for node in nodes if node not in held])
+
+
+def _failed(env: Environment) -> Sequence[int]:
+    return env.cluster.failed_directories() if isinstance(env.cluster, DirectoryFailable) else ()
+
+
+def _mend_all(env: Environment) -> Act:
+    async def act(nodes: Sequence[int]) -> None:
+        await _mend(env, nodes)
+
+    return act
+
+
+MENDED = Healing(
+    at=HealingStage.LINKS,
+    needs=DirectoryFailable,
+    what="mend the log directory of",
+    of="node",
+    everyone=_failed,
+    act=_mend_all,
+)
 DISK = Nemesis(
     name="disk",
-    healings=(REVIVED,),
+    healings=(MENDED, REVIVED),
     doc="""\
-A broker cannot write any more, and stops for it.
+A broker cannot write any more, and stops for it; or one of its two log directories is gone.
 
 So does a disk that fails, or a file system that is mounted read-only: each write to a file fails with an
 error. What the broker had written before is there when it starts again, once the disk is whole.
@@ -47,10 +133,34 @@ KAFKA_STORAGE_ERROR, or not at all. After the start it recovers its logs, as aft
 
 What it tends to show: records acknowledged with acks=1 that only the failed broker had; records that were
 answered with an error and are there all the same, which a client without idempotence sends again. Nothing
-acknowledged may be lost with acks=all and min.insync.replicas above 1.""",
+acknowledged may be lost with acks=all and min.insync.replicas above 1.
+
+`one-dir` needs brokers with two log directories (`--set log_dirs=2`), from Kafka 3.7 on, with ZooKeeper from
+1.0: the second one is gone, as when one of several disks fails. The broker takes it offline and continues
+with the other one (KIP-112, KIP-858): its replicas there leave the in-sync replicas, and others lead in their
+place, while it leads, follows and coordinates the rest. Healing shuts it down, gives the directory back, and
+starts it: the replicas there are as old as the fault, and catch up. The metadata log is in the first one.
+
+    inquest run --set log_dirs=2 --nemesis disk:one-dir@leader
+
+What it tends to show: leaders and coordinators that live on for half of their partitions; a replica that
+comes back with records that the others do not have, and is not cut; a replica that begins empty on the disk
+that is left. None of that is allowed.""",
     colour="#884422",
-    needs=(DiskFailable,),
-    kinds={"write-errors": FaultKind(doc="every write to a file fails", brokers_only=True, apply_s=3.0)},
+    kinds={
+        "write-errors": FaultKind(
+            doc="every write to a file fails", brokers_only=True, apply_s=3.0, needs=(DiskFailable,)
+        ),
+        "one-dir": FaultKind(
+            doc="the second of a broker's two log directories is gone; healing gives it back, by a restart",
+            brokers=2,
+            brokers_only=True,
+            apply_s=3.0,
+            needs=(DirectoryFailable,),
+            refuses=_undivided,
+            reaches=("isr-shrank",),
+        ),
+    },
     targets=TARGETS,
     effect=Effect(_aim, _apply, _undo),
     in_random=False,

@@ -3,30 +3,38 @@
 import io
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from kio.schema.alter_replica_log_dirs.v1.response import AlterReplicaLogDirsResponse
 
 from checkers.logs.coordinator_log import coordinator_log
+from core.cluster import Roles
 from core.config import run_config
+from core.errors import ClusterError
+from core.op import TopicPartition as Place
 from core.runtime import run_blocking
 from core.systems import KAFKA_VERSION
+from harness.brokers.admin import log_directories
 from harness.containers.cluster import ContainerCluster
+from harness.containers.data import DATA, SECOND
 from harness.containers.engine import RUN_LABEL, connect
 from harness.evidence.directory import read
+from harness.kafka.cluster import KafkaCluster
 from harness.kafka.images import image_tag
 from harness.kafka.jars import jars
 from harness.kafka.system import kafka_cluster
 from harness.protocol.definitions import FILE, condensed
 from history.evidence import CLIENT, END, KILLED, Evidence
-from tests.docker.conftest import TOPIC, whole
+from tests.docker.conftest import TOPIC, roles_when, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -119,6 +127,89 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: ContainerCluste
     assert compared.differences == []
     assert compared.files == files
     assert compared.fields > 1000
+
+
+def moved(cluster: ContainerCluster, node: int, tp: Place, to: str) -> None:
+    """A replica of this node is moved to its other log directory (KIP-113)."""
+    dirs = [{"path": to, "topics": [{"name": tp.topic, "partitions": [tp.partition]}]}]
+    with cluster.admin.connect(node, 10) as connection:
+        connection.call(AlterReplicaLogDirsResponse, dirs=dirs)
+    until(lambda: tp in (directories(cluster, node)[to] or ()), f"{tp} is in {to} of node {node}", 30)
+
+
+def directories(cluster: ContainerCluster, node: int) -> Mapping[str, tuple[Place, ...] | None]:
+    return log_directories.replicas(cluster.admin, node)
+
+
+def written(cluster: ContainerCluster) -> None:
+    """Each partition has acknowledged a record.
+
+    A leader waits for a replica that was in sync a moment ago, also where the controller has taken it out of
+    the in-sync set with its directory, and counts again when it appends
+    (`Partition.maybeIncrementLeaderHW`): a record that no other follows may wait for its request to end.
+    """
+    servers = cluster.endpoint().args["bootstrap.servers"]
+    producer, acknowledged = Producer({"bootstrap.servers": servers}), set[int | None]()
+
+    def told(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+        if error is None:
+            acknowledged.add(message.partition())
+
+    def once_more() -> bool:
+        for number in range(6):
+            producer.produce(TOPIC, "one directory", partition=number, on_delivery=told)
+        producer.flush(1)
+        return len(acknowledged) == 6
+
+    until(once_more, "each partition acknowledges", 60)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.sampled(7)
+def test_a_broker_loses_one_of_two_directories_and_has_both_read_again(tmp_path: Path) -> None:
+    """It goes on with the other one; others lead what was there. Each replica is read once."""
+    config = run_config({"seed": 1, "log_dirs": 2})
+    cluster = cast("KafkaCluster", kafka_cluster(config, tmp_path / f"directories-{time.time_ns()}"))
+    try:
+        run_blocking(cluster.start())
+        run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
+        work(cluster)
+        victim = run_blocking(cluster.roles()).controller
+        had = directories(cluster, victim)
+        gone = run_blocking(cluster.fail_directory(victim, 20))
+        assert directories(cluster, victim) == {**had, SECOND: None}
+        assert set(gone) == set(had[SECOND] or ())
+
+        def left(roles: Roles) -> bool:
+            return victim in roles.answering and not any(victim in roles.isr[tp] for tp in gone)
+
+        roles = roles_when(cluster, left, 30, "its replicas there leave, and it answers")
+        assert all(victim in roles.isr[tp] for tp in had[DATA] or () if tp.topic == TOPIC)
+        assert all(roles.leaders[tp] not in (victim, -1) for tp in gone)
+        with pytest.raises(ClusterError, match="would not see its directory again"):
+            run_blocking(cluster.mend_directories([victim]))
+        written(cluster)
+        run_blocking(cluster.shut_down([victim]))
+        run_blocking(cluster.mend_directories(cluster.nodes))
+        run_blocking(cluster.revive([victim]))
+        whole(cluster)
+        assert directories(cluster, victim) == had
+        moved(cluster, victim, next(tp for tp in gone if tp.topic == TOPIC), DATA)
+        moved(cluster, victim, next(tp for tp in had[DATA] or () if tp.topic == TOPIC), SECOND)
+        work(cluster)
+        assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
+    finally:
+        run_blocking(cluster.stop())
+    found = Evidence.load(tmp_path / "evidence")
+    assert found.table("damage").to_pylist() == []
+    for number in range(6):
+        log = Place(TOPIC, number)
+        rows = found.of("partitions", log).to_pylist()
+        assert sorted(row["node"] for row in rows) == [1, 2, 3]
+        checksums = found.of("batches", log).select(["node", "base", "crc"]).to_pylist()
+        copies = [[(row["base"], row["crc"]) for row in checksums if row["node"] == n] for n in (1, 2, 3)]
+        assert copies[0] == copies[1] == copies[2]
+        assert (number > 2) or copies[0]
 
 
 @pytest.mark.sampled(5)

@@ -100,6 +100,12 @@ class Recording(Recorder):
         self.cuts: set[Cut] = set()
         self.toxics: dict[int, tuple[Toxic, ...]] = {}
         self.rules: dict[int, WireRule] = {}
+        self.halved: set[int] = set()
+        """Nodes whose second log directory is gone."""
+        self.second = DATA[1:3]
+        """Replicas in the second log directory of each node."""
+        self.voteless: set[int] = set()
+        """Nodes that were removed from the quorum's voters."""
         self.unflushed = 7
         """Batches that a node loses with its power."""
         self.unled = False
@@ -146,7 +152,9 @@ class Recording(Recorder):
 
     @property
     def whole(self) -> bool:
-        return self.state == (set(), set(), set(), {}) and not (self.rules or self.moved or self.slow)
+        return self.state == (set(), set(), set(), {}) and not (
+            self.rules or self.moved or self.slow or self.halved or self.voteless
+        )
 
     @property
     def moved(self) -> set[TopicPartition]:
@@ -280,6 +288,35 @@ class Recording(Recorder):
         self.dead.update(done)
         self.frozen.difference_update(done)
         self.told("fail_writes", nodes)
+
+    async def fail_directory(self, node: int, within_s: float) -> tuple[TopicPartition, ...]:
+        self.halved.update(self.works("fail_directory", [node]))
+        self.told("fail_directory", [node])
+        return self.second
+
+    def failed_directories(self) -> tuple[int, ...]:
+        return tuple(sorted(self.halved))
+
+    async def mend_directories(self, nodes: Sequence[int]) -> None:
+        done = self.works("mend_directories", nodes)
+        if set(done) & self.halved - self.dead:
+            raise ClusterError("a node that runs would not see its directory again")
+        self.halved.difference_update(done)
+        self.told("mend_directories", nodes)
+
+    async def remove_voter(self, node: int, within_s: float) -> None:
+        self.voteless.update(self.works("remove_voter", [node]))
+        self.told("remove_voter", [node])
+
+    def removed_voters(self) -> tuple[int, ...]:
+        return tuple(sorted(self.voteless))
+
+    async def add_voters(self, nodes: Sequence[int], within_s: float) -> None:
+        done = self.works("add_voters", nodes)
+        if set(done) & self.dead:
+            raise ClusterError("a node that is down does not catch up")
+        self.voteless.difference_update(done)
+        self.told("add_voters", nodes)
 
     async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
         done = self.works("elect", [tp.partition for tp in tps])

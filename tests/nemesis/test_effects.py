@@ -12,6 +12,7 @@ from core.cluster import (
     Cluster,
     Cut,
     Direction,
+    DirectoryFailable,
     DiskFailable,
     HalfOpenable,
     Killable,
@@ -24,6 +25,7 @@ from core.cluster import (
     Roles,
     Throttleable,
     Toxic,
+    VotersChangeable,
     Wired,
     WiredBetween,
 )
@@ -72,6 +74,8 @@ HELD: dict[type, str] = {
     Killable: "dead",
     Powered: "dead",
     DiskFailable: "dead",
+    DirectoryFailable: "halved",
+    VotersChangeable: "voteless",
     Restartable: "dead",
     Pausable: "frozen",
     Partitionable: "cuts",
@@ -93,6 +97,8 @@ def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
         "rules": cluster.rules,
         "moved": cluster.moved,
         "slow": cluster.slow,
+        "halved": cluster.halved,
+        "voteless": cluster.voteless,
         "down": clients.down,
         "paused": clients.paused,
     }

@@ -102,7 +102,8 @@ TRANSACTIONAL = WorkloadNames(
 
 
 def configured(seed: int = 0, brokers: int = 5, **settings: object) -> RunConfig:
-    return run_config({"seed": seed, "brokers": brokers, "unclean_leader_election": True, **settings})
+    usual = {"brokers": brokers, "unclean_leader_election": True, "log_dirs": 2, "quorum": "dynamic"}
+    return run_config({"seed": seed, **usual, **settings})
 
 
 def by_family(steps: tuple[PlannedFault, ...]) -> dict[str, list[PlannedFault]]:

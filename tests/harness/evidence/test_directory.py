@@ -107,6 +107,34 @@ def test_what_waits_for_deletion_is_left_out(node: Path) -> None:
     assert read(node, 3) == before
 
 
+def test_two_log_directories_are_one_node(node: Path, tmp_path: Path) -> None:
+    """Each replica is read once, wherever it is, and whatever a move between the two has left."""
+    before, other = read(node, 3), tmp_path / "other"
+    other.mkdir()
+    for name in ("meta.properties", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        shutil.copy(node / name, other / name)
+    shutil.move(node / "in-0", other / "in-0")
+    shutil.copytree(other / "in-0", node / "in-0.0123456789abcdef0123456789abcdef-delete")
+    shutil.copytree(node / "__transaction_state-1", other / "__transaction_state-1.0123456789-future")
+    shutil.copytree(node / "__transaction_state-1", other / "__transaction_state-1")
+    (other / "__transaction_state-1" / LOG).write_bytes(b"")  # the copy that was just begun
+    (other / "replication-offset-checkpoint").write_text("0\n1\n__transaction_state 1 0\n")
+    found = read(node, 3, others=[other])
+    for name, table in found.items():
+        assert sorted(map(str, table.to_pylist())) == sorted(map(str, before[name].to_pylist())), name
+
+
+def test_a_node_shut_down_cleanly_where_each_of_its_directories_says_so(node: Path, tmp_path: Path) -> None:
+    assert read(node, 3, others=[tmp_path])["nodes"]["clean_shutdown"].to_pylist() == [False]
+
+
+def test_damage_in_a_second_directory_is_told_with_its_name(node: Path, tmp_path: Path) -> None:
+    other = tmp_path / "1"
+    other.mkdir()
+    (other / "replication-offset-checkpoint").write_text("0\n2\nin 0 5\n")
+    assert read(node, 3, others=[other])["damage"]["file"].to_pylist() == ["1/replication-offset-checkpoint"]
+
+
 FILES = [
     f"in-0/{LOG}",
     f"__transaction_state-1/{LOG}",

@@ -3,6 +3,7 @@ from typing import Any
 
 from core.config import run_config
 from harness.brokers.addresses import cluster_id, host
+from harness.kafka import quorum
 from harness.kafka.broker_config import environment, server_properties
 
 
@@ -88,6 +89,35 @@ def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:
 
 def test_no_cluster_id_looks_like_an_option() -> None:
     assert all(cluster_id(f"run-{number}")[0].isalnum() for number in range(1000))
+
+
+def test_brokers_alone_have_two_log_directories_and_the_metadata_log_is_in_the_first() -> None:
+    assert settings(1)["log.dirs"] == "/data"
+    assert [settings(node, controllers=1, log_dirs=2)["log.dirs"] for node in (1, 4)] == [
+        "/data,/data-2",
+        "/data",
+    ]
+    assert "metadata.log.dir" not in settings(1, log_dirs=2)
+
+
+def test_where_the_log_says_who_votes_the_first_voters_are_formatted_in() -> None:
+    found = settings(1, quorum="dynamic")
+    assert found["controller.quorum.bootstrap.servers"] == "broker-1:9093,broker-2:9093,broker-3:9093"
+    assert "controller.quorum.voters" not in found
+    config = run_config({"seed": 1, "controllers": 1, "quorum": "dynamic"})
+    cluster = cluster_id("run")
+    assert quorum.environment(config, cluster, 1) == {"FORMAT": "--no-initial-controllers"}
+    (option,) = quorum.environment(config, cluster, 4).values()
+    head, _, directory = option.rpartition(":")
+    assert head == "--initial-controllers=4@controller-4:9093"
+    assert base64.urlsafe_b64decode(f"{directory}==") == quorum.directory_id(cluster, 4).bytes
+    assert quorum.environment(run_config({"seed": 1}), cluster, 1) == {}
+
+
+def test_a_directory_has_an_id_of_its_own_that_is_no_option() -> None:
+    found = {quorum.directory_id(cluster_id(f"run-{number}"), 1).bytes for number in range(100)}
+    assert len(found) == 100
+    assert {one[0] >> 6 for one in found} == {1}
 
 
 def test_brokers_are_in_racks_in_turn_and_controllers_in_none() -> None:

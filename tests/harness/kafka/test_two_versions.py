@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.cluster import Upgradable, capabilities_of
+from core.cluster import DirectoryFailable, Upgradable, VotersChangeable, capabilities_of
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking
@@ -62,8 +62,8 @@ class Ended(NodeContainer):
         return cast("Container", self.sdk)
 
 
-def configured(upgrade: str = "4.4.0") -> RunConfig:
-    return run_config({"seed": 1, "kafka": "4.1.2", "upgrade": upgrade})
+def configured(upgrade: str = "4.4.0", **settings: object) -> RunConfig:
+    return run_config({"seed": 1, "kafka": "4.1.2", "upgrade": upgrade, **settings})
 
 
 @pytest.fixture
@@ -113,7 +113,10 @@ def test_no_node_goes_back_once_features_may_have_been_raised(
 def test_only_a_run_with_two_versions_can_be_upgraded() -> None:
     assert Upgradable in KAFKA.capabilities(configured())
     assert Upgradable not in KAFKA.capabilities(configured(""))
-    assert capabilities_of(TwoVersionCluster) == set(KAFKA.capabilities(configured("")) | {Upgradable})  # type: ignore[operator]
+    assert DirectoryFailable not in KAFKA.capabilities(configured())
+    assert VotersChangeable not in KAFKA.capabilities(configured())
+    others = frozenset(KAFKA.capabilities(configured("", log_dirs=2, quorum="dynamic")))
+    assert capabilities_of(TwoVersionCluster) == others | {Upgradable}
 
 
 def test_images_of_both_versions_are_made_before_that_of_the_two(

@@ -46,7 +46,7 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
     check(matrix, Named())
     combinations = matrix.combinations()
     assert {c.workload for c in combinations} == set(WORKLOADS)
-    left_out = {"unclean", "power", "upgrade", "recreate-topics", "schedule"}
+    left_out = {"unclean", "power", "upgrade", "recreate-topics", "quorum", "schedule"}
     assert {c.nemesis for c in combinations} >= set(NEMESES) - left_out
     pairs = {(c.workload, c.nemesis) for c in combinations if c.workload != "compacted"}
     assert len(pairs) == (len(WORKLOADS) - 1) * (len(NEMESES) - len(left_out))
