@@ -18,7 +18,7 @@ step says so (`wait`, and `until` where a client or broker has to try again).
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from core.java_hash import java_hash
 from model.broker import TICK_MS, Broker, Durable
@@ -36,10 +36,12 @@ from model.protocol.messages import (
     Produce,
     ProduceResponse,
 )
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import AnyRequest, Request, Response
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
+
+A = TypeVar("A", bound=Response)
 
 CONTROLLER_NODE: Final = 9
 TOPIC: Final = "p"
@@ -291,11 +293,11 @@ class ClusterStage:
 
     def ask(self, request: AnyRequest, *, to: int) -> Any:
         """A request from outside; its answer, None if none came at once."""
-        answers: list[Any] = []
+        answers: list[Response | None] = []
         self.deliver("", request, to, answers.append)
         return answers[0] if answers else None
 
-    def deliver(self, of: str, request: AnyRequest, to: int, told: Callable[[Any], None]) -> Self:
+    def deliver(self, of: str, request: Request[A], to: int, told: Callable[[A | None], None]) -> Self:
         """A request; `told` gets the answer, or with None when it is given up."""
         self._queue.append(MessageInFlight(of, Ask(to, "", request), told))
         return self.flow()

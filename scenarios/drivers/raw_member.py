@@ -12,17 +12,25 @@ of the offset of partition 0.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from core.java_hash import java_hash
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import TOMBSTONE, LoadedPartition, OffsetRecord
 from model.errors import KafkaError
-from model.protocol.coordinator_messages import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
-from model.protocol.requests import AnyRequest
+from model.protocol.coordinator_messages import (
+    Heartbeat,
+    JoinGroup,
+    JoinGroupResponse,
+    LeaveGroup,
+    OffsetCommit,
+    SyncGroup,
+    SyncGroupResponse,
+)
+from model.protocol.requests import Request
 from model.replication.node import GROUP_TOPIC
 from scenarios.drivers import raw_producer
-from scenarios.drivers.cluster import GROUP, TOPIC, data
+from scenarios.drivers.cluster import GROUP, TOPIC, A, data
 from scenarios.drivers.raw_producer import RawProducerStage, named
 from scenarios.framework import look
 
@@ -71,14 +79,14 @@ class RawMemberStage(RawProducerStage):
 
     # ---- what members do
 
-    def _to(self, name: str, request: AnyRequest, made: Callable[[object], str] = named) -> Self:
+    def _to(self, name: str, request: Request[A], made: Callable[[A], str]) -> Self:
         return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name, made)
 
     def joins(self, name: str) -> Self:
         """See the module."""
         mine = self.members.setdefault(name, RawMember())
 
-        def made(answer: Any) -> str:
+        def made(answer: JoinGroupResponse) -> str:
             if answer.error is not KafkaError.NONE:
                 return named(answer)
             mine.member, mine.generation = answer.member, answer.generation
@@ -96,7 +104,7 @@ class RawMemberStage(RawProducerStage):
             for other, numbers in assignments.items()
         }
 
-        def made(answer: Any) -> str:
+        def made(answer: SyncGroupResponse) -> str:
             if answer.error is not KafkaError.NONE:
                 return named(answer)
             return "gets " + (" ".join(f"{t}{n}" for t, n in answer.partitions) or "nothing")
@@ -106,17 +114,17 @@ class RawMemberStage(RawProducerStage):
     def beats(self, name: str) -> Self:
         """See the module."""
         mine = self.members[name]
-        return self._to(name, Heartbeat(GROUP, mine.generation, mine.member))
+        return self._to(name, Heartbeat(GROUP, mine.generation, mine.member), named)
 
     def leaves(self, name: str) -> Self:
         """See the module."""
-        return self._to(name, LeaveGroup(GROUP, self.members[name].member))
+        return self._to(name, LeaveGroup(GROUP, self.members[name].member), named)
 
     def commits(self, name: str, offset: int, number: int = 0) -> Self:
         """See the module."""
         mine = self.members[name]
         request = OffsetCommit(GROUP, mine.generation, mine.member, {data(number): offset})
-        return self._to(name, request)
+        return self._to(name, request, named)
 
     def wait_beating(self, milliseconds: int, *names: str) -> Self:
         """Time passes, and these members send heartbeats."""

@@ -13,7 +13,7 @@ request that is not answered yet "waits"; one that will never be is "unknown".
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from core.java_hash import java_hash
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
@@ -24,14 +24,16 @@ from model.protocol.coordinator_messages import (
     AddPartitionsToTxn,
     EndTxn,
     InitProducerId,
+    ProducerIdResponse,
+    TransactionRequest,
     TxnOffsetCommit,
 )
-from model.protocol.messages import Produce
-from model.protocol.requests import AnyRequest
+from model.protocol.messages import Produce, ProduceResponse
+from model.protocol.requests import ErrorResponse, Request
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.settings import Settings
 from scenarios.drivers import cluster
-from scenarios.drivers.cluster import GROUP, ClusterStage, data
+from scenarios.drivers.cluster import GROUP, A, ClusterStage, data
 from scenarios.framework import look
 
 IN: Final = ("in", 0)
@@ -54,12 +56,12 @@ class RawProducer:
             self.producer_id, self.epoch, self.next = producer_id, epoch, {}
 
 
-def named(answer: Any) -> str:
+def named(answer: ErrorResponse) -> str:
     """The error of an answer, or ok."""
     return "ok" if answer.error is KafkaError.NONE else str(answer.error.name)
 
 
-def _produced(answer: Any) -> str:
+def _produced(answer: ProduceResponse) -> str:
     ((error, base),) = answer.results.values()
     return f"offset {base}" if error is KafkaError.NONE else str(error.name)
 
@@ -107,12 +109,10 @@ class RawProducerStage(ClusterStage):
 
     # ---- what producers do
 
-    def _say(
-        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[object], str] = named
-    ) -> Self:
+    def _say(self, name: str, request: Request[A], to: int, key: str, made: Callable[[A], str]) -> Self:
         self.told[key] = "waits"
 
-        def told(answer: Any) -> None:
+        def told(answer: A | None) -> None:
             self.told[key] = "unknown" if answer is None else made(answer)
 
         return self.deliver(name, request, to, told)
@@ -132,7 +132,7 @@ class RawProducerStage(ClusterStage):
         identity = (writer.producer_id, writer.epoch) if bump else (-1, -1)
         errors: list[KafkaError] = []
 
-        def made(answer: Any) -> str:
+        def made(answer: ProducerIdResponse) -> str:
             errors.append(answer.error)
             if answer.error is KafkaError.NONE:
                 writer.take(answer.producer_id, answer.producer_epoch)
@@ -147,7 +147,7 @@ class RawProducerStage(ClusterStage):
         return self.until(asked)
 
     def _in_transaction(
-        self, name: str, kind: Callable[..., AnyRequest], *what: object, made: Callable[[object], str] = named
+        self, name: str, kind: Callable[..., TransactionRequest[A]], *what: object, made: Callable[[A], str]
     ) -> Self:
         """A producer's request to the coordinator of its transactional id."""
         writer = self.writers[name]
@@ -156,7 +156,7 @@ class RawProducerStage(ClusterStage):
 
     def add(self, name: str, *numbers: int) -> Self:
         """See the module."""
-        return self._in_transaction(name, AddPartitionsToTxn, tuple(data(number) for number in numbers))
+        return self._in_transaction(name, AddPartitionsToTxn, tuple(map(data, numbers)), made=named)
 
     def write(self, name: str, number: int, *records: str, sequence: int = -1, plain: bool = False) -> Self:
         """See the module. sequence: instead of the next one, which stays as it is. plain: without a
@@ -175,7 +175,7 @@ class RawProducerStage(ClusterStage):
 
     def add_group(self, name: str) -> Self:
         """See the module."""
-        return self._in_transaction(name, AddOffsetsToTxn, GROUP)
+        return self._in_transaction(name, AddOffsetsToTxn, GROUP, made=named)
 
     def offsets(self, name: str, offset: int, *, generation: int = -1, member: str = "") -> Self:
         """See the module."""
@@ -183,12 +183,12 @@ class RawProducerStage(ClusterStage):
         request = TxnOffsetCommit(
             writer.id, GROUP, writer.producer_id, writer.epoch, {IN: offset}, generation, member
         )
-        return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name)
+        return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name, named)
 
     def end(self, name: str, *, commit: bool) -> Self:
         """See the module."""
 
-        def made(answer: Any) -> str:
+        def made(answer: ProducerIdResponse) -> str:
             if answer.error is KafkaError.NONE and answer.producer_id >= 0:
                 self.writers[name].take(answer.producer_id, answer.producer_epoch)
             return named(answer)

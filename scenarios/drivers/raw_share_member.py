@@ -11,11 +11,18 @@ acknowledged, archived; "…" = a change that is not stored yet.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from core.java_hash import java_hash
 from model.errors import KafkaError, Refused
-from model.protocol.share_messages import AcknowledgementBatch, AcknowledgeType, ShareAcknowledge, ShareFetch
+from model.protocol.share_messages import (
+    AcknowledgementBatch,
+    AcknowledgeType,
+    ShareAcknowledge,
+    ShareAcknowledgeResponse,
+    ShareFetch,
+    ShareFetchResponse,
+)
 from model.replication.node import SHARE_STATE_TOPIC
 from model.settings import Settings
 from model.share.record_states import RecordState
@@ -103,7 +110,7 @@ class RawShareStage(RawProducerStage):
         return self.flow()
 
 
-def _fetched(answer: Any) -> str:
+def _fetched(answer: ShareFetchResponse) -> str:
     if answer.error is not KafkaError.NONE:
         return named(answer)
     part = answer.parts.get(TP)
@@ -114,7 +121,7 @@ def _fetched(answer: Any) -> str:
     return " ".join(f"{_range(one.first, one.last)}×{one.times}" for one in part.acquired)
 
 
-def _acknowledged(answer: Any) -> str:
+def _acknowledged(answer: ShareAcknowledgeResponse) -> str:
     if answer.error is not KafkaError.NONE:
         return named(answer)
     error = answer.parts[TP]

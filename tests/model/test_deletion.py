@@ -38,7 +38,7 @@ def delete(s: ClusterStage, offset: int) -> list[Any]:
     """Answers to come."""
     answers: list[Any] = []
     request = DeleteRecords({TP: offset}, TIMEOUT_MS)
-    s.deliver("", request, LEADER, lambda answer: answers.append(answer.parts[TP]))
+    s.deliver("", request, LEADER, lambda answer: answers.append(answer and answer.parts[TP]))
     return answers
 
 
