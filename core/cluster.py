@@ -404,6 +404,21 @@ class DiskFailable(Killable, Protocol):
 
 
 @runtime_checkable
+class DiskFillable(Killable, Protocol):
+    """Disks of brokers can be full."""
+
+    async def fill_disks(self, nodes: Sequence[int], within_s: float) -> None:
+        """No space is left on the disks of these brokers; returns when they have ended of it. Raises
+        ClusterError, where one still runs."""
+
+    def full_disks(self) -> tuple[int, ...]:
+        """Brokers whose disks may be full."""
+
+    async def free_disks(self, nodes: Sequence[int]) -> None:
+        """Their disks have space again. No-op for disks that are not full. Raises ClusterError."""
+
+
+@runtime_checkable
 class DirectoryFailable(Restartable, Protocol):
     """Brokers have two log directories, and the second one can fail (KIP-112, KIP-858)."""
 
@@ -584,6 +599,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Killable,
     Powered,
     DiskFailable,
+    DiskFillable,
     DirectoryFailable,
     VotersChangeable,
     Pausable,

@@ -161,6 +161,8 @@ class KafkaSection(Section):
     """Racks that brokers are in, in turn (`broker.rack`); 0 = none is set."""
     log_dirs: int = Field(default=1, ge=1, le=2, exclude_if=lambda number: number == 1)
     """Log directories of each broker (`log.dirs`), each as if on a disk of its own."""
+    disk_mb: int = Field(default=0, ge=0, le=4096, exclude_if=lambda size: not size)
+    """Size of the disk that each broker has its logs on, in MiB of memory; 0 = the disk of the engine."""
     quorum: Literal["static", "dynamic"] = Field(default="static", exclude_if=lambda kind: kind == "static")
     """Who votes in the metadata quorum: whom the settings of nodes name, or whom its log does (KIP-853)."""
 
@@ -294,6 +296,7 @@ SYSTEMS: Final[dict[str, System]] = {
             "ensemble": "ensemble",
             "racks": "racks",
             "log_dirs": "log_dirs",
+            "disk_mb": "disk_mb",
             "quorum": "quorum",
         },
         title=_kafka,

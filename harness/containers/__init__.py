@@ -13,6 +13,8 @@ code_image  The image of programs of this code: nodes of the model, and what run
            node.
 deployment  What runs in the containers of a cluster, as one value: image, files,
            environment, controller, disks.
+disks      Disks of bounded size for the logs of nodes: volumes of the engine, in memory
+           (tmpfs).
 engine     The Docker engine: find it, start one where that is possible, remove what a
            run left in it.
 firewall   Cut links between nodes: cuts become firewall rules inside a node's network

@@ -88,7 +88,7 @@ def place() -> str:
 
 
 def labels(run: str) -> dict[str, str]:
-    """What every container and network of a run carries."""
+    """What every container, network and volume of a run carries."""
     return {RUN_LABEL: run, PLACE_LABEL: place()}
 
 
@@ -109,7 +109,11 @@ def runs(client: "DockerClient") -> dict[str, State]:
     """Every run that has something in the engine. Raises: ClusterError."""
     filters = {"label": RUN_LABEL}
     with explained("what runs left could not be listed"):
-        things = [*client.api.containers(all=True, filters=filters), *client.api.networks(filters=filters)]
+        things = [
+            *client.api.containers(all=True, filters=filters),
+            *client.api.networks(filters=filters),
+            *engine.volumes(client, filters),
+        ]
     places: dict[str, set[str]] = {}
     for one in things:
         its = one["Labels"]

@@ -143,7 +143,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             self._capture = self._start_capture(bridge(run_engine))
         for node in self._nodes:
             self._containers[node] = self._described(run_engine, node)
-            self._create(node)
+            self._create(run_engine, node)
         on_each(NodeContainer.start, self._made(self._nodes))
         on_each(self._stand_between, self._made(self.brokers))
         self._wait_until_ready()
@@ -246,6 +246,10 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         made = self._made(nodes)
         self._ends.asked(nodes)
         on_each(NodeContainer.fail_writes, made)
+        self._await_ends(made, within_s)
+
+    def _await_ends(self, made: Sequence[NodeContainer], within_s: float) -> None:
+        """Nodes that cannot write end of it. Raises: ClusterError, where one has not."""
         until(within_s, READY_POLL_S, lambda: _must_have_ended(made))
 
     def flushes_each(self) -> bool:
@@ -324,7 +328,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
 
     # ---- starting
 
-    def _create(self, node: int) -> None:
+    def _create(self, run_engine: RunEngine, node: int) -> None:
         """Create a node's container, as it is to be when it starts. Raises: ClusterError."""
         self._containers[node].create()
 

@@ -24,7 +24,9 @@ SECOND_DISK: Final = "/disk-2"
 DIRECTORIES: Final = (DATA, SECOND_DISK)
 """Where the files of a node's log directories are."""
 NOWHERE: Final = "/dev/null"
-LEFT_OUT: Final = frozenset({".index", ".timeindex"})
+FILLER: Final = "space.filler"
+"""A file that leaves no space on a disk."""
+LEFT_OUT: Final = frozenset({".index", ".timeindex", ".filler"})
 """Indexes by offset and time: they follow from the batches, and a killed broker leaves 20 MB a partition."""
 CHUNK: Final = 2 << 20
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.errors import ClusterError, Unanswered
 from core.terminal import say
@@ -135,10 +135,10 @@ def died() -> bool:
 
 
 def clear(run: str) -> list[str]:
-    """Remove all containers (running or paused too) and networks of a run, also where the engine died and
-    can be started again: its containers may have survived. An engine that a person stopped stays down: its
-    containers ended with it, and the next run removes them. Returns what could not be removed, as sentences;
-    never raises."""
+    """Remove all containers (running or paused too), networks and volumes of a run, also where the engine
+    died and can be started again: its containers may have survived. An engine that a person stopped stays
+    down: its containers ended with it, and the next run removes them. Returns what could not be removed, as
+    sentences; never raises."""
     try:
         try:
             return _remove_run(run)
@@ -152,15 +152,20 @@ def clear(run: str) -> list[str]:
 
 
 def leftovers(run: str) -> list[str]:
-    """Names of the containers and networks of a run that are still there.
+    """Names of the containers, networks and volumes of a run that are still there.
 
     Raises: ClusterError where the engine does not answer.
     """
     filters = {"label": f"{RUN_LABEL}={run}"}
     with closing(connect()) as client, explained(f"what is left of {run} could not be listed"):
         containers = client.api.containers(all=True, filters=filters)
-        networks = client.api.networks(filters=filters)
-        return [one["Names"][0].lstrip("/") for one in containers] + [str(one["Name"]) for one in networks]
+        others = [*client.api.networks(filters=filters), *volumes(client, filters)]
+        return [one["Names"][0].lstrip("/") for one in containers] + [str(one["Name"]) for one in others]
+
+
+def volumes(client: "DockerClient", filters: dict[str, str]) -> list[dict[str, Any]]:
+    """What the engine says of volumes. Raises: what the SDK does."""
+    return list(client.api.volumes(filters=filters)["Volumes"] or ())
 
 
 def _remove_run(run: str) -> list[str]:
@@ -174,7 +179,9 @@ def _remove_run(run: str) -> list[str]:
             with explained(what):
                 yield
         except ClusterError as error:
-            if not any(gone in str(error) for gone in ("already in progress", "No such container")):
+            if not any(
+                gone in str(error) for gone in ("already in progress", "No such container", "no such volume")
+            ):
                 failed.append(str(error))
 
     def remove_container(one: dict[str, str]) -> None:
@@ -186,6 +193,9 @@ def _remove_run(run: str) -> list[str]:
         for network in client.api.networks(filters=filters):
             with noting(f"network {network['Name']}"):
                 client.api.remove_network(network["Id"])
+        for volume in volumes(client, filters):
+            with noting(f"volume {volume['Name']}"):
+                client.api.remove_volume(volume["Name"])
     return failed
 
 

@@ -1,8 +1,8 @@
 """The reaper: a small process that removes what a harness left that was killed.
 
 `python -m harness.containers.reaper <run> <copies>` waits as `harness.processes.reaper` says. Where the
-harness was killed, or the engine was too slow for it, the reaper removes all containers and networks of the
-run, and the copies of its nodes' data.
+harness was killed, or the engine was too slow for it, the reaper removes all containers, networks and volumes
+of the run, and the copies of its nodes' data.
 """
 
 import shutil

@@ -5,7 +5,7 @@ broker_config  A node's `server.properties`: in KRaft mode broker and controller
 broker_settings  Which settings of real brokers a run may have: sizes, times and
                counts.
 cluster        What a cluster of Kafka can do that others in containers cannot: lose a log
-               directory, change its voters.
+               directory, be out of space on a disk, change its voters.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
 images         Images of Kafka's nodes, one per version and deployment, and one for two

@@ -1,4 +1,5 @@
-"""What a cluster of Kafka can do that others in containers cannot: lose a log directory, change its voters.
+"""What a cluster of Kafka can do that others in containers cannot: lose a log directory, be out of space on a
+disk, change its voters.
 
 The second log directory of a broker is a link to its files (`containers.data`). It fails when the link leads
 nowhere: the broker writes a checkpoint there every second, cannot, and takes the directory offline
@@ -15,6 +16,8 @@ from core.systems import KafkaSection
 from harness.brokers.admin import log_directories, voters
 from harness.containers.cluster import ContainerCluster
 from harness.containers.data import SECOND, link_second
+from harness.containers.disks import Disks
+from harness.containers.nodes import RunEngine
 from harness.kafka import quorum
 from harness.processes.waiting import NotYet, until
 
@@ -22,10 +25,12 @@ POLL_S: Final = 0.2
 
 
 class KafkaCluster(ContainerCluster):
-    """`ContainerCluster`, `DirectoryFailable` and `VotersChangeable`."""
+    """`ContainerCluster`, `DirectoryFailable`, `DiskFillable` and `VotersChangeable`."""
 
     _failed: frozenset[int] = frozenset()
+    _full: frozenset[int] = frozenset()
     _removed: frozenset[int] = frozenset()
+    _disks: Disks | None = None
 
     def failed_directories(self) -> tuple[int, ...]:
         """See `DirectoryFailable`."""
@@ -55,6 +60,28 @@ class KafkaCluster(ContainerCluster):
             link_second(made.own, works=True)
             self._failed -= {made.number}
 
+    async def fill_disks(self, nodes: Sequence[int], within_s: float) -> None:
+        """See `DiskFillable`. Raises: ClusterError."""
+        if self._disks is None:
+            raise ClusterError("the brokers have the disk of the engine")
+        made = self._made(nodes)
+        self._ends.asked(nodes)
+        self._full |= set(nodes)
+        for node in nodes:
+            self._disks.fill(node)
+        self._await_ends(made, within_s)
+
+    def full_disks(self) -> tuple[int, ...]:
+        """See `DiskFillable`."""
+        return tuple(sorted(self._full))
+
+    async def free_disks(self, nodes: Sequence[int]) -> None:
+        """See `DiskFillable`. Raises: ClusterError."""
+        for node in sorted(self._full & set(nodes)):
+            assert self._disks is not None
+            self._disks.free(node)
+            self._full -= {node}
+
     async def remove_voter(self, node: int, within_s: float) -> None:
         """See `VotersChangeable`. Raises: ClusterError."""
         self._removed |= {node}
@@ -71,7 +98,11 @@ class KafkaCluster(ContainerCluster):
             voters.add(self.admin, node, directory, quorum.CONTROLLER, where, within_s)
             self._removed -= {node}
 
-    def _create(self, node: int) -> None:
-        super()._create(node)
-        if node in self.brokers and self._config.section(KafkaSection).log_dirs > 1:
+    def _create(self, run_engine: RunEngine, node: int) -> None:
+        its = self._config.section(KafkaSection)
+        if node in self.brokers and its.disk_mb:
+            self._disks = self._disks or Disks(run_engine, self.brokers, its.disk_mb, self._image)
+            self._disks.give(self._containers[node])
+        super()._create(run_engine, node)
+        if node in self.brokers and its.log_dirs > 1:
             link_second(self._containers[node].own, works=True)

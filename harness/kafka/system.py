@@ -8,6 +8,7 @@ from typing import Final
 from core.cluster import (
     Deletable,
     DirectoryFailable,
+    DiskFillable,
     Electable,
     Growable,
     Reassignable,
@@ -113,6 +114,8 @@ def _capabilities(config: RunConfig) -> frozenset[type]:
     unknown = {one for one, since in ASKED_SINCE.items() if not is_since(version, since)}
     if config.section(KafkaSection).log_dirs == 1:
         unknown.add(DirectoryFailable)
+    if not config.section(KafkaSection).disk_mb:
+        unknown.add(DiskFillable)
     if not is_dynamic(config):
         unknown.add(VotersChangeable)
     return capabilities_of(_kind(config)) - unknown

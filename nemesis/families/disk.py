@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from core.cluster import DirectoryFailable, DiskFailable
+from core.cluster import DirectoryFailable, DiskFailable, DiskFillable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection
@@ -32,10 +32,17 @@ OFFLINE_S = 10.0
 """How long a broker has to take a log directory offline: it writes a checkpoint there every second."""
 
 
+DONE = {
+    "write-errors": "could write no file any more, and stopped",
+    "full": "had no space left on its disk, and stopped",
+    "one-dir": "lost a log directory",
+}
+"""What happened to the target, by kind."""
+
+
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     found = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
-    what = {"write-errors": "could write no file any more, and stopped", "one-dir": "lost a log directory"}
-    text = f"{described(found.node, view, found.role)} {what[step.kind]}"
+    text = f"{described(found.node, view, found.role)} {DONE[step.kind]}"
     return AimedFault(step=step, nodes=(found.node,), text=text)
 
 
@@ -43,21 +50,59 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoEffect; ClusterError, where the broker continues as if nothing had happened."""
     if hit.step.kind == "one-dir":
         return await _lose_directory(env, hit)
-    assert isinstance(env.cluster, DiskFailable)
     env.down.append(hit)
-    await env.cluster.fail_writes(hit.nodes, STOPPED_S)
+    if hit.step.kind == "full":
+        assert isinstance(env.cluster, DiskFillable)
+        await env.cluster.fill_disks(hit.nodes, STOPPED_S)
+    else:
+        assert isinstance(env.cluster, DiskFailable)
+        await env.cluster.fail_writes(hit.nodes, STOPPED_S)
     return hit
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
-    """Start it; what kept its process from writing has ended with it."""
+    """Start it, once it can write again: a limit of its process has ended with it."""
     if hit.step.kind == "one-dir":
         await _mend(env, hit.nodes)
         await _start(env, hit.nodes)
         return
-    assert isinstance(env.cluster, DiskFailable)
-    await env.cluster.kill(hit.nodes)
+    if hit.step.kind == "full":
+        assert isinstance(env.cluster, DiskFillable)
+        await env.cluster.kill(hit.nodes)
+        await env.cluster.free_disks(hit.nodes)
+    else:
+        assert isinstance(env.cluster, DiskFailable)
+        await env.cluster.kill(hit.nodes)
     await revive(env, hit)
+
+
+# ---- a full disk
+
+
+def _unbounded(config: RunConfig) -> str:
+    """Why no disk could be full, and what to set."""
+    if config.has(KafkaSection) and not config.section(KafkaSection).disk_mb:
+        return "the brokers have the disk of the engine: set disk_mb, to 128 or more"
+    return ""
+
+
+def _full(env: Environment) -> Sequence[int]:
+    return env.cluster.full_disks() if isinstance(env.cluster, DiskFillable) else ()
+
+
+def _free_all(env: Environment) -> Act:
+    assert isinstance(env.cluster, DiskFillable)
+    return env.cluster.free_disks
+
+
+FREED = Healing(
+    at=HealingStage.LINKS,
+    needs=DiskFillable,
+    what="free the disk of",
+    of="node",
+    everyone=_full,
+    act=_free_all,
+)
 
 
 # ---- one of two log directories
@@ -119,7 +164,7 @@ MENDED = Healing(
 )
 DISK = Nemesis(
     name="disk",
-    healings=(MENDED, REVIVED),
+    healings=(MENDED, FREED, REVIVED),
     doc="""\
 A broker cannot write any more, and stops for it; or one of its two log directories is gone.
 
@@ -134,6 +179,12 @@ KAFKA_STORAGE_ERROR, or not at all. After the start it recovers its logs, as aft
 What it tends to show: records acknowledged with acks=1 that only the failed broker had; records that were
 answered with an error and are there all the same, which a client without idempotence sends again. Nothing
 acknowledged may be lost with acks=all and min.insync.replicas above 1.
+
+`full` needs brokers with disks of a size (`--set disk_mb=128`): the log directory is in memory then (tmpfs),
+and another file there takes what is left. The broker ends as with write errors, though an append may have
+written a part of itself. Healing removes that file, and starts the broker.
+
+    inquest run --set disk_mb=128 --nemesis disk:full@leader
 
 `one-dir` needs brokers with two log directories (`--set log_dirs=2`), from Kafka 3.7 on, with ZooKeeper from
 1.0: the second one is gone, as when one of several disks fails. The broker takes it offline and continues
@@ -150,6 +201,13 @@ that is left. None of that is allowed.""",
     kinds={
         "write-errors": FaultKind(
             doc="every write to a file fails", brokers_only=True, apply_s=3.0, needs=(DiskFailable,)
+        ),
+        "full": FaultKind(
+            doc="no space is left on the disk with the broker's logs",
+            brokers_only=True,
+            apply_s=3.0,
+            needs=(DiskFillable,),
+            refuses=_unbounded,
         ),
         "one-dir": FaultKind(
             doc="the second of a broker's two log directories is gone; healing gives it back, by a restart",

@@ -100,6 +100,8 @@ class Recording(Recorder):
         self.cuts: set[Cut] = set()
         self.toxics: dict[int, tuple[Toxic, ...]] = {}
         self.rules: dict[int, WireRule] = {}
+        self.full: set[int] = set()
+        """Nodes without space on their disks."""
         self.halved: set[int] = set()
         """Nodes whose second log directory is gone."""
         self.second = DATA[1:3]
@@ -153,7 +155,7 @@ class Recording(Recorder):
     @property
     def whole(self) -> bool:
         return self.state == (set(), set(), set(), {}) and not (
-            self.rules or self.moved or self.slow or self.halved or self.voteless
+            self.rules or self.moved or self.slow or self.halved or self.full or self.voteless
         )
 
     @property
@@ -207,6 +209,8 @@ class Recording(Recorder):
         return self.features
 
     async def revive(self, nodes: Sequence[int]) -> None:
+        if self.full & set(nodes):
+            raise ClusterError("a node does not start without space on its disk")
         done = self.works("revive", nodes)
         self.since |= {node: self.clock.now_s for node in done if node in self.dead}
         self.dead.difference_update(done)
@@ -288,6 +292,20 @@ class Recording(Recorder):
         self.dead.update(done)
         self.frozen.difference_update(done)
         self.told("fail_writes", nodes)
+
+    async def fill_disks(self, nodes: Sequence[int], within_s: float) -> None:
+        done = self.works("fill_disks", nodes)
+        self.full.update(nodes)
+        self.dead.update(done)
+        self.frozen.difference_update(done)
+        self.told("fill_disks", nodes)
+
+    def full_disks(self) -> tuple[int, ...]:
+        return tuple(sorted(self.full))
+
+    async def free_disks(self, nodes: Sequence[int]) -> None:
+        self.full.difference_update(self.works("free_disks", nodes))
+        self.told("free_disks", nodes)
 
     async def fail_directory(self, node: int, within_s: float) -> tuple[TopicPartition, ...]:
         self.halved.update(self.works("fail_directory", [node]))

@@ -12,6 +12,7 @@ from tests.nemesis.stage import Recording, stage_of
 from tests.nemesis.test_restart import hit
 
 NAME = "disk:write-errors@leader"
+FULL = "disk:full@leader"
 ONE = "disk:one-dir@leader"
 
 
@@ -37,12 +38,33 @@ def test_a_broker_that_continues_without_its_disk_is_killed_and_started() -> Non
     assert not cluster.dead
 
 
-def test_healing_all_starts_it() -> None:
+@pytest.mark.parametrize("name", [NAME, FULL])
+def test_healing_all_starts_it(name: str) -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)
-    hit(cluster, NAME, stage=stage)
+    hit(cluster, name, stage=stage)
     run_blocking(heal_all(stage))
-    assert not cluster.dead
+    assert cluster.whole
+
+
+def test_a_full_disk_has_space_before_its_broker_starts() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, FULL, stage=stage)
+    assert cluster.dead == cluster.full == {*injected.nodes}
+    assert injected.text.endswith("had no space left on its disk, and stopped")
+    run_blocking(heal(stage, injected))
+    assert cluster.whole
+    assert not stage.down
+
+
+def test_a_broker_that_continues_on_a_full_disk_is_killed_and_started() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.broken |= {("fill_disks", node) for node in cluster.nodes}
+    with pytest.raises(ClusterError, match="fill_disks"):
+        hit(cluster, FULL)
+    assert "kill" in [verb for verb, _ in cluster.calls]
+    assert cluster.whole
 
 
 def test_a_broker_that_loses_one_directory_runs_and_is_restarted_to_have_it_back() -> None:
@@ -93,3 +115,9 @@ def test_healing_all_gives_every_directory_back() -> None:
 def test_who_has_no_second_directory_is_refused(settings: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         plan(run_config({"seed": 1, "nemesis": ONE, **settings}))
+
+
+@pytest.mark.parametrize(("settings", "why"), [({}, "set disk_mb"), ({"sut": "model"}, "DiskFillable")])
+def test_who_has_no_disk_of_a_size_is_refused(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        plan(run_config({"seed": 1, "nemesis": FULL, **settings}))

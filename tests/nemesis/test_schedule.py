@@ -102,7 +102,13 @@ TRANSACTIONAL = WorkloadNames(
 
 
 def configured(seed: int = 0, brokers: int = 5, **settings: object) -> RunConfig:
-    usual = {"brokers": brokers, "unclean_leader_election": True, "log_dirs": 2, "quorum": "dynamic"}
+    usual = {
+        "brokers": brokers,
+        "unclean_leader_election": True,
+        "log_dirs": 2,
+        "disk_mb": 128,
+        "quorum": "dynamic",
+    }
     return run_config({"seed": seed, **usual, **settings})
 
 

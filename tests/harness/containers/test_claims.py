@@ -93,23 +93,27 @@ def test_a_machine_without_an_id_judges_its_own_boot_alone(run: str, monkeypatch
 
 
 class Engine:
-    """A client of an engine that lists containers and networks with these labels. It is its own `api`."""
+    """A client of an engine that lists containers, a network and a volume with these labels. It is its own
+    `api`."""
 
     def __init__(self, *labels: dict[str, str]) -> None:
         self.labels = labels
         self.api = self
 
     def containers(self, **_: object) -> list[dict[str, Any]]:
-        return [{"Labels": one} for one in self.labels[:-1]]
+        return [{"Labels": one} for one in self.labels[:-2]]
 
     def networks(self, **_: object) -> list[dict[str, Any]]:
-        return [{"Labels": one} for one in self.labels[-1:]]
+        return [{"Labels": one} for one in self.labels[-2:-1]]
+
+    def volumes(self, **_: object) -> dict[str, Any]:
+        return {"Volumes": [{"Labels": one} for one in self.labels[-1:]]}
 
 
 def test_what_killed_runs_left_is_removed_and_nothing_else(
     run: str, held: Claim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dead, stuck, network = f"{run}-dead", f"{run}-stuck", f"{run}-network"
+    dead, stuck, network, volume = (f"{run}-{what}" for what in ("dead", "stuck", "network", "volume"))
     client: Any = Engine(
         claims.labels(run),
         claims.labels(dead),
@@ -120,9 +124,10 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(
         {**claims.labels("odd"), engine.PLACE_LABEL: place()},
         {engine.RUN_LABEL: "odd"},
         claims.labels(network),
+        claims.labels(volume),
     )
     unknown = dict.fromkeys(("old", "abroad", "odd"), State.UNKNOWN)
-    left = dict.fromkeys((dead, stuck, network), State.LEFT)
+    left = dict.fromkeys((dead, stuck, network, volume), State.LEFT)
     assert claims.runs(client) == {run: State.UNDER_WAY, **left, **unknown}
     cleared: list[str] = []
 

@@ -119,7 +119,7 @@ def test_the_endpoint_is_known_before_the_start(tmp_path: Path) -> None:
 
 
 class Slow:
-    """A client of an engine with three containers and a network of a run; `silent` calls are not
+    """A client of an engine with three containers, a network and a volume of a run; `silent` calls are not
     answered in time. It is its own `api`."""
 
     def __init__(self, silent: str) -> None:
@@ -148,6 +148,13 @@ class Slow:
     def remove_network(self, identity: str) -> None:
         self._call(identity)
 
+    def volumes(self, **_: object) -> dict[str, list[dict[str, str]] | None]:
+        self._call("volumes")
+        return {"Volumes": [{"Name": "disk"}]}
+
+    def remove_volume(self, name: str) -> None:
+        self._call(name)
+
     def close(self) -> None:
         self.done.append("closed")
 
@@ -155,10 +162,12 @@ class Slow:
 @pytest.mark.parametrize(
     ("silent", "told", "removed"),
     [
-        ("one", "container one", {"two", "three", "net"}),
-        ("net", "network net", {"one", "two", "three"}),
+        ("one", "container one", {"two", "three", "net", "disk"}),
+        ("net", "network net", {"one", "two", "three", "disk"}),
+        ("disk", "volume disk", {"one", "two", "three", "net"}),
         ("containers", "what is left of some-run", set()),
         ("networks", "what is left of some-run", {"one", "two", "three"}),
+        ("volumes", "what is left of some-run", {"one", "two", "three", "net"}),
     ],
 )
 def test_an_engine_too_slow_to_remove_is_told_and_keeps_nothing_else_from_being_removed(
@@ -167,10 +176,10 @@ def test_an_engine_too_slow_to_remove_is_told_and_keeps_nothing_else_from_being_
     client = Slow(silent)
     monkeypatch.setattr(engine, "connect", lambda: client)
     assert engine.clear("some-run") == [f"{told}: the Docker engine does not answer (read timed out)"]
-    assert set(client.done) - {"containers", "networks"} == removed | {"closed"}
+    assert set(client.done) - {"containers", "networks", "volumes"} == removed | {"closed"}
 
 
-@pytest.mark.parametrize("silent", ["containers", "networks"])
+@pytest.mark.parametrize("silent", ["containers", "networks", "volumes"])
 def test_an_engine_too_slow_to_list_is_a_cluster_error(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Slow(silent)
     monkeypatch.setattr(engine, "connect", lambda: client)
