@@ -56,6 +56,7 @@ FAMILIES = (
     "delete-records",
     "recreate-topics",
     "disk",
+    "quorum",
 )
 RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""

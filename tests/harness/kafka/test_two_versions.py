@@ -115,7 +115,7 @@ def test_only_a_run_with_two_versions_can_be_upgraded() -> None:
     assert Upgradable not in KAFKA.capabilities(configured(""))
     assert DirectoryFailable not in KAFKA.capabilities(configured())
     assert VotersChangeable not in KAFKA.capabilities(configured())
-    others = frozenset(KAFKA.capabilities(configured("", log_dirs=2, quorum="dynamic")))
+    others = frozenset(KAFKA.capabilities(configured("", log_dirs=2, disk_mb=128, quorum="dynamic")))
     assert capabilities_of(TwoVersionCluster) == others | {Upgradable}
 
 
