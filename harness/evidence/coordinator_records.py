@@ -7,6 +7,7 @@ message; no value = a tombstone.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ OFFSETS: Final = ("LegacyOffsetCommit", "OffsetCommit")
 """Names of types are those of their keys in Kafka, without `Key`."""
 
 
+@cache
 def group_types() -> dict[int, str]:
     """Names of the types of `__consumer_offsets` by their number."""
     keys = [one for one in definitions().values() if one.type == "coordinator-key" and one.name not in OTHERS]
@@ -123,11 +125,11 @@ def transactions(segment: Segment, damages: Damages) -> pa.Table:
 
     damages: gets what is malformed.
     """
-    return table(TRANSACTION_LOG, [*decoded(segment, damages, _transaction)])
+    return table(TRANSACTION_LOG, [*decoded(segment, damages, transaction_row)])
 
 
-def _transaction(record: LogRecord) -> Row:
-    """Raises: Malformed; UnknownMessage, of the key."""
+def transaction_row(record: LogRecord) -> Row:
+    """A record of `__transaction_state` as a row. Raises: Malformed; UnknownMessage, of the key."""
     begin: Row = (record.offset, record.leader_epoch, record.timestamp, transactional_id(record.key or b""))
     nothing: Row = (None,) * len(COLUMNS)
     if record.value is None:
@@ -147,17 +149,17 @@ def groups(segment: Segment, damages: Damages) -> tuple[pa.Table, pa.Table]:
 
     `damages` gets what is malformed.
     """
-    types = group_types()
-
-    def row_of(record: LogRecord) -> tuple[bool, Row]:
-        kind = Cursor(record.key or b"").integer(2)
-        if types.get(kind) in OFFSETS:
-            return True, _offset(record, types[kind])
-        return False, _group(record, kind, types.get(kind, UNKNOWN))
-
-    rows = [*decoded(segment, damages, row_of)]
+    rows = [*decoded(segment, damages, group_row)]
     offsets, others = ([row for of_offsets, row in rows if of_offsets == each] for each in (True, False))
     return table(OFFSET_LOG, offsets), table(GROUP_LOG, others)
+
+
+def group_row(record: LogRecord) -> tuple[bool, Row]:
+    """A record of `__consumer_offsets`: whether it is one of offsets, and its row. Raises: Malformed."""
+    kind, types = Cursor(record.key or b"").integer(2), group_types()
+    if types.get(kind) in OFFSETS:
+        return True, _offset(record, types[kind])
+    return False, _group(record, kind, types.get(kind, UNKNOWN))
 
 
 def _begin(record: LogRecord) -> Row:

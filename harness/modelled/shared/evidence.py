@@ -1,15 +1,15 @@
 """The evidence of modelled nodes: the tables of `history.evidence` from what is durable.
 
-What a disk has is there as Kafka writes it, above all what a crash or a power loss left. Positions and sizes
+What a disk has is there as Kafka writes it, above all what a crash or a power loss left. What coordinators
+wrote becomes Kafka's bytes, which the reader of real logs reads (`harness.evidence`). Positions and sizes
 are made up, and fit to each other; a checksum is one of the batch's content, so that replicas of a batch have
 the same. A producer snapshot stands at the end of every log, as after a clean shutdown. Not there: what the
 model does not have, such as the metadata of a ZooKeeper era, or the files of the host.
 """
 
-import base64
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,14 +17,13 @@ from crc32c import crc32c
 from msgspec.structs import replace
 
 from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
-from core.consumer_protocol import assignment
+from harness.evidence.coordinator_records import group_row, transaction_row
 from harness.modelled.shared.base_time import BASE_MS
+from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
-from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Row, merged, schema, table
-from model.coordinator.classic_group import GroupRecord
-from model.coordinator.group_metadata_manager import TOMBSTONE, OffsetRecord
-from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
+from history.evidence import PER_NODE, PER_PARTITION, Row, merged, schema, table
+from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.settings import Settings
@@ -33,28 +32,40 @@ from model.share.share_coordinator import ShareSnapshot, ShareUpdate
 HEADER: Final = 61
 """Bytes of a batch's header."""
 LEADER_CHANGE: Final = (2, "LEADER_CHANGE")
-GROUP_METADATA: Final = (2, "GroupMetadata", 3)
-"""Type, name and version of a classic group's record."""
 METADATA_LOG: Final = (TOPIC, 0)
 
 
 def tables(takes: Iterable[Sequence[DiskCopy]], settings: Settings, era: str) -> dict[str, pa.Table]:
     """What the disks of modelled nodes have, take by take."""
-    checksums = _Checksums()
+    shared = _Shared(settings.era)
     return merged(
         [
-            _Node(number, disk, settings, era, checksums).tables()
+            _Node(number, disk, settings, era, shared).tables()
             for number, disks in enumerate(takes)
             for disk in disks
         ]
     )
 
 
-class _Checksums:
-    """Size and checksum of batches, which replicas share."""
+class _Shared:
+    """What is the same of a batch in all replicas: its size and checksum, and what a coordinator wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, era: Era) -> None:
+        self._era = era
         self._known: dict[int, tuple[RecordBatch, int, int]] = {}
+        self._rows: dict[int, tuple[RecordBatch, list[tuple[str, Row]]]] = {}
+
+    def rows(self, topic: str, batch: RecordBatch) -> list[tuple[str, Row]]:
+        """A batch of a coordinator as the reader of Kafka's logs has its bytes: rows, each with the name of
+        its table."""
+        if id(batch) not in self._rows:
+            records = log_records(batch, self._era, BASE_MS)
+            if topic == TRANSACTION_TOPIC:
+                rows = [("transaction_log", transaction_row(record)) for record in records]
+            else:
+                rows = [("offset_log" if of else "group_log", row) for of, row in map(group_row, records)]
+            self._rows[id(batch)] = batch, rows
+        return self._rows[id(batch)][1]
 
     def of(self, batch: RecordBatch) -> tuple[int, int]:
         """Bytes of the batch, and their checksum; the leader epoch does not count (as in Kafka)."""
@@ -70,13 +81,11 @@ class _Checksums:
 class _Node:
     """The tables of one disk."""
 
-    def __init__(
-        self, take: int, disk: DiskCopy, settings: Settings, era: str, checksums: _Checksums
-    ) -> None:
+    def __init__(self, take: int, disk: DiskCopy, settings: Settings, era: str, shared: _Shared) -> None:
         self._where: Row = (take, disk.node)
         self._disk = disk
         self._settings = settings
-        self._checksums = checksums
+        self._shared = shared
         self._rows: dict[str, list[Row]] = defaultdict(list)
         zookeeper = settings.era.zookeeper
         self._metadata = [] if zookeeper else records(disk.durable.entries, settings, era)
@@ -109,15 +118,15 @@ class _Node:
     def _log(self, tp: Partition, log: UnifiedLog) -> None:
         topic = tp[0]
         start = log.batches[0].base if log.batches else log.start
-        sizes = [self._checksums.of(batch) for batch in log.batches]
+        sizes = [self._shared.of(batch) for batch in log.batches]
         batches = _placed(start, log.batches, sizes)
         self._add("batches", batches, tp)
         self._add("control", map(_marker, (batch for batch in log.batches if batch.control)), tp)
-        if topic == TRANSACTION_TOPIC:
-            self._add("transaction_log", transactions(log, self._settings), tp)
-        elif topic == GROUP_TOPIC:
-            self._add("offset_log", offsets(log), tp)
-            self._add("group_log", _groups(log), tp)
+        if topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
+            data = (batch for batch in log.batches if not batch.control)
+            rows = [row for batch in data for row in self._shared.rows(topic, batch)]
+            for name in ("transaction_log", "offset_log", "group_log"):
+                self._add(name, (row for where, row in rows if where == name), tp)
         elif topic == SHARE_STATE_TOPIC:
             self._add("share_log", _shares(log), tp)
         if self._settings.era.truncate_by_epoch:  # before KIP-101 there was no leader-epoch-checkpoint
@@ -143,7 +152,7 @@ class _Node:
     def _metadata_log(self) -> None:
         self._add("metadata", (record.row() for record in self._metadata if record.name))
         batches = [_metadata_batch(record) for record in self._metadata]
-        sizes = [self._checksums.of(batch) for batch in batches]
+        sizes = [self._shared.of(batch) for batch in batches]
         self._add("batches", _placed(0, batches, sizes), METADATA_LOG)
         control = [record for record in self._metadata if not record.name]
         self._add(
@@ -217,50 +226,6 @@ def _marker(batch: RecordBatch) -> Row:
     return *place, *kind, 0, batch.coordinator_epoch, body
 
 
-def transactions(log: UnifiedLog, settings: Settings) -> Iterator[Row]:
-    """A partition of `__transaction_state` as rows of `TRANSACTION_LOG`. Before transaction version 2 records
-    have not the fields that came with it, before 4.3 no other producer ids."""
-    flexible = settings.era.server_transaction_version >= 2
-    for offset, batch, record in log.records():
-        place: Row = (offset, batch.epoch, _time(batch))
-        if isinstance(record, TransactionTombstone):
-            yield *place, record.transactional_id, *([None] * (len(TRANSACTION_LOG) - 4))
-            continue
-        assert isinstance(record, TransactionRecord)
-        known = record.loaded(ids_logged=settings.era.ids_logged and flexible)
-        partitions: list[dict[str, str | int]] = [
-            {"topic": topic, "partition": number} for topic, number in record.partitions
-        ]
-        yield (
-            *place,
-            record.transactional_id,
-            int(flexible),
-            record.producer_id,
-            known.previous_id,
-            known.next_id,
-            record.epoch,
-            -1,
-            record.timeout_ms,
-            record.state.value,
-            partitions,
-            record.version if flexible else 0,
-            _wall(record.updated),
-            _wall(record.started),
-            None,
-        )
-
-
-def offsets(log: UnifiedLog) -> Iterator[Row]:
-    """A partition of `__consumer_offsets` as rows of `OFFSET_LOG`."""
-    for offset, batch, record in log.records():
-        if isinstance(record, OffsetRecord):
-            place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
-            committed: Row = (record.offset, record.leader_epoch, "", _time(batch), None)
-            if record.offset == TOMBSTONE:
-                committed = (None,) * len(committed)
-            yield *place, batch.transactional, record.group, *record.partition, *committed
-
-
 def _shares(log: UnifiedLog) -> Iterator[Row]:
     """A partition of `__share_group_state` as rows of `SHARE_LOG`."""
     for offset, batch, record in log.records():
@@ -270,38 +235,6 @@ def _shares(log: UnifiedLog) -> Iterator[Row]:
         runs: list[dict[str, str | int]] = [one._asdict() for one in record.batches]
         shared = type(record).__name__, record.group, topic_id(record.partition[0]), record.partition[1]
         yield offset, batch.epoch, _time(batch), *shared, *epochs, record.start, runs, None
-
-
-def _groups(log: UnifiedLog) -> Iterator[Row]:
-    for offset, batch, record in log.records():
-        if isinstance(record, GroupRecord):
-            place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
-            body = json.dumps(_group(record, _time(batch)))
-            yield *place, *GROUP_METADATA, record.group, None, record.generation, body, None
-
-
-def _group(record: GroupRecord, time: int) -> Mapping[str, object]:
-    """Fields of a GroupMetadataValue; of what clients wrote into it, the model has assignments."""
-    return {
-        "protocolType": "consumer",
-        "generation": record.generation,
-        "protocol": "range" if record.members else None,
-        "leader": record.leader or None,
-        "currentStateTimestamp": time,
-        "members": [
-            {
-                "memberId": member.member,
-                "groupInstanceId": None,
-                "clientId": "",
-                "clientHost": "",
-                "rebalanceTimeout": member.rebalance_ms,
-                "sessionTimeout": member.session_ms,
-                "subscription": "",
-                "assignment": base64.b64encode(assignment(sorted(member.assigned))).decode(),
-            }
-            for member in record.members
-        ],
-    }
 
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:

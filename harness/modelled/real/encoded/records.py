@@ -13,7 +13,7 @@ from typing import Final, overload
 from crc32c import crc32c
 
 from harness.evidence.records import records_of
-from harness.modelled.real.encoded.coordinator_records import key_and_value
+from harness.modelled.shared.coordinator_records import key_and_value
 from harness.protocol.batches import (
     CHECKED_FROM,
     COMPRESSION,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from core.consumer_protocol import assigned, assignment, subscribed, subscription
-from harness.modelled.real.encoded.coordinator_records import CONSUMER
 from harness.modelled.real.serving.api_call import Api, Call
 from harness.modelled.real.serving.apis_transactions import committed, respond_committed
+from harness.modelled.shared.coordinator_records import CONSUMER
 from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.topics import in_topics, numbers_of_topics
 from model.coordinator.classic_group import EMPTY

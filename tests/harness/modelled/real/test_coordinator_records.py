@@ -1,10 +1,9 @@
-"""What coordinators wrote is read from the bytes of a fetch as it is read from the model itself."""
+"""What coordinators wrote is read from the bytes of a fetch, also by the reader of logs."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -16,14 +15,11 @@ from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.evidence import offsets, transactions
-from history.evidence import OFFSET_LOG, TRANSACTION_LOG, table
 from model.coordinator.classic_group import GroupRecord, MemberRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import ERAS
 from model.log.unified_log import COMMIT, REMOVED, RecordBatch, UnifiedLog
-from model.settings import Settings
 
 ONGOING = TransactionRecord(
     "té",
@@ -62,10 +58,6 @@ def segment(log: UnifiedLog, folder: Path) -> Segment:
     return found
 
 
-def same(found: pa.Table, stated: pa.Table) -> None:
-    assert found.to_pylist() == stated.to_pylist()
-
-
 @pytest.mark.parametrize("era", ["3.9", "4.2-tv1", "4.3"])
 def test_the_log_of_transactions(era: str, tmp_path: Path) -> None:
     log = log_of(
@@ -77,7 +69,31 @@ def test_the_log_of_transactions(era: str, tmp_path: Path) -> None:
     damages = Damages()
     found = logs.transactions(segment(log, tmp_path), damages)
     assert not damages
-    same(found, table(TRANSACTION_LOG, [*transactions(log, Settings(era=ERAS[era]))]))
+    empty, ongoing, ended, gone = found.to_pylist()
+    flexible = ERAS[era].server_transaction_version >= 2
+    ids = (4, 9) if ERAS[era].ids_logged and flexible else (-1, -1)
+    assert {
+        name: ongoing[name] for name in ongoing if name not in ("leader_epoch", "next_producer_epoch")
+    } == {
+        "offset": 1,
+        "timestamp": BASE_MS + 101,
+        "transactional_id": "té",
+        "version": int(flexible),
+        "producer_id": 2**40,
+        "previous_producer_id": ids[0],
+        "next_producer_id": ids[1],
+        "producer_epoch": 3,
+        "timeout_ms": 60_000,
+        "state": "Ongoing",
+        "partitions": [{"topic": t, "partition": n} for t, n in (("a", 0), ("a", 300), ("b", 1))],
+        "client_transaction_version": 2 if flexible else 0,
+        "last_update_ms": BASE_MS + 7,
+        "start_ms": BASE_MS + 5,
+        "opaque": None,
+    }
+    assert (empty["state"], empty["partitions"], empty["start_ms"]) == ("Empty", [], -1)
+    assert (ended["state"], ended["partitions"]) == ("CompleteAbort", [])
+    assert (gone["transactional_id"], gone["state"]) == ("e", None)
     brought = batches(
         b"".join(fetched(batch, log.era) for batch in log.batches), IdPairs(), TRANSACTION_TOPIC
     )
@@ -92,7 +108,13 @@ def test_offsets_also_those_of_a_transaction(tmp_path: Path) -> None:
     found, others = logs.groups(segment(log, tmp_path), damages)
     assert not damages
     assert others.num_rows == 0
-    same(found, table(OFFSET_LOG, [*offsets(log)]))
+    names = ("group", "committed_topic", "committed_partition", "committed", "transactional", "producer_id")
+    assert [tuple(row[name] for name in names) for row in found.to_pylist()] == [
+        ("g", "t", 0, 5, False, -1),
+        ("g", "t", 1, 2**40, False, -1),
+        ("h", "t", 0, 7, True, 9),
+    ]
+    assert found["committed_leader_epoch"].to_pylist() == [2, -1, -1]
 
 
 def decoded(log: UnifiedLog, folder: Path) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ from msgspec import structs
 
 from core.config import RunConfig, run_config
 from core.op import TopicPartition
+from harness.evidence.coordinator_records import transaction_row
 from harness.explore.profile import BASE
-from harness.modelled.shared.evidence import transactions
+from harness.modelled.shared.base_time import BASE_MS
+from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.metadata_log import records
 from harness.modelled.virtual.evidence import evidence, tables_of_run
 from harness.modelled.virtual.run import Simulated, simulate
@@ -34,7 +36,7 @@ from history.evidence import (
 from history.run_folder import Run
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import ERAS
-from model.log.unified_log import RecordBatch, UnifiedLog
+from model.log.unified_log import RecordBatch
 from model.metadata.image import MetadataImage, PartitionRecord
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.settings import Settings
@@ -161,16 +163,21 @@ def test_markers_and_decisions(done: Simulated, found: Evidence) -> None:
 
 
 def test_a_forgotten_id_is_a_tombstone() -> None:
-    log = UnifiedLog(ERAS["4.3"])
+    def logged(era: str) -> Rows:
+        rows: Rows = table(
+            TRANSACTION_LOG, [*map(transaction_row, log_records(batch, ERAS[era], BASE_MS))]
+        ).to_pylist()
+        return rows
+
     known = TransactionRecord("t", 7, 1000, 3, state=TransactionState.EMPTY, updated=5, previous_id=6)
-    log.copy(RecordBatch(0, 2, (known, TransactionTombstone("t")), appended_ms=9))
-    written, gone = table(TRANSACTION_LOG, list(transactions(log, Settings()))).to_pylist()
+    batch = RecordBatch(0, 2, (known, TransactionTombstone("t")), appended_ms=9)
+    written, gone = logged("4.3")
     assert (written["offset"], written["timestamp"], written["last_update_ms"]) == (0, 1009, 1005)
     assert (written["state"], written["previous_producer_id"], written["start_ms"]) == ("Empty", 6, -1)
     told = {name: value for name, value in gone.items() if value is not None}
     assert told == {"offset": 1, "leader_epoch": 2, "timestamp": 1009, "transactional_id": "t"}
-    older = table(TRANSACTION_LOG, list(transactions(log, Settings(era=ERAS["3.9"]))))
-    assert older["previous_producer_id"].to_pylist() == [-1, None]  # its records have no such field
+    older, _ = logged("3.9")
+    assert older["previous_producer_id"] == -1  # its records have no such field
 
 
 def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, found: Evidence) -> None:

@@ -2,28 +2,55 @@
 
 The model keeps them in its own form. A fetch brings them as keys and values in the versions that Kafka's
 brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0, or 1 with transaction version
-2. What the model does not have is empty: metadata of a commit, client id and host of a member.
+2. What the model does not have is empty: metadata of a commit, client id and host of a member. The evidence
+of modelled nodes is read from these bytes, too.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from core.consumer_protocol import assignment, subscription, text
 from harness.evidence.coordinator_records import TRANSACTION_STATES
+from harness.evidence.records import LogRecord
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import TOMBSTONE, OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import Era
+from model.log.unified_log import REMOVED, RecordBatch
 
 CONSUMER: Final = "consumer"
 """The one type of groups that is served."""
+ASSIGNOR: Final = "range"
+"""How members divide partitions that name no protocol: those of the simulation."""
 OFFSET_KEY, GROUP_KEY, TRANSACTION_KEY = 1, 2, 0
 OFFSET_VERSION: Final = 3
 GROUP_VERSION: Final = 3
 
 KeyAndValue = tuple[bytes, bytes | None]
+
+
+def log_records(batch: RecordBatch, era: Era, wall_ms: int) -> Iterator[LogRecord]:
+    """The records of a coordinator's batch as the reader of Kafka's logs has them. era, wall_ms: see
+    `key_and_value`."""
+    for n, record in enumerate(batch.records):
+        if record is not REMOVED:
+            key, value = key_and_value(record, era, batch.appended_ms, wall_ms)
+            yield LogRecord(
+                position=0,
+                offset=batch.base + n,
+                leader_epoch=batch.epoch,
+                timestamp=batch.appended_ms + wall_ms,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                sequence=-1,
+                control=False,
+                transactional=batch.transactional,
+                key=key,
+                value=value,
+            )
 
 
 def key_and_value(record: object, era: Era, ms: int, wall_ms: int) -> KeyAndValue:
@@ -70,7 +97,7 @@ def _group(record: GroupRecord, ms: int) -> KeyAndValue:
         + _bytes(assignment(one.assigned))
         for one in record.members
     )
-    protocol = group.protocol if record.members else None
+    protocol = (group.protocol or ASSIGNOR) if record.members else None
     value = struct.pack(">h", GROUP_VERSION) + text(CONSUMER) + struct.pack(">i", record.generation)
     value += text(protocol) + text(record.leader or None)
     value += struct.pack(">qi", ms, len(record.members)) + members
