@@ -233,6 +233,15 @@ Row: TypeAlias = tuple["Cell", ...]
 """Values in the order of a schema's columns."""
 
 
+_OF_PARTS: Final = FRAME_PARTS.names[4:]
+
+
+def frame_part(frame: int, topic: tuple[str | None, str | None], partition: int, **said: Cell) -> Row:
+    """A row of FRAME_PARTS. topic: its name and its id, either None. said: by column; what is not said is
+    null."""
+    return (frame, *topic, partition, *(said.get(name) for name in _OF_PARTS))
+
+
 def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
     """A table of these rows."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)

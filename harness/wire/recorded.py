@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from harness.protocol.batches import HEADER, MAGIC, PREFIX
 from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
 from harness.protocol.payloads import Message, decode_request, decode_response, request_type, response_type
 from harness.wire import packets
 from harness.wire.packets import Packet, Stream
-from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
+from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row, frame_part
 
 READ: Final = 4 << 20
 """Most bytes of a frame whose content is read."""
@@ -313,7 +313,7 @@ def _fetched(number: int, request: Message) -> Iterator[Row]:
         name = _topic(topic)
         for part in topic.partitions:
             epoch = getattr(part, "current_leader_epoch", -1)
-            yield _part(number, name, part.partition, offset=part.fetch_offset, leader_epoch=epoch)
+            yield frame_part(number, name, part.partition, offset=part.fetch_offset, leader_epoch=epoch)
 
 
 def _produced(number: int, request: Message) -> Iterator[Row]:
@@ -321,7 +321,7 @@ def _produced(number: int, request: Message) -> Iterator[Row]:
         name = _topic(topic)
         for part in topic.partition_data:
             for producer_id, epoch, sequence, records in _batches(part.records or b""):
-                yield _part(
+                yield frame_part(
                     number,
                     name,
                     part.index,
@@ -350,7 +350,7 @@ def _marked(number: int, request: Message) -> Iterator[Row]:
     for marker in request.markers:
         for topic in marker.topics:
             for partition in topic.partition_indexes:
-                yield _part(
+                yield frame_part(
                     number,
                     _topic(topic),
                     partition,
@@ -362,7 +362,7 @@ def _marked(number: int, request: Message) -> Iterator[Row]:
 
 
 def _ended(number: int, request: Message) -> Iterator[Row]:
-    yield _part(
+    yield frame_part(
         number,
         (None, None),
         -1,
@@ -379,12 +379,12 @@ def _parts_of_answer(number: int, api: int, version: int, content: bytes) -> Ite
         raise FrameError(f"API {api} has no version {version} here")
     response: Message = decode_response(content, kind)
     if api == END_TXN:
-        yield _part(number, (None, None), -1, error=int(response.error_code))
+        yield frame_part(number, (None, None), -1, error=int(response.error_code))
         return
     for topic in response.responses:
         for part in topic.partition_responses:
             error, offset = int(part.error_code), part.base_offset
-            yield _part(number, _topic(topic), part.index, error=error, offset=offset)
+            yield frame_part(number, _topic(topic), part.index, error=error, offset=offset)
 
 
 _READERS: Final[dict[int, Callable[[int, object], Iterator[Row]]]] = {
@@ -393,21 +393,3 @@ _READERS: Final[dict[int, Callable[[int, object], Iterator[Row]]]] = {
     END_TXN: _ended,
     WRITE_TXN_MARKERS: _marked,
 }
-
-
-def _part(number: int, topic: tuple[str | None, str | None], partition: int, **said: Any) -> Row:
-    return (number, *topic, partition, *(said.get(name) for name in _SAID))
-
-
-_SAID: Final = (
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-    "records",
-    "acks",
-    "offset",
-    "leader_epoch",
-    "commit",
-    "coordinator_epoch",
-    "error",
-)

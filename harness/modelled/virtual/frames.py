@@ -14,9 +14,9 @@ from core.cluster import Listener
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.network import CLIENTS, Message
 from harness.protocol.payloads import API_KEYS
-from history.evidence import CLIENT, PER_RUN, Row, table
+from history.evidence import CLIENT, PER_RUN, Cell, Row, frame_part, table
 from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
-from model.protocol.messages import Fetch, Partition, Produce, ProduceResponse
+from model.protocol.messages import Fetch, Produce, ProduceResponse
 
 PORTS: Final = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
 NO_API: Final = -2
@@ -39,9 +39,12 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
         ns = BASE_NS + message.sent * 1000
         rows.append((number, ns, ns // 1_000_000, *place, *said))
         if answer and type(asked.content) is EndTxn:
-            parts.append(_part(number, None, error=message.content.error.value))
+            parts.append(frame_part(number, (None, None), -1, error=message.content.error.value))
         elif (read := _READERS.get(type(message.content))) is not None:
-            parts += (_part(number, tp, **found) for tp, found in read(message.content))
+            parts += (
+                frame_part(number, (topic, None), partition, **found)
+                for (topic, partition), found in read(message.content)
+            )
     found = {"frames": rows, "frame_parts": parts, "gaps": []}
     return {name: table(schema, found[name]) for name, schema in PER_RUN.items()}
 
@@ -51,7 +54,8 @@ def _key(name: str) -> int:
     return API_KEYS.get(re.sub("(?!^)(?=[A-Z])", "_", name).lower(), NO_API)
 
 
-Parts = Iterator[tuple[Partition | None, dict[str, Any]]]
+Parts = Iterator[tuple[tuple[str | None, int], dict[str, Cell]]]
+"""Topic and number of a partition, and what is said of it."""
 
 
 def _produced(request: Produce) -> Parts:
@@ -69,8 +73,8 @@ def _produced(request: Produce) -> Parts:
 
 
 def _ended(request: EndTxn) -> Parts:
-    producer = {"producer_id": request.producer_id, "producer_epoch": request.producer_epoch}
-    yield None, {**producer, "commit": request.commit}
+    producer: dict[str, Cell] = {"producer_id": request.producer_id, "producer_epoch": request.producer_epoch}
+    yield (None, -1), {**producer, "commit": request.commit}
 
 
 def _answered(response: ProduceResponse) -> Parts:
@@ -105,9 +109,3 @@ _READERS: Final[dict[type, Callable[[Any], Parts]]] = {
     EndTxn: _ended,
     WriteTxnMarkers: _marked,
 }
-_SAID: Final = PER_RUN["frame_parts"].names[4:]
-
-
-def _part(number: int, tp: Partition | None, **said: Any) -> Row:
-    topic, partition = tp or (None, -1)
-    return (number, topic, None, partition, *(said.get(name) for name in _SAID))
