@@ -12,7 +12,7 @@ partitions from what all journals left, and writes the unit. No message passes t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from history.columns import Array, arrow_array, numbers
 from history.reader import Unit
 from history.rows import PLACED_BY, Appended, Misfit, Numbers, Rows, places, read_journals
 from history.tables import CLUSTERED, TABLES
-from history.tasks import Scratch, Workers
+from history.tasks import Kept, Scratch, Workers
 from history.units import grouped, largest_first, write_unit
 
 PIECE_ROWS: Final = 1_000_000
@@ -39,7 +39,7 @@ class Piece:
     partitions, in the numbers of its journal; counts: how many rows of each."""
 
     table: str
-    kept: Any
+    kept: Kept
     tps: Sequence[int]
     counts: Sequence[int]
 
@@ -49,7 +49,7 @@ class Part:
     """A journal that was read. rows: its `Rows` without sends and reads, in the scratch: a run of millions
     of ops is too large for the answer of a task. pieces: sends and reads."""
 
-    rows: Any
+    rows: Kept
     pieces: Sequence[Piece]
 
 

@@ -35,6 +35,10 @@ SIGNATURE: Final = 32
 """Bytes of a signature."""
 
 
+Kept = Any
+"""What a scratch gives for what was written into it, and wants where that is read."""
+
+
 class Scratch(Protocol):
     """Where tasks of one job leave what is too large for an answer. `write` and `write_rows` say what `read`
     and `read_rows` have to be given, by the same task or any other.
@@ -42,35 +46,35 @@ class Scratch(Protocol):
     Raises: OSError; HistoryError, where what is read is not what was written.
     """
 
-    def write(self, name: str, value: object) -> Any:
+    def write(self, name: str, value: object) -> Kept:
         """Keep a value under a name that no other one has."""
 
-    def read(self, kept: Any) -> Any:
+    def read(self, kept: Kept) -> Any:
         """A value."""
 
-    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Any:
+    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Kept:
         """Keep a table in pieces. counts: rows of each."""
 
-    def read_rows(self, kept: Any, pieces: Sequence[int]) -> pa.Table:
+    def read_rows(self, kept: Kept, pieces: Sequence[int]) -> pa.Table:
         """Some of the pieces of a table, by their numbers."""
 
 
 class Memory:
     """A scratch of tasks in this process: what was written is what is read."""
 
-    def write(self, name: str, value: object) -> Any:
+    def write(self, name: str, value: object) -> Kept:
         """See `Scratch`."""
         return value
 
-    def read(self, kept: Any) -> Any:
+    def read(self, kept: Kept) -> Any:
         """See `Scratch`."""
         return kept
 
-    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Any:
+    def write_rows(self, name: str, rows: pa.Table, counts: Sequence[int]) -> Kept:
         """See `Scratch`."""
         return _pieces(rows, counts)
 
-    def read_rows(self, kept: Any, pieces: Sequence[int]) -> pa.Table:
+    def read_rows(self, kept: Kept, pieces: Sequence[int]) -> pa.Table:
         """See `Scratch`."""
         return pa.concat_tables([kept[number] for number in pieces])
 

@@ -86,22 +86,22 @@ def transaction_value(value: bytes) -> TransactionLogValue:
     cursor = Cursor(value)
     version = cursor.integer(2)
     message = decode("TransactionLogValue", version, cursor)
-    status = _number(message["transactionStatus"])
+    status = number(message["transactionStatus"])
     if not 0 <= status < len(TRANSACTION_STATES):
         raise Malformed(0, f"no transaction state has the number {status}")
     return TransactionLogValue(
         version=version,
-        producer_id=_number(message["producerId"]),
-        previous_producer_id=_number(message.get("previousProducerId", -1)),
-        next_producer_id=_number(message.get("nextProducerId", -1)),
-        producer_epoch=_number(message["producerEpoch"]),
-        next_producer_epoch=_number(message.get("nextProducerEpoch", -1)),
-        timeout_ms=_number(message["transactionTimeoutMs"]),
+        producer_id=number(message["producerId"]),
+        previous_producer_id=number(message.get("previousProducerId", -1)),
+        next_producer_id=number(message.get("nextProducerId", -1)),
+        producer_epoch=number(message["producerEpoch"]),
+        next_producer_epoch=number(message.get("nextProducerEpoch", -1)),
+        timeout_ms=number(message["transactionTimeoutMs"]),
         state=TRANSACTION_STATES[status],
         partitions=tuple(_partitions(message["transactionPartitions"])),
-        client_transaction_version=_number(message.get("clientTransactionVersion", 0)),
-        last_update_ms=_number(message["transactionLastUpdateTimestampMs"]),
-        start_ms=_number(message["transactionStartTimestampMs"]),
+        client_transaction_version=number(message.get("clientTransactionVersion", 0)),
+        last_update_ms=number(message["transactionLastUpdateTimestampMs"]),
+        start_ms=number(message["transactionStartTimestampMs"]),
     )
 
 
@@ -111,10 +111,10 @@ def _partitions(topics: Value) -> Iterator[tuple[str, int]]:
         assert isinstance(one, dict)
         numbers = one["partitionIds"]
         assert isinstance(numbers, list)
-        yield from ((str(one["topic"]), _number(each)) for each in numbers)
+        yield from ((str(one["topic"]), number(each)) for each in numbers)
 
 
-def _number(value: Value) -> int:
+def number(value: Value) -> int:
     """A field that its definition calls a number."""
     assert isinstance(value, int)
     return value
@@ -188,12 +188,12 @@ def _offset(record: LogRecord, name: str) -> Row:
     committed: Row = (None, None, None, None)
     if message:
         committed = (
-            _number(message["offset"]),
-            _number(message.get("leaderEpoch", -1)),
+            number(message["offset"]),
+            number(message.get("leaderEpoch", -1)),
             str(message["metadata"]),
-            _number(message["commitTimestamp"]),
+            number(message["commitTimestamp"]),
         )
-    where: Row = (str(key["group"]), str(key["topic"]), _number(key["partition"]))
+    where: Row = (str(key["group"]), str(key["topic"]), number(key["partition"]))
     return *_begin(record), record.transactional, *where, *committed, opaque
 
 

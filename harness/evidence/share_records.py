@@ -5,7 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from harness.evidence.coordinator_records import value_of
+from harness.evidence.coordinator_records import number, value_of
 from harness.evidence.damage import Damages
 from harness.evidence.records import LogRecord, decoded
 from harness.evidence.segments import Segment
@@ -33,7 +33,7 @@ def _row(record: LogRecord) -> Row:
     name = TYPES[kind]
     key = decode(f"{name}Key", 0, cursor)
     place: Row = (record.offset, record.leader_epoch, record.timestamp, name)
-    shared: Row = (str(key["groupId"]), str(key["topicId"]), _number(key, "partition"))
+    shared: Row = (str(key["groupId"]), str(key["topicId"]), number(key["partition"]))
     _, message, opaque = value_of(record, name)
     return *place, *shared, *(_state(message) if message else NOTHING), opaque
 
@@ -46,18 +46,12 @@ def _state(message: Message) -> Row:
         assert isinstance(one, dict)
         runs.append(
             {
-                "first": _number(one, "firstOffset"),
-                "last": _number(one, "lastOffset"),
-                "state": _number(one, "deliveryState"),
-                "times": _number(one, "deliveryCount"),
+                "first": number(one["firstOffset"]),
+                "last": number(one["lastOffset"]),
+                "state": number(one["deliveryState"]),
+                "times": number(one["deliveryCount"]),
             }
         )
-    state_epoch = _number(message, "stateEpoch") if "stateEpoch" in message else None
-    epochs = _number(message, "snapshotEpoch"), state_epoch, _number(message, "leaderEpoch")
-    return *epochs, _number(message, "startOffset"), runs
-
-
-def _number(message: Message, name: str) -> int:
-    value = message[name]
-    assert isinstance(value, int)
-    return value
+    state_epoch = number(message["stateEpoch"]) if "stateEpoch" in message else None
+    epochs = number(message["snapshotEpoch"]), state_epoch, number(message["leaderEpoch"])
+    return *epochs, number(message["startOffset"]), runs
