@@ -44,7 +44,7 @@ def compare_snapshots(
     """A node's snapshots and the states that its log makes. any_version: the evidence names none."""
     for at, snapshot in sorted(found.items()):
         made = walk.states.get(at)
-        if made is None or any(gap < at for gap in walk.accepted.gaps):
+        if made is None or any(gap <= at for gap in walk.accepted.gaps):
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
             why = f"the snapshot at {at} of {log.where()} {what}"
             result.leave_open(PRODUCER_SNAPSHOT, tp, why)

@@ -204,6 +204,24 @@ def test_after_a_gap_the_state_is_unknown_and_that_is_said() -> None:
     assert why.endswith("has gaps in the log before it")
 
 
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_snapshot_where_the_log_begins_is_of_what_was_before(*, removed: bool) -> None:
+    """Retention, or DeleteRecords, removes whole segments; the snapshot at the first one that is left stays.
+    It has what nothing else shows any more."""
+    made = clean()
+    for row in made["producers"]:
+        row["snapshot"] = 6
+    if removed:
+        made["batches"] = [row for row in made["batches"] if row["base"] >= 6]
+        made["control"] = [row for row in made["control"] if row["offset"] >= 6]
+        made["aborted"] = []
+        made["partitions"] = [row | {"start": 6} for row in made["partitions"]]
+    found = judged(made)
+    of_snapshots = {one.producer_id for one in found.in_logs if one.check == PRODUCER_SNAPSHOT}
+    assert of_snapshots == (set() if removed else {7})  # in the whole log producer 7 continues behind it
+    assert (PRODUCER_SNAPSHOT in {doubt.check for doubt in found.doubts}) == removed
+
+
 def test_a_snapshot_behind_the_end_of_its_log_is_a_doubt() -> None:
     made = clean()
     for row in made["producers"]:
