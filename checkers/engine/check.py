@@ -13,6 +13,7 @@ from checkers.allowed import Rule
 from checkers.engine.findings import Doubt, Found, Kind, Level, PartitionResult, Plain, Variant
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
+from checkers.windows import INTERNAL
 from core.op import TopicPartition
 from history.events import Event
 from history.evidence import Evidence
@@ -147,7 +148,8 @@ class Check:
 
     Of evidence. ring: what it compares (docs/log-rules.md); rules of one ring overlap, so a doubt of one
     leaves the verdict as it is. source: KIP, JIRA or file of Kafka. forgets: the setting of brokers after
-    which they forget what its findings rest on. variant: of its findings.
+    which they forget what its findings rest on. rests_on: internal topics whose records they rest on, beside
+    the log of the partition itself; what took some of these excuses a finding. variant: of its findings.
     """
 
     claim: str
@@ -162,4 +164,5 @@ class Check:
     ring: int = -1
     source: str = ""
     forgets: str = ""
+    rests_on: tuple[str, ...] = INTERNAL
     variant: Variant = Plain.PLAIN

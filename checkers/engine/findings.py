@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.windows import EXCUSES, Excuse
+from checkers.windows import EXCUSES, FOREVER, Excuse, RunWindows
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history.columns import Array
@@ -207,9 +207,10 @@ class LogFinding(Finding):
     check: the name of the check. log, offset: the place; offset -1 = the partition as a whole; NOWHERE = no
     partition. take, nodes: where the rows stand that show it; take -1 = it is about messages of these nodes.
     text: its sentence, for an expert: what stands there, what has to hold. before: the state before that
-    place, as the model has it, "" = there is none. producer_id, producer_epoch, transactional_id: of the
-    transaction that it is about, -1 and "" = none. ms: a time at which that was under way or was ended, by
-    the clock of the nodes, -1 unknown: transactions of one id can have one epoch.
+    place, as the model has it, "" = there is none. since_ns: what it misses was not there before.
+    producer_id, producer_epoch, transactional_id: of the transaction that it is about, -1 and "" = none. ms:
+    a time at which that was under way or was ended, by the clock of the nodes, -1 unknown: transactions of
+    one id can have one epoch.
     """
 
     key: tuple[int, ...] = (-1,)
@@ -222,6 +223,7 @@ class LogFinding(Finding):
     producer_id: int = -1
     producer_epoch: int = -1
     transactional_id: str = ""
+    since_ns: int = 0
     ms: int = -1
 
     @property
@@ -301,17 +303,27 @@ class Doubt:
 class LogGround:
     """What has to be known of findings in logs as they are found.
 
-    kinds: check of evidence -> kind of its findings. excuses: partition -> what may have taken records off
-    its log at any time of the run; NOWHERE: off any log.
+    kinds: check of evidence -> kind of its findings. rests_on: check -> the internal topics that it rests on
+    (`Check.rests_on`). windows: when records may have been taken off which log. taken_ns: take -> when its
+    files were read.
     """
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    excuses: Mapping[TopicPartition, Excuse] = field(default_factory=dict)
+    rests_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    windows: RunWindows = field(default_factory=RunWindows)
+    taken_ns: Mapping[int, int] = field(default_factory=dict)
 
     def kind(self, finding: LogFinding) -> Kind:
         """Of a finding. Raises: KeyError, where no check of this run has its name."""
-        otherwise = self.excuses.get(NOWHERE, Excuse.NONE)
-        return self.kinds[finding.check]._replace(excuse=self.excuses.get(finding.log, otherwise))
+        return self.kinds[finding.check]._replace(excuse=self._excuse(finding))
+
+    def _excuse(self, finding: LogFinding) -> Excuse:
+        """What may have taken records off the log, or off others that the check rests on, before the files
+        were read that show the finding. What is in no partition may come from any."""
+        logs = (finding.log,) if finding.log in self.windows.of_log else self.windows.partitions
+        internal = self.rests_on.get(finding.check, ())
+        until = self.taken_ns.get(finding.take, FOREVER)
+        return EXCUSES[self.windows.ever(*logs, *internal, since=finding.since_ns, until=until)]
 
 
 @dataclass(slots=True, kw_only=True)

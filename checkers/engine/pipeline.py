@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.engine.check import AskKernels, Check, Join, Kernel, LogKernel, Reads, Tally, WholeRun
-from checkers.engine.findings import CAP, INFO, NOWHERE, OK, Kind, LogGround, PartitionResult
+from checkers.engine.findings import CAP, INFO, OK, Kind, LogGround, PartitionResult
 from checkers.engine.first_acks import COLUMNS, earliest, first_acks, first_acks_in_unit
 from checkers.engine.kernel_input import (
     PORTABLE,
@@ -36,10 +36,9 @@ from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import EXCUSES, INTERNAL, Excuse, RunWindows, run_windows
+from checkers.windows import LogWindows, RunWindows, run_windows
 from core.config import RunConfig
 from core.errors import SparkError
-from core.op import TopicPartition
 from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
@@ -60,7 +59,6 @@ Checks = Mapping[str, Check]
 Kernels = Mapping[str, Kernel]
 NO_OPS: Final = np.zeros(0, np.int32)
 OPEN: Final = "open transactions"
-NO_EXCUSES: Final[Mapping[TopicPartition, Excuse]] = {}
 ACKS: Final = "first acknowledgements"
 """In place of a check, of parts that tell of open transactions, or of first acknowledgements."""
 
@@ -168,8 +166,8 @@ def check_sealed(
     results = run_tasks(workers, tasks, UnitWork(known, kernels_of(checks)))
     results.sort(key=lambda result: result.tp)
     clients = _History(tables=history.tables, known=known, events=history.events, results=results)
-    excuses = _excuses(found, history.events, config)
-    return _joined(clients, checks, found, history, workers, excuses)
+    windows = _log_windows(found, history.events, config)
+    return _joined(clients, checks, found, history, workers, windows)
 
 
 def check_evidence(
@@ -211,17 +209,24 @@ def kinds_of(checks: Checks) -> dict[str, Kind]:
     }
 
 
-def _excuses(
-    evidence: Evidence, events: Sequence[Event], config: RunConfig
-) -> Mapping[TopicPartition, Excuse]:
-    """What may have taken records off each log. The metadata log is flushed always; what is in no partition
-    may come from any."""
+def log_ground(checks: Checks, evidence: Evidence, windows: RunWindows | None = None) -> LogGround:
+    """What has to be known of findings in logs. windows: None = nothing took records off a log."""
+    takes = evidence.table("takes").to_pylist() if windows else []
+    return LogGround(
+        kinds=kinds_of(checks),
+        rests_on={name: check.rests_on for name, check in checks.items()},
+        windows=windows or RunWindows(),
+        taken_ns={row["take"]: row["at_ns"] for row in sorted(takes, key=itemgetter("at_ns"))},
+    )
+
+
+def _log_windows(evidence: Evidence, events: Sequence[Event], config: RunConfig) -> RunWindows:
+    """Those of the partitions of the evidence. The metadata log has none: it is flushed always."""
     places = {log: (log.topic, log.partition) for log in evidence.partitions() if log != METADATA_LOG}
     if not places:
-        return {}
-    windows = run_windows(places, events, config)
-    excuses = {log: EXCUSES[windows.ever(log, *INTERNAL)] for log in places}
-    return excuses | {NOWHERE: EXCUSES[windows.anywhere(*INTERNAL)], METADATA_LOG: Excuse.NONE}
+        return RunWindows()
+    found = run_windows(places, events, config)
+    return replace(found, of_log={**found.of_log, METADATA_LOG: LogWindows()})
 
 
 def _log_results(
@@ -325,12 +330,12 @@ def _joined(
     evidence: Evidence,
     history: History | None,
     workers: Workers,
-    excuses: Mapping[TopicPartition, Excuse] = NO_EXCUSES,
+    windows: RunWindows | None = None,
 ) -> Tally:
     """Join the results of all partitions, those of the evidence too, with what small tables and events
     say."""
     asked = asked_of(checks, evidence)
-    ground = LogGround(kinds_of(asked), excuses)
+    ground = log_ground(asked, evidence, windows)
     results = [*clients.results, *_log_results(evidence, asked, ground, workers)]
     tally = Tally(cap=clients.known.cap, ground=ground)
     for result in results:

@@ -20,6 +20,7 @@ from checkers.logs.producer_files import (
 from checkers.logs.producer_walk import KnownProducers, Walk, walk
 from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
+from checkers.windows import TRANSACTIONS
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.data_partition import (
@@ -42,41 +43,49 @@ RULES: Final = {
         "2147483647 is followed by 0.",
         "KIP-98, ProducerAppendInfo.checkSequence",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     NO_REPEAT: Rule(
         "No batch stands in the log twice while the log remembers it: five batches of each producer.",
         "KIP-98, KAFKA-5494, ProducerStateEntry.findDuplicateBatch",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     EPOCH_BEGINS: Rule(
         "The first batch under a new producer epoch begins with sequence 0.",
         "KIP-360, ProducerAppendInfo.checkSequence",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     UNKNOWN_BEGINS: Rule(
         "A producer that the log does not know begins with sequence 0 where its transaction has version 2.",
         "KAFKA-18202 (4.1)",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     PRODUCER_EPOCH: Rule(
         "No batch has an older producer epoch than one of its producer before it.",
         "KIP-98, ProducerAppendInfo.checkProducerEpoch",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     PLAIN_IN_TRANSACTION: Rule(
         "While its transaction is open in a partition, a producer writes only transactional batches there.",
         "KIP-98, ProducerAppendInfo.appendDataBatch",
+        rests_on=(TRANSACTIONS,),
     ),
     MARKER_EPOCH: Rule(
         "A marker has no older producer epoch than the log knows; one of transaction version 2 has a newer "
         "one than the transaction that it ends.",
         "KIP-98, KIP-1228, KAFKA-19446, ProducerAppendInfo.checkProducerEpoch",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     COORDINATOR_EPOCH: Rule(
         "A marker has no older coordinator epoch than its producer's marker before it.",
         "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
         forgets=FORGETS,
+        rests_on=(TRANSACTIONS,),
     ),
     PRODUCER_SNAPSHOT: Rule(
         "A producer snapshot is the state of producers that the log before its offset makes.",

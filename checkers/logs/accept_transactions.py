@@ -13,6 +13,7 @@ from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
 from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
+from checkers.windows import TRANSACTIONS
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.transaction_log import (
@@ -60,7 +61,11 @@ RULES: Final = {
         "A transactional id is written to the partition that its hash names.",
         "KIP-98, TransactionStateManager.partitionFor",
     ),
-    OWNER: Rule("A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
+    OWNER: Rule(
+        "A producer id belongs to one transactional id.",
+        "KIP-98, ProducerIdManager",
+        rests_on=(TRANSACTIONS,),
+    ),
 }
 
 

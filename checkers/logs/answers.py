@@ -16,6 +16,7 @@ from checkers.logs.coordinator_log import Row
 from checkers.logs.elections import elections
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
+from checkers.windows import TRANSACTIONS
 from core.op import CommitKind, Outcome, TopicPartition
 from history.columns import columns
 from history.evidence import Evidence
@@ -33,16 +34,19 @@ RULES: Final = {
         " PrepareCommit.",
         "KIP-98; TransactionCoordinator.endTransaction",
         LOST_DECISION,
+        rests_on=(TRANSACTIONS,),
     ),
     IDENTITIES: Rule(
         "Each producer id and epoch that a transactional client received is in `__transaction_state` under"
         " its transactional id.",
         "KIP-98, KIP-360; TransactionCoordinator.initProducerId",
+        rests_on=(TRANSACTIONS,),
     ),
     FENCED: Rule(
         "For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
         " of its transactional id.",
         "KIP-98, KIP-360; TransactionMetadata.prepareFenceProducerEpoch",
+        rests_on=(TRANSACTIONS,),
     ),
 }
 
@@ -115,7 +119,7 @@ class _Answers:
         added.update(commits["op"][taken].tolist())
         for op in sorted(added & self.suspects.keys()):
             process, since, text = self.suspects[op]
-            self._tell(ANSWERED, process, -1, text, ms=since)
+            self._tell(ANSWERED, process, -1, text, ms=since, since_ns=self.history.op(op).invoke_ns)
 
     def _aborted(self, process: Process, op: OpRecord, since: int, until: int) -> None:
         """No commit of its producer begins and ends while an op ran that did not happen."""
@@ -198,10 +202,11 @@ class _Answers:
         identity: Identity | None = None,
         *,
         ms: int = -1,
+        since_ns: int = 0,
     ) -> None:
         mine = self.logs.rows.get(process.transactional_id)
         place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
-        doubt = self.logs.doubt(place)
+        doubt = self.logs.doubt(place, since_ms=ms - self.apart_ms)
         if doubt or place is None:
             self.result.leave_open(rule, place or NOWHERE, f"{text}; {doubt}")
             return
@@ -217,6 +222,7 @@ class _Answers:
                 producer_id=identity.producer_id if identity else -1,
                 producer_epoch=identity.producer_epoch if identity else -1,
                 transactional_id=process.transactional_id,
+                since_ns=since_ns,
                 ms=ms,
             )
         )

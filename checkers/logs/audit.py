@@ -254,7 +254,7 @@ class _Audit:
             text += f" {log.marks[name]}"
             # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
             lineage = elections(self.evidence, self.tp)
-            excuse = "" if lineage.unknown and not log.died else lineage.may_lose(-1)
+            excuse = "" if lineage.unknown and not log.died else lineage.may_lose()
             excuse = excuse or lineage.cut(log) or lineage.returned(log)
             if excuse:
                 self.result.leave_open(ENDS, self.tp, f"{text}; {excuse}")
@@ -314,7 +314,9 @@ class _Audit:
                 continue
             known = "in-sync replicas have all offsets" if both else "both know all offsets to be committed"
             text = f"{found.differ()}; {known} below the high watermark {high}"
-            excuse = "" if lineage.unknown else lineage.may_lose(-1) or lineage.cut(main, log)
+            epochs = [one.epoch_at(at) for one in (main, log) if at < one.end]
+            older = min(epochs, default=-1)
+            excuse = "" if lineage.unknown else lineage.may_lose(after_epoch=older) or lineage.cut(main, log)
             if excuse:
                 self.result.leave_open(COMMITTED, self.tp, f"{text}; {excuse}")
             else:

@@ -26,11 +26,12 @@ import pyarrow.compute as pc
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found, LogFinding
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
-from checkers.logs.clocks import StepBack, steps_back
+from checkers.logs.clocks import StepBack, apart_ms, steps_back
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
+from checkers.windows import TRANSACTIONS
 from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -46,24 +47,31 @@ RULES: Final = {
         " producer id, marker epoch and result, with this partition.",
         "KIP-98, KIP-890; TransactionMarkerChannelManager",
         LOST_DECISION,
+        rests_on=(TRANSACTIONS,),
     ),
     COORDINATOR_EPOCH: Rule(
         "The coordinator epoch of a marker is a leader epoch of the transactional id's partition of"
         " `__transaction_state`, not before the one of the decision.",
         "KIP-98; TransactionStateManager.loadTransactionsForTxnTopicPartition",
+        rests_on=(TRANSACTIONS,),
     ),
     AGREE: Rule(
-        "A transaction ends in all of its partitions by markers of one result.", "KIP-98", TORN_DECISION
+        "A transaction ends in all of its partitions by markers of one result.",
+        "KIP-98",
+        TORN_DECISION,
+        rests_on=(TRANSACTIONS,),
     ),
     MARKED: Rule(
         "Each partition that a completed transaction names has a marker of its result.",
         "KIP-98; KAFKA-20734",
         HANGING,
+        rests_on=(TRANSACTIONS,),
     ),
     NAMED: Rule(
         "A transaction's decision names each partition that has records of the transaction.",
         "KIP-98, KIP-890 (AddPartitionsToTxn, verification)",
         HANGING,
+        rests_on=(TRANSACTIONS,),
     ),
 }
 
@@ -102,7 +110,8 @@ class Ended:
 
 def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to the whole of the evidence. Of the history, only clocks that were set back count."""
-    found = _Decisions(run.evidence, result, steps_back(run.history) if run.history else [])
+    steps = steps_back(run.history) if run.history else []
+    found = _Decisions(run.evidence, result, steps, apart_ms(run.history))
     for tp in run.evidence.partitions():
         if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
@@ -114,10 +123,11 @@ CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 class _Decisions:
-    def __init__(self, evidence: Evidence, result: Found, steps: Sequence[StepBack]) -> None:
+    def __init__(self, evidence: Evidence, result: Found, steps: Sequence[StepBack], apart_ms: int) -> None:
         self.evidence = evidence
         self.result = result
         self.steps = steps
+        self.apart_ms = apart_ms
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
@@ -161,7 +171,9 @@ class _Decisions:
         closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
         closes = np.full(len(markers) + 1, -1)
         np.maximum.at(closes, closing, owner)
-        ended = [self._decided(marker, int(closes[at])) for at, marker in enumerate(markers)]
+        made = np.full(len(markers) + 1, NEVER)
+        np.minimum.at(made, closing, np.where(stamped, 0, batches["base_timestamp"]))
+        ended = [self._decided(marker, int(closes[at]), int(made[at])) for at, marker in enumerate(markers)]
         for at in np.flatnonzero(tie >= 0).tolist():
             before, after, end = int(owner[at]), int(tie[at]), int(closing[at])
             if end < len(markers) and ended[end] >= 0:
@@ -171,9 +183,10 @@ class _Decisions:
             owner[at] = after if later else before
         self._records(tp, batches, every, owner, closing, markers)
 
-    def _decided(self, marker: Marker, closes: int) -> int:
+    def _decided(self, marker: Marker, closes: int, made_ms: int) -> int:
         """A marker and its decision; returns its transaction, -1 = none. closes: the newest transaction whose
-        records it ends, -1 = none: only where it ends none it may repeat a marker of an older one."""
+        records it ends, -1 = none: only where it ends none it may repeat a marker of an older one. made_ms:
+        when a client made the first of these, 0 = unknown, NEVER = there is none."""
         every = self.logs.of.get(marker.producer_id, [])
         own = self.own.get((marker.producer_id, marker.epoch, marker.commit), [])
         before = bisect_right(own, (marker.ms, NEVER))
@@ -184,7 +197,7 @@ class _Decisions:
         ]
         self.result.asked[DECIDED] += 1
         if not same:
-            self._undecided(marker, every)
+            self._undecided(marker, every, made_ms)
             return -1
         number = same[0]
         if every[number].decided_ms == marker.ms and len(same) > 1:
@@ -213,7 +226,7 @@ class _Decisions:
             )
         return number
 
-    def _undecided(self, marker: Marker, every: Sequence[Transaction]) -> None:
+    def _undecided(self, marker: Marker, every: Sequence[Transaction], made_ms: int) -> None:
         before = [one for one in every if one.decided_ms <= marker.ms]
         owner = every[min(len(before), len(every) - 1)] if every else None
         log = owner.log if owner else None
@@ -226,7 +239,8 @@ class _Decisions:
         if lost:
             text += f"; {lost}: a coordinator acted upon a decision that was not committed"
         state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
-        if doubt := self.logs.doubt(log):
+        since_ms = 0 if made_ms == NEVER else made_ms - self.apart_ms
+        if doubt := self.logs.doubt(log, since_ms=since_ms):
             self.result.leave_open(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
             producer = (marker.producer_id, marker.epoch)
@@ -301,11 +315,12 @@ class _Decisions:
         if lost := self.logs.witness(producer_id, ["Ongoing"], tp):
             text += f"; {lost}: a coordinator answered from a record that was not committed"
         state = "; ".join(one.text for t in every[max(0, number - 1) : number + 1] for one in t.decisions)
-        if doubt := self.logs.doubt(log):
+        ms = int(batches["base_timestamp"][at])
+        stamped = batches["log_append_time"][at] or tp.topic == GROUP_TOPIC
+        if doubt := self.logs.doubt(log, since_ms=0 if stamped else ms - self.apart_ms):
             self.result.leave_open(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
-            ms = int(batches["base_timestamp"][at])
             self._refuse(NAMED, tp, offset, finding_of, text, state, ms=ms, producer=(producer_id, epoch))
 
     # ---- whole transactions
@@ -379,8 +394,9 @@ class _Decisions:
 
     def _lossy(self, rule: str, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
         """A finding, unless the partition may have lost the marker, or the log the decision."""
-        lineage = self.lineage[tp]
-        doubt = self.logs.doubt(one.log) or lineage.may_lose(-1) or lineage.lacks(self.replicas[tp])
+        lineage, since_ms = self.lineage[tp], one.began_ms - self.apart_ms
+        doubt = self.logs.doubt(one.log, since_ms=since_ms) or lineage.may_lose(since_ms=since_ms)
+        doubt = doubt or lineage.lacks(self.replicas[tp])
         if doubt:
             self.result.leave_open(rule, tp, f"{text}; {doubt}")
         else:

@@ -5,7 +5,8 @@ or a loss of power, may lose records (KIP-966).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -135,8 +136,8 @@ class _Lineage:
         if offset >= high or offset < (min(main.start, self.deleted) if self.kept else main.start):
             return
         text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
-        epoch = int(log.whole["leader_epoch"][found.right])
-        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch)
+        epoch, made = (int(log.whole[name][found.right]) for name in ("leader_epoch", "base_timestamp"))
+        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch, made)
 
     def acknowledged(self, main: ReplicaLog, sent: dict[str, Array]) -> None:
         """Where clients have it that their records are."""
@@ -164,7 +165,8 @@ class _Lineage:
                 times = main.whole["base_timestamp"][place], main.whole["max_timestamp"][place]
                 text += f", of {times[0]} to {times[1]} ms; the client sent its record from"
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
-            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1)
+            made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
+            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns)
 
     def consumed(self, main: ReplicaLog, positions: pa.Table) -> None:
         """Where groups have read to."""
@@ -198,15 +200,30 @@ class _Lineage:
                 text += f"no record there, its log ends at {main.end}"
             self._lost(CONSUMED, int(offset[row]), [main], text, epoch)
 
-    def _lost(self, rule: str, offset: int, logs: Sequence[ReplicaLog], text: str, after_epoch: int) -> None:
-        """A finding, unless the partition may have lost it, or the first of the logs may lack it."""
-        if excuse := self.elections.may_lose(after_epoch) or self.elections.lacks(logs[0]):
+    def _lost(
+        self,
+        rule: str,
+        offset: int,
+        logs: Sequence[ReplicaLog],
+        text: str,
+        after_epoch: int,
+        made_ms: float = -inf,
+        made_ns: int = 0,
+    ) -> None:
+        """A finding, unless the partition may have lost it, or the first of the logs may lack it. made_ms,
+        made_ns: when it was made, by the clock of the nodes and as time of the run."""
+        since_ms = made_ms - self.apart_ms
+        excuse = self.elections.may_lose(after_epoch=after_epoch, since_ms=since_ms)
+        if excuse := excuse or self.elections.lacks(logs[0]):
             self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
         else:
-            self._refuse(rule, offset, logs, text)
+            self._refuse(rule, offset, logs, text, made_ns)
 
-    def _refuse(self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str) -> None:
-        self.result.refuse(finding(rule, self.tp, offset, logs, text))
+    def _refuse(
+        self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str, since_ns: int = 0
+    ) -> None:
+        found = finding(rule, self.tp, offset, logs, text)
+        self.result.refuse(replace(found, since_ns=since_ns))
 
 
 def _kept(history: History) -> frozenset[str]:

@@ -69,6 +69,11 @@ class ReplicaLog:
         """Leader epoch of the last batch, -1 = it has none."""
         return int(self.whole["leader_epoch"][-1]) if self.count else -1
 
+    def epoch_at(self, offset: int) -> int:
+        """Leader epoch of the last batch that begins at or before an offset, -1 = there is none."""
+        at = int(np.searchsorted(self.whole["base"], offset, "right")) - 1
+        return int(self.whole["leader_epoch"][at]) if at >= 0 else -1
+
     @property
     def has_epochs(self) -> bool:
         """Whether its last batch has a leader epoch: messages of formats 0 and 1 have none."""

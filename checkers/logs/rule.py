@@ -22,12 +22,14 @@ class Rule:
 
     claim: what has to hold, one sentence. source: KIP, JIRA or file of Kafka. anomaly: class of its findings.
     forgets: the setting of brokers after which they forget what its findings rest on, "" = there is none.
+    rests_on: internal topics whose records its findings rest on, beside the log of the partition itself.
     """
 
     claim: str
     source: str
     anomaly: str = VIOLATION
     forgets: str = ""
+    rests_on: tuple[str, ...] = ()
 
 
 def checks_of(
@@ -44,6 +46,7 @@ def checks_of(
             ring=ring,
             source=rule.source,
             forgets=rule.forgets,
+            rests_on=rule.rests_on,
             # rules about acknowledged records judge acks=all alone
             variant=Acks.ALL if rule.anomaly == LOST else Plain.PLAIN,
         )

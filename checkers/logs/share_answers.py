@@ -15,6 +15,7 @@ from checkers.engine.findings import LogFinding
 from checkers.engine.share_groups import RunShareGroups, Said, share_groups
 from checkers.logs.accept_share import ENDED, Key, lacking, stored_states
 from checkers.logs.rule import Rule, checks_of
+from checkers.windows import OF_SHARES
 from core.cluster import SHARE_STATE_TOPIC
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
@@ -28,6 +29,7 @@ RULES: Final = {
         "What a member has accepted or rejected, and had answered in time, `__share_group_state` has as"
         " ended.",
         "KIP-932; SharePartition.acknowledge",
+        rests_on=OF_SHARES,
     )
 }
 _PROCESS: Final = ("process", "group", "end_ns")
@@ -90,4 +92,6 @@ def _finding(history: History, tp: TopicPartition, group: str, offset: int, said
         f" offset {offset} of {tp}; no record of {SHARE_STATE_TOPIC} has it as ended in group {group}"
     )
     ms = history.wall_ms(said.done_ns)
-    return LogFinding(check=STORED, text=text, log=tp, offset=offset, take=-1, nodes=(), ms=ms)
+    return LogFinding(
+        check=STORED, text=text, log=tp, offset=offset, take=-1, nodes=(), since_ns=said.invoke_ns, ms=ms
+    )

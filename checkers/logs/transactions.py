@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checkers.logs.coordinator_log import KeptLog, Row, coordinator_log
+from checkers.logs.elections import Elections
 from checkers.logs.replicas import ReplicaLog
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
@@ -77,7 +78,8 @@ class TransactionLogs:
 
     of: transactions by producer id, in the order of the log. rows: all records by transactional id.
     lost: records that a node had when it died, and that the log does not have. unsure: partition of the log
-    -> why a record that was committed may be missing. logs: the logs that were read.
+    -> why a record that was committed may be missing, whenever it was made. logs: the logs that were read.
+    elections: the leaders of each.
     """
 
     of: dict[int, list[Transaction]] = field(default_factory=lambda: defaultdict(list))
@@ -85,12 +87,19 @@ class TransactionLogs:
     lost: list[Row] = field(default_factory=list)
     unsure: dict[TopicPartition, str] = field(default_factory=dict)
     logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
+    elections: dict[TopicPartition, Elections] = field(default_factory=dict)
 
-    def doubt(self, log: TopicPartition | None) -> str:
-        """Why a record may be missing in this partition of the log (None: in any), "" = none may."""
+    def doubt(self, log: TopicPartition | None, *, since_ms: float = 0) -> str:
+        """Why a record may be missing in this partition of the log (None: in any), "" = none may. since_ms:
+        it was not there before, by the clock of the nodes."""
         if not self.logs:
             return "the evidence has no log of the transaction coordinators"
-        return self.unsure.get(log, "") if log else next(iter(self.unsure.values()), "")
+        logs = [log] if log else [*self.unsure, *self.elections]
+        return next(filter(None, (self._doubt(one, since_ms) for one in logs)), "")
+
+    def _doubt(self, log: TopicPartition, since_ms: float) -> str:
+        why, lineage = self.unsure.get(log, ""), self.elections.get(log)
+        return why or (lineage.may_lose(since_ms=since_ms) if lineage else "")
 
     def witness(self, producer_id: int, states: Iterable[str], tp: TopicPartition | None = None) -> str:
         """A record of this producer id that a dead node had and the log has not, in words ("" = none).
@@ -119,7 +128,7 @@ def transaction_logs(evidence: Evidence) -> TransactionLogs:
         if kept is None:
             found.unsure[tp] = "no node had this partition of the log at the end"
             continue
-        found.logs[tp] = kept.log
+        found.logs[tp], found.elections[tp] = kept.log, kept.lineage
         by_id: dict[str, list[Row]] = defaultdict(list)
         for row in kept.rows:
             by_id[row["transactional_id"]].append(row)
@@ -138,7 +147,7 @@ def _unsure(kept: KeptLog) -> str:
         return "the beginning of the transaction log is gone"
     if any(row["opaque"] is not None for row in kept.rows):
         return "a part of the transaction log cannot be read"
-    return kept.lineage.may_lose(-1) or kept.lineage.lacks(kept.log)
+    return kept.lineage.lacks(kept.log)
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:

@@ -19,6 +19,7 @@ from tests.histories.folders import STARTED, write_run
 BEGAN_MS = 1_767_225_600_000
 """2026-01-01, when the runs of `write_run` begin."""
 OFFSETS = TopicPartition("__consumer_offsets", 0)
+PLACE = ("take", "node", "snapshot", "timestamp")
 Made = dict[str, list[dict[str, Any]]]
 
 
@@ -40,6 +41,7 @@ def clean() -> Made:
         {"name": "PartitionChangeRecord", "leader": 2, "isr": [2]},
     ]
     place = {"take": 1, "node": 2, "snapshot": -1, "topic_id": "id", "partition": TP.partition}
+    place["timestamp"] = BEGAN_MS + 60_000
     return {
         "takes": [
             {"take": 0, "node": 1, "at_ns": 1, "why": KILLED},
@@ -277,6 +279,33 @@ def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, caus
     assert {"committed-kept", "acknowledged-held"} <= {doubt.check for doubt in found.doubts}
 
 
+@pytest.mark.parametrize(("s", "lost"), [(8, [9]), (9.6, [])])
+def test_an_unclean_election_takes_nothing_that_was_made_later(
+    tmp_path: Path, s: float, lost: list[int]
+) -> None:
+    """Record 9 was made and acknowledged at 9 s; clocks are half a second apart at most."""
+    made = clean()
+    made["metadata"][1]["isr"] = [1]
+    made["metadata"][2]["timestamp"] = BEGAN_MS + round(s * 1000)
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 9))
+    assert places(found) == [("acknowledged-held", offset) for offset in lost]
+
+
+@pytest.mark.parametrize(("s", "lost"), [(8, [9]), (9.6, [])])
+def test_a_loss_of_power_takes_nothing_that_was_made_after_the_node_was_back(
+    tmp_path: Path, s: float, lost: list[int]
+) -> None:
+    """Node 1 lost its power, and registered again at `s`; its disk had the first two metadata records."""
+    made = clean()
+    made["takes"][0]["why"] = LOST_POWER
+    last = made["metadata"][-1]
+    empty = {**dict.fromkeys(last), **{name: last[name] for name in PLACE}}
+    back = {"offset": 3, "name": "RegisterBrokerRecord", "broker": 1, "timestamp": BEGAN_MS + round(s * 1000)}
+    made["metadata"] += [empty | back, *(row | {"take": 0, "node": 1} for row in made["metadata"][:2])]
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 9))
+    assert places(found) == [("acknowledged-held", offset) for offset in lost]
+
+
 def test_an_unclean_election_before_excuses_nothing() -> None:
     made = clean()
     made["metadata"][1] |= {"leader": 2, "isr": [2]}
@@ -304,7 +333,7 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
         body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": minimum}
         last = made["metadata"][-1]
         made["metadata"].append(
-            {**dict.fromkeys(last), **{k: last[k] for k in ("take", "node", "snapshot")}}
+            {**dict.fromkeys(last), **{k: last[k] for k in PLACE}}
             | {"offset": last["offset"] + 1, "name": "ConfigRecord", "body": json.dumps(body)}
         )
     judged = of_all(CHECKS, Evidence(tables(made)), None)
@@ -333,7 +362,7 @@ def test_losses_of_power_one_after_the_other_take_nothing_if_the_first_was_back(
     made["takes"] += [{"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in (1, 2)]
     change = made["metadata"][2] | {"isr": isr}
     made["metadata"][2] = change
-    empty = {**dict.fromkeys(change), **{name: change[name] for name in ("take", "node", "snapshot")}}
+    empty = {**dict.fromkeys(change), **{name: change[name] for name in PLACE}}
     body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": "2"}
     made["metadata"] += [
         empty | {"offset": 3, "name": "RegisterBrokerRecord", "broker": 1 if registers else 7},

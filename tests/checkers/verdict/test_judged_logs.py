@@ -1,6 +1,7 @@
 """What brokers' logs add to a verdict: findings, doubts, crashes, evidence that is missing or damaged."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,19 @@ import pytest
 
 from checkers.catalogue import ALL_CHECKS, ANOMALIES
 from checkers.engine.check import LogKernel, Reads, Tally
-from checkers.engine.findings import LogFinding, LogGround, PartitionResult
-from checkers.engine.pipeline import kinds_of
+from checkers.engine.findings import NOWHERE, LogFinding, LogGround, PartitionResult
+from checkers.engine.pipeline import kinds_of, log_ground
 from checkers.logs import answers, audit, decisions, lineage, messages, placement, share_answers
 from checkers.logs.registry import LOG_CHECKS
 from checkers.logs.rule import Rule, checks_of
 from checkers.run_tables import read
 from checkers.verdict.judged_logs import excuse_forgotten
+from checkers.windows import LogWindows, PowerLosses, RunWindows, Windows
 from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
 from history.events import Event, EvidenceMissing
-from history.evidence import Evidence, write
+from history.evidence import METADATA_LOG, Evidence, write
 from history.reader import History
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -190,6 +192,46 @@ def test_what_the_configuration_permits_is_shown_and_harms_nothing(
     assert (rule.status, rule.found, rule.disallowed) == ("permitted", 1, 0)
     assert "unclean" in rule.why
     assert verdict.log_examples[0].allowed
+
+
+STATE = TopicPartition("__transaction_state", 3)
+POWERLESS = PowerLosses(Windows.of([(5 * 10**9, 6 * 10**9)]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "lost", "taken_s", "since_s", "excuse"),
+    [
+        ("log-matching", TP, 9, 0, "power"),
+        ("log-matching", TP, 4, 0, ""),  # the files were read before
+        ("log-matching", TopicPartition("q", 1), 9, 0, ""),
+        ("log-matching", "__transaction_state", 9, 0, ""),
+        ("marker-decided", "__transaction_state", 9, 0, "power"),
+        ("marker-decided", "__consumer_offsets", 9, 0, ""),
+        ("acknowledged-held", TP, 9, 5, "power"),
+        ("acknowledged-held", TP, 9, 7, ""),  # the record was sent after it
+        ("share-answers-stored", "__share_group_state", 9, 0, "power"),
+        ("share-answers-stored", "__transaction_state", 9, 0, ""),
+    ],
+)
+def test_only_what_a_rule_rests_on_and_may_have_lost_by_then_excuses_its_findings(
+    rule: str, lost: TopicPartition | str, taken_s: int, since_s: int, excuse: str
+) -> None:
+    found = evidence()
+    found["takes"] = tables({"takes": [{"take": 0, "node": 1, "at_ns": taken_s * 10**9}]})["takes"]
+    windows = RunWindows(of_log={TP: LogWindows(), lost: LogWindows(power=POWERLESS, any_power=POWERLESS)})
+    ground = log_ground(LOG_CHECKS, Evidence(found), windows)
+    finding = replace(refused(TP, 2, 1, rule), since_ns=since_s * 10**9)
+    assert ground.kind(finding).excuse == excuse
+
+
+def test_what_is_in_no_partition_may_come_from_any_and_the_metadata_log_loses_nothing() -> None:
+    windows = RunWindows(
+        of_log={TP: LogWindows(power=POWERLESS, any_power=POWERLESS), METADATA_LOG: LogWindows()}
+    )
+    ground = log_ground(LOG_CHECKS, Evidence(evidence()), windows)
+    nowhere = replace(refused(NOWHERE, -1, 1, "log-matching"), take=-1)
+    assert ground.kind(nowhere).excuse == "power"
+    assert ground.kind(refused(METADATA_LOG, 2, 1, "log-matching")).excuse == ""
 
 
 @pytest.mark.parametrize(
