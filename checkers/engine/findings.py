@@ -6,6 +6,7 @@ so each carries only what its sentence and the signatures of known bugs need.
 
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -136,7 +137,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(ABC):
     """One finding. Checks derive their own kinds, with the evidence that their sentences need.
 
     key: docs/checks.md, section 2; its first number is the partition, -1 = none. process: whose promise
@@ -187,9 +188,9 @@ class Finding:
         """The finding with all records of its witness."""
         return replace(self, records=(*self.records, *self.more(fetched)))
 
+    @abstractmethod
     def sentence(self, history: History) -> str:
         """The whole story: what was promised, what was seen, when, for an expert to go and look."""
-        raise NotImplementedError(type(self))
 
     def only(self, what: What) -> list[Shown]:
         """Records of its witness of one kind."""

@@ -4,6 +4,7 @@ All of it is derived from the sealed history and the events, so older recordings
 finding: a fault that hit nothing tests nothing, and a run of such faults proves little.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,16 +33,19 @@ WAITED_S: Final = 1.0
 @dataclass(slots=True)
 class Leaders:
     """The last known leader and in-sync replicas of every partition, and the last known controller; -1 = none
-    was ever known."""
+    was ever known. replicas: nodes that ever were in sync."""
 
     nodes: dict[str, int] = field(default_factory=dict)
     isr: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    replicas: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     controller: int = -1
 
     def take(self, seen: RolesSeen) -> None:
         """A later look."""
         self.nodes |= {name: node for name, node in seen.leaders.items() if node >= 0}
         self.isr |= seen.isr
+        for name, nodes in seen.isr.items():
+            self.replicas[name].update(nodes)
         self.controller = seen.controller if seen.controller >= 0 else self.controller
 
     def coordinator(self, topic: str, name: str) -> str:

@@ -4,7 +4,7 @@ A verdict is as strong as what its run reached: where no transaction was ever in
 about transactions. This is not a finding.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -83,16 +83,21 @@ class UnderFault:
         return False
 
     def left_isr(self) -> set[tuple[int, bool]]:
-        """Nodes that left the in-sync replicas of a partition, and whether they answered then. The others
-        are fewer: a partition that moves, or is remade, has others, and as many."""
+        """Nodes that left the in-sync replicas of a partition, and whether they answered then."""
         before = self.stage.leaders.isr
         return {
             (node, node in look.answering)
             for look in self.stage.looks(self.clients.history.events)
             for name, isr in look.isr.items()
-            if 0 < len(isr) < len(before.get(name, ()))
+            if 0 < len(isr) < len(before.get(name, ())) or self._exchanged(name, isr)
             for node in set(before.get(name, ())) - set(isr)
         }
+
+    def _exchanged(self, name: str, isr: Collection[int]) -> bool:
+        """Whether these in-sync replicas were known to be replicas, so that a missing one has left. A
+        partition that moves, or is remade, has others, and as many."""
+        known, moves = self.stage.leaders.replicas.get(name, set()), (RECREATES, "reassign:")
+        return bool(isr) and set(isr) <= known and not self.stage.fault.name.startswith(moves)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,18 +49,21 @@ def left_out(suspicion: Suspicion) -> bool:
 
 
 def _without_marker(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
-    """Partitions whose markers a coordinator left out after this transaction began, and before a later one of
-    its transactional id had an acknowledgement: no record is taken before the markers of the last one are
-    done."""
+    """Partitions whose markers a coordinator left out after this transaction had its first acknowledgement
+    (or began, if it had none), and before a later one of its transactional id had one: no record is taken
+    before the markers of the last one are done. So what was left out before that may be the last one's, of a
+    partition that really was deleted."""
     history = suspicion.history
     mine = suspicion.run.transactional_id(op.process)
     if not op.txn or not mine:
         return {}
+    acked = [row.ack_ns for row in suspicion.fetched.sends.get(op.op, ()) if row.ack_ns >= 0]
+    since = max(op.invoke_ns, min(acked, default=0) - SLACK_MS * 1_000_000)
     until = min((_proven(suspicion, one) for one in _following(suspicion.run, op)), default=NEVER)
     return {
         history.tp_numbers[name]: uniform
         for ns, one in history.left_out
-        if one.transactional_id == mine and op.invoke_ns <= ns <= until
+        if one.transactional_id == mine and since <= ns <= until
         for name in one.partitions & history.tp_numbers.keys()
     }
 
@@ -114,13 +117,13 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this"
-    " transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
-    " for partitions …`), after the transaction began and before a later one of that id had an"
-    " acknowledgement; all records of a partition that was left out have one fate, and in all other"
-    " partitions the transaction ended one way. The log has every acknowledged record (the final reads"
-    " at read_uncommitted show it). Of a transaction that stays open: the line names its id and"
-    " partition, and the coordinator that knows its producer id answered and does not claim it. A"
+    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this transactional"
+    " id, because it knew no leader of some partitions (`Couldn't find leader endpoint for partitions"
+    " …`), after the transaction had its first acknowledgement (or began, if it had none) and before a"
+    " later one of that id had one; all records of a partition that was left out have one fate, and in"
+    " all other partitions the transaction ended one way. The log has every acknowledged record (the"
+    " final reads at read_uncommitted show it). Of a transaction that stays open: the line names its id"
+    " and partition, and the coordinator that knows its producer id answered and does not claim it. A"
     " record that a group was never given, or never copied, is of such a transaction and hidden so. In"
     " brokers' logs: the line names the partition of the finding, and was written between the decision"
     " of that transaction and its completion.",

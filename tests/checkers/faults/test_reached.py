@@ -124,6 +124,30 @@ def test_a_partition_that_moved_to_other_nodes_has_as_many_in_sync(
     )
 
 
+@pytest.mark.parametrize(
+    ("looks", "name", "left"),
+    [
+        ([isr(1, (1, 2, 3)), isr(2, (1, 2))], "kill:one", True),
+        ([isr(2, (1, 2))], "kill:one", False),  # 3 is new there: the partition moved
+        ([isr(1, (1, 2, 3)), isr(2, (1, 2))], "reassign:all", False),
+        ([isr(1, (1, 2, 3)), isr(2, (1, 3))], "kill:one", False),  # none left
+    ],
+)
+def test_one_replica_leaves_while_another_comes_back(
+    tmp_path: Path, looks: list[Event], name: str, *, left: bool
+) -> None:
+    """The look in the fault names nodes 1 and 3; node 2 answers."""
+    built = Built(tps=["x"], processes={1: Process()}, ops=deepcopy([BEFORE, AFTER]))
+    (started, healed) = fault()
+    started = msgspec.structs.replace(started, name=name)
+    events = (STARTED, *PHASES, seen(1), *looks, started, isr(11, (1, 3), (1, 2, 3)), healed)
+    order = sorted(events, key=lambda event: event.ns)
+    reached = check_run(write_run(tmp_path, built.tables(), events=(*order, RECOVERED))).faults[0].reached
+    assert {"isr-shrank", "follower-lagged"} & {*reached} == (
+        {"isr-shrank", "follower-lagged"} if left else set()
+    )
+
+
 def test_a_client_that_is_fenced_without_a_fault_counts_for_the_run(tmp_path: Path) -> None:
     built = Built(tps=["x"], processes={1: Process(txn_id=0)}, ops=[deepcopy(refused(FENCED))])
     verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))

@@ -96,6 +96,8 @@ def followed(built: Built) -> Built:
         (torn(FAIL, {2}), [line(12, "z-0")], True),
         (torn(OK, {0, 1}), [], False),
         (torn(OK, {0, 1}), [line(9, "z-0")], False),  # before the transaction began
+        (torn(OK, {0, 1}), [line(11, "z-0")], True),  # it had an acknowledgement, so the last one was over
+        (torn(OK, {0, 1}), [line(10.9, "z-0")], False),  # perhaps the last one's, of a deleted partition
         (torn(OK, {0, 1}), [line(61, "z-0")], False),  # the next one had committed
         (torn(OK, {0, 1}), [line(12, "z-0", transactional_id="another")], False),
         (torn(OK, {0, 1}), [line(12, "y-0")], False),  # another partition

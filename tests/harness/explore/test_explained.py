@@ -20,6 +20,7 @@ from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history import journal
+from history.reader import History
 from history.run_folder import FORMAT, Run
 from history.seal import seal
 from tests.histories.folders import check_run
@@ -86,6 +87,13 @@ def test_what_resembles_it_is_not_explained(torn: Simulated) -> None:
         assert explained_by(others, torn.journals, found) == []
 
 
+class OfAnyClass(Finding):
+    """A finding without a story."""
+
+    def sentence(self, history: History) -> str:
+        return ""
+
+
 def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
     """A transaction sends a record to q-0, where it has no marker; each finding is in q-0."""
     spec = SessionSpec(slot=0, process=0, acks=-1, idempotent=True, transactional_id="id")
@@ -97,7 +105,7 @@ def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
     weak = Weakness(
         time_us=10**15, name="KAFKA-20734", text="…", transactional_id="id", tps=frozenset({("q", 0)})
     )
-    found = [Finding(key=(0, 5), name=name, ops=(0,)) for name in ANOMALIES]
+    found = [OfAnyClass(key=(0, 5), name=name, ops=(0,)) for name in ANOMALIES]
     assert {one.name for one in explained_by([weak], [("0", lines)], found)} == {
         *("lost-write", "aborted-read", "torn-txn", "poll-skip", "int-poll-skip"),
         *("stuck-lso", "hanging-txn"),
