@@ -16,7 +16,6 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import RC, Finding, PartitionResult, Shown, What, sent
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import OF_GROUPS
 from core.keys import INPUT_KEYS
 from history.columns import Array
 from history.reader import History
@@ -151,7 +150,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         wanted[one.source] = np.union1d(wanted.get(one.source, one.offsets), one.offsets)
     keys = dict(run.ask(NAME, partial(_asked, wanted)))
     for tp, one in found:
-        excuse = run.known.windows.ever(tp, one.source, *OF_GROUPS, since=run.known.begun(one.group))
+        logs = run.known.logs_of(one.group, records=True)
+        excuse = run.known.windows.ever(tp, one.source, *logs, since=run.known.begun(one.group))
         late = {finding.key[3]: finding for finding in _of_keys(tp, one, *keys[one.source])}
         tally.report(BACK, np.array(sorted(late), np.int64), late.__getitem__, excuses=excuse)
 

@@ -31,7 +31,6 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
-from checkers.windows import OF_GROUPS
 from history.columns import Array
 from history.reader import History
 
@@ -180,7 +179,9 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     hits = counts > 1
     begun = np.full(len(offsets), NEVER)
     np.minimum.at(begun, np.searchsorted(offsets, inputs[made]), p.sends["invoke_ns"][made])
-    excuses = p.excuses_with(begun[hits], np.full(int(hits.sum()), NEVER), source, *OF_GROUPS)
+    excuses = p.excuses_with(
+        begun[hits], np.full(int(hits.sum()), NEVER), source, *p.known.logs_of(group, records=True)
+    )
     result.report(TWICE, offsets[hits], twice, excuses=excuses)
     pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
@@ -201,7 +202,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
-            excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
+            excuse = _excuse(run, position)
             tally.report(LOST, lost[~open_], make, excuses=excuse)
         for position, ahead in part.ahead:
             of_group = made.get((position.group, tp), ())
@@ -220,14 +221,18 @@ def _join(run: WholeRun, tally: Tally) -> None:
         doubt_silent(NAME, run, tally, run.known.copying)
 
 
+def _excuse(run: WholeRun, position: CommittedPosition) -> int:
+    group, known = position.group, run.known
+    return known.windows.anywhere(*known.logs_of(group, records=True), since=known.begun(group))
+
+
 def _ahead(
     run: WholeRun, tally: Tally, tp: int, position: CommittedPosition, inputs: Array, copied: Array
 ) -> int:
     """Of inputs that an application has not committed, those that it copied; how many are undecided."""
     if position.group not in run.known.ended:
         return len(inputs)
-    excuse = run.known.windows.anywhere(*OF_GROUPS, since=run.known.begun(position.group))
-    make = partial(_of_input, NotCommitted, tp, position)
+    excuse, make = _excuse(run, position), partial(_of_input, NotCommitted, tp, position)
     tally.report(UNCOMMITTED, np.intersect1d(inputs, copied), make, excuses=excuse)
     return len(np.setdiff1d(inputs, copied))
 

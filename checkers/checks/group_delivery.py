@@ -27,7 +27,7 @@ from checkers.engine.findings import (
     reader,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
-from checkers.windows import OF_GROUPS, OFFSETS
+from checkers.windows import OFFSETS
 from core.op import AssignmentKind, CommitKind
 from history.columns import Array, Columns, columns
 from history.reader import History
@@ -291,7 +291,8 @@ def _skipped(
         late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
         codes = np.where(automatic, 1, np.where(late, 2, 0))
         make = partial(_never_given, p, position)
-        excuse = p.known.windows.ever(p.tp, *OF_GROUPS, since=p.known.begun(position.group))
+        logs = p.known.logs_of(position.group, records=True)
+        excuse = p.known.windows.ever(p.tp, *logs, since=p.known.begun(position.group))
         result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
@@ -359,6 +360,12 @@ def _never_given(p: KernelView, position: CommittedPosition, slot: int) -> Findi
     )
 
 
+def _excuse(run: WholeRun, again: Finding) -> int:
+    group, known = again.key[1], run.known
+    since = known.begun(group)
+    return known.windows.ever(again.tp, *known.logs_of(group), since=since, until=again.at_ns)
+
+
 def _join(run: WholeRun, tally: Tally) -> None:
     first: dict[int, dict[tuple[int, int], Again]] = {}
     for tp, parts in tally.parts_of(NAME, list):
@@ -366,11 +373,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
             mine = first.setdefault(tp, {})
             if again.whose not in mine or again.order < mine[again.whose].order:
                 mine[again.whose] = again
-    for tp, found in first.items():
+    for found in first.values():
         findings = [found[whose].finding for whose in sorted(found)]
-        until = np.array([one.at_ns for one in findings])
-        since = np.array([run.known.begun(one.key[1]) for one in findings])
-        excuses = run.known.windows.excuses((tp, *OF_GROUPS), since, until)
+        excuses = np.array([_excuse(run, one) for one in findings])
         tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__, excuses=excuses)
     if run.known.on_record.commits:
         for owned in _two_owners(run):

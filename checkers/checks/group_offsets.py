@@ -15,7 +15,7 @@ from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, RC, RU, Finding, Shown, What
 from checkers.engine.kernel_input import done_ns
-from checkers.windows import OF_GROUPS
+from checkers.windows import FOREVER
 from core.op import AssignmentKind, CommitKind, End
 from history.columns import Array, Columns, columns, grouped
 from history.reader import Bound, History
@@ -65,8 +65,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     ops = columns(run.tables["ops"], ("op", "process", "txn", "invoke_ns", "complete_ns"))
     commits["done"] = done_ns(commits, ops)
     for one in _phantoms(run, commits, ops):
-        since = run.known.begun(one.key[1])
-        tally.add(PHANTOM_COMMIT, [one], run.known.windows.ever(one.tp, *OF_GROUPS, since=since))
+        tally.add(PHANTOM_COMMIT, [one], _excuse(run, one))
     assignments = columns(run.tables["assignments"])
     processes = columns(run.tables["processes"], ("process", "isolation"))
     rc = set(processes["process"][processes["isolation"] == RC].tolist())
@@ -81,8 +80,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
                     finding = _finding(rows, earlier, later)
                     found.setdefault(finding.key, finding)
     for one in found.values():
-        since = run.known.begun(one.key[1])
-        tally.add(REGRESSION, [one], run.known.windows.ever(one.tp, *OF_GROUPS, since=since, until=one.at_ns))
+        tally.add(REGRESSION, [one], _excuse(run, one, until=one.at_ns))
+
+
+def _excuse(run: WholeRun, one: Finding, until: int = FOREVER) -> int:
+    group, known = one.key[1], run.known
+    return known.windows.ever(one.tp, *known.logs_of(group), since=known.begun(group), until=until)
 
 
 def stored(rows: Columns) -> Array:

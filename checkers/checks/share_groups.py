@@ -286,7 +286,10 @@ def _skipped(
         result.add(SKIP, [found], p.known.windows.ever(p.tp, *OF_SHARES))
 
 
-_LASTING: Final = "what a member has accepted or rejected a share group never delivers again"
+_LASTING: Final = (
+    "what a member has accepted or rejected a share group never delivers again, but for a leader that was"
+    " replaced and has not heard of it"
+)
 
 CHECK = Check(
     claim="A share group delivers each record to one member at a time, until one accepts or rejects it or it"
@@ -295,7 +298,7 @@ CHECK = Check(
         REDELIVERY: AnomalyClass(
             title="Accepted record delivered again",
             meaning="A share group delivered a record after a member had accepted or rejected it, and had the"
-            " answer.",
+            " answer; a leader that was replaced, and had perhaps not heard of it, did not deliver it.",
             literature="lost acknowledgement",
             rule=unless_truncated(_LASTING),
         ),

@@ -15,7 +15,16 @@ from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.engine.share_groups import RunShareGroups, share_groups
-from checkers.windows import NOT_COMPACTED, Deletion, RunWindows, deletions, run_windows, tombstones_kept_ns
+from checkers.windows import (
+    NOT_COMPACTED,
+    OF_GROUPS,
+    OFFSETS,
+    Deletion,
+    RunWindows,
+    deletions,
+    run_windows,
+    tombstones_kept_ns,
+)
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
 from core.retention import removes
@@ -111,7 +120,8 @@ class KernelInput:
     transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
-    copying: groups that copy. unseen: groups of an application: what its members read is not on record.
+    copying: groups that copy. transactional: those with offsets that a transaction committed, or was to.
+    unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
@@ -152,6 +162,7 @@ class KernelInput:
     tenure: "Tenure | None"
     commits: Mapping[int, Columns]
     copying: frozenset[int]
+    transactional: frozenset[int]
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
@@ -181,6 +192,12 @@ class KernelInput:
     def begun(self, group: int) -> int:
         """When the first process of a group started, 0 = it has none. No earlier loss concerns it."""
         return _earliest(self.started[self.group == group])
+
+    def logs_of(self, group: int, *, records: bool = False) -> tuple[str, ...]:
+        """The internal topics that may have lost what a finding misses of the offsets of a group. records: it
+        rests on which records there are for the group, too, as the ends of transactions say."""
+        decided = group in self.transactional or group in self.unseen or (records and not self.dense)
+        return OF_GROUPS if decided else (OFFSETS,)
 
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""
@@ -296,6 +313,7 @@ def kernel_input(
         tenure=tenure(process, ops) if record.recovery else None,
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
+        transactional=frozenset(_groups_of_transactions(tables["commits"])),
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
@@ -320,6 +338,13 @@ def _settled_ns(events: Sequence[Event], config: RunConfig) -> int:
         return -1
     listed = [event.ns for event in events if isinstance(event, BoundsListed)]
     return max(-1, listed[-1] - round(still_s(config) * 1e9)) if listed else NEVER
+
+
+def _groups_of_transactions(commits: pa.Table) -> list[int]:
+    groups: list[int] = np.unique(
+        numbers(commits, "group")[numbers(commits, "kind") == CommitKind.TXN]
+    ).tolist()
+    return groups
 
 
 def _cut_groups(

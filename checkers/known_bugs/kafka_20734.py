@@ -117,16 +117,16 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this transactional"
-    " id, because it knew no leader of some partitions (`Couldn't find leader endpoint for partitions"
-    " …`), after the transaction had its first acknowledgement (or began, if it had none) and before a"
-    " later one of that id had one; all records of a partition that was left out have one fate, and in"
-    " all other partitions the transaction ended one way. The log has every acknowledged record (the"
-    " final reads at read_uncommitted show it). Of a transaction that stays open: the line names its id"
-    " and partition, and the coordinator that knows its producer id answered and does not claim it. A"
-    " record that a group was never given, or never copied, is of such a transaction and hidden so. In"
-    " brokers' logs: the line names the partition of the finding, and was written between the decision"
-    " of that transaction and its completion.",
+    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this"
+    " transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
+    " for partitions …`), after the transaction had its first acknowledgement (or began, if it had"
+    " none) and before a later one of that id had one; all records of a partition that was left out"
+    " have one fate, and in all other partitions the transaction ended one way. The log has every"
+    " acknowledged record (the final reads at read_uncommitted show it). Of a transaction that stays"
+    " open: the line names its id and partition, and the coordinator that knows its producer id"
+    " answered and does not claim it. A record that a group was never given, or never copied, is of"
+    " such a transaction and hidden so. In brokers' logs: the line names the partition of the"
+    " finding, and was written between the decision of that transaction and its completion.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=left_out,
     in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),

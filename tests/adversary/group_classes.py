@@ -8,6 +8,17 @@ from tests.adversary.excuses import EVER, GROUPS, OWNERS, TRANSACTIONS, Span
 from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, RU, Facts, Found
 from tests.adversary.rows import Key, Row
 
+
+def _kept(f: Facts, group: int) -> tuple[str, ...]:
+    """Internal topics that have, or decide, what a group committed."""
+    return GROUPS if any(c["group"] == group and c["kind"] == CommitKind.TXN for c in f.commits) else OWNERS
+
+
+def _given(f: Facts, group: int) -> tuple[str, ...]:
+    """The same, and those that say which records there were for it."""
+    return GROUPS if any(p["txn_id"] >= 0 for p in f.processes.values()) else _kept(f, group)
+
+
 # Groups -----------------------------------------------------------------------------------------
 
 
@@ -19,7 +30,9 @@ def offset_commit_regression(f: Facts) -> Found:
             whole = not f.cut_group(group)
             if _lowered(f, rows, d) or (whole and (_forgotten(f, rows, d) or _undercut(f, rows, d))):
                 key: Key = ("offset-commit-regression", tp, group, d["op"], d["offset"])
-                f.spans[key].append(Span(f.beginning(group), d["complete_ns"], (tp,), internal=GROUPS))
+                f.spans[key].append(
+                    Span(f.beginning(group), d["complete_ns"], (tp,), internal=_kept(f, group))
+                )
                 yield key, PLAIN
 
 
@@ -80,7 +93,9 @@ def phantom_commit(f: Facts) -> Found:
         beyond = ru is not None and ru["end"] >= 0 and c["offset"] > max(ru["end"], ru["read_to"])
         if beyond or _only_aborted(f, c):
             key: Key = ("phantom-commit", c["tp"], c["group"], c["op"], c["offset"])
-            f.spans[key].append(Span(f.beginning(c["group"]), EVER, (c["tp"],), internal=GROUPS))
+            f.spans[key].append(
+                Span(f.beginning(c["group"]), EVER, (c["tp"],), internal=_kept(f, c["group"]))
+            )
             yield key, PLAIN
 
 
@@ -156,7 +171,7 @@ def eos_duplicate(f: Facts) -> Found:
                     for s in _copies(f, group)
                     if f.committed(s) and (s["tp"], s["src_tp"], s["src_offset"]) == place
                 )
-                f.spans[key].append(Span(since, EVER, (tp, source), internal=GROUPS))
+                f.spans[key].append(Span(since, EVER, (tp, source), internal=_given(f, group)))
                 yield key, PLAIN
 
 
@@ -179,7 +194,7 @@ def _passed(f: Facts, group: int, tp: int) -> list[int]:
 def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
-            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=GROUPS))
+            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=_given(f, int(key[2]))))
             yield key, PLAIN
 
 
@@ -196,7 +211,9 @@ def group_duplicate(f: Facts) -> Found:
             mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
             if mine and r["phase"] != Phase.FINAL and _again(f, rows, a, r):
                 key: Key = ("group-duplicate", tp, group, r["op"])
-                f.spans[key].append(Span(f.beginning(group), r["complete_ns"], (tp,), internal=GROUPS))
+                f.spans[key].append(
+                    Span(f.beginning(group), r["complete_ns"], (tp,), internal=_kept(f, group))
+                )
                 yield key, PLAIN
                 break
 
@@ -222,7 +239,7 @@ def group_skip(f: Facts) -> Found:
             for offset in _passed(f, group, tp):
                 if offset not in got:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
-                    span = Span(f.beginning(group), EVER, (tp,), internal=GROUPS)
+                    span = Span(f.beginning(group), EVER, (tp,), internal=_given(f, group))
                     f.spans["group-skip", tp, group, offset].append(span)
                     how = "auto" if automatic else "late" if _may_begin_behind(f, group, tp, offset) else ""
                     yield ("group-skip", tp, group, offset), {how}

@@ -699,7 +699,7 @@ OF_TRANSACTIONS = {"aborted-read", "torn-txn", "stuck-lso", "zombie-write"}
 @pytest.mark.parametrize(
     ("topic", "excused"),
     [
-        ("__transaction_state", {*OF_TRANSACTIONS, "phantom-commit"}),
+        ("__transaction_state", OF_TRANSACTIONS),  # the group has no transaction
         ("__consumer_offsets", {"double-assignment", "phantom-commit"}),
         ("__share_group_state", set()),
         ("y", set()),
@@ -794,6 +794,46 @@ def test_a_group_loses_nothing_before_it_begins(at: int, excused: set[str]) -> N
     assert {one.name for one in of_groups} == OF_GROUPS | OF_GROUPS_UNTIL_THE_END
     assert {one.name for one in of_groups if one.excuse == Excuse.POWER} == excused
     assert {one.excuse for one in of_groups} <= {Excuse.POWER, Excuse.NONE}
+
+
+def coordinators_of_transactions_lost_power() -> list[Event]:
+    """They are on node 4, and all else is on others."""
+    look = roles(0, 1, 1, 2, 3, consumer_offsets=1)
+    look = RolesSeen(
+        ns=0,
+        leaders=look.leaders | {f"{TRANSACTIONS}-0": 4},
+        isr=look.isr | {f"{TRANSACTIONS}-0": (4,)},
+        controller=1,
+        answering=(1, 2, 3, 4),
+        agreed=True,
+    )
+    return [look, *fault("power:one", 41, 4, until=45)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "txn_id", "excused"),
+    [
+        (CommitKind.SYNC, -1, set()),
+        (CommitKind.SYNC, 0, {"group-skip", "eos-loss"}),  # a producer outside of the group has transactions
+        (
+            CommitKind.TXN,
+            0,
+            {"offset-commit-regression", "group-duplicate", "group-skip", "eos-loss", "phantom-commit"},
+        ),
+    ],
+)
+def test_a_group_without_transactions_loses_nothing_with_their_coordinators(
+    kind: CommitKind, txn_id: int, excused: set[str]
+) -> None:
+    built = forgetful()
+    built.processes[3].txn_id = txn_id
+    built.ops[1].mops.append(Commit(tp=0, offset=3, kind=kind))
+    config = RunConfig(seed=1, broker_settings={"transaction.state.log.min.isr": "1"})
+    events = coordinators_of_transactions_lost_power()
+    found = check_tables(built.tables(), portable=False, events=events, config=config).findings
+    of_groups = [one for one in found if one.name in OF_GROUPS | OF_GROUPS_UNTIL_THE_END]
+    assert {one.name for one in of_groups} == OF_GROUPS | OF_GROUPS_UNTIL_THE_END
+    assert {one.name for one in of_groups if one.excuse == Excuse.POWER} == excused
 
 
 def test_a_partition_that_lost_records_may_have_two_owners_no_more_than_another() -> None:

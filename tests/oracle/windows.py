@@ -6,7 +6,7 @@ Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kern
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from core.op import AssignmentKind, Phase
+from core.op import AssignmentKind, CommitKind, Phase
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.oracle.words import FAIL, History, Key, Partition, Row
 
@@ -347,16 +347,18 @@ def _copied_twice(p: Partition, key: Key) -> str:
         and p.history.processes[s["process"]]["group"] == group
     ]
     since = min(s["invoke_ns"] for s in copies)
-    return _wide(p.history, [p.tp, int(source)], GROUPS + TRANSACTIONS, since, EVER)
+    return _wide(p.history, [p.tp, int(source)], _logs(p.history, int(group), records=True), since, EVER)
 
 
 def _copied_late(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp, int(key[3])], GROUPS + TRANSACTIONS, _begun(p.history, int(key[2])), EVER)
+    group = int(key[2])
+    logs = _logs(p.history, group, records=True)
+    return _wide(p.history, [p.tp, int(key[3])], logs, _begun(p.history, group), EVER)
 
 
 def _again(p: Partition, key: Key) -> set[str]:
     reads = [r for r in p.reads if r["op"] == key[3]]
-    since, logs = _begun(p.history, int(key[2])), GROUPS + TRANSACTIONS
+    since, logs = _begun(p.history, int(key[2])), _logs(p.history, int(key[2]))
     return {_wide(p.history, [p.tp], logs, since, r["complete_ns"]) for r in reads}
 
 
@@ -367,7 +369,7 @@ def _went_back(p: Partition, key: Key) -> set[str]:
         for c in p.history.commits
         if (c["group"], c["tp"], c["op"], c["offset"]) == (group, p.tp, op, offset)
     ]
-    since, logs = _begun(p.history, int(group)), GROUPS + TRANSACTIONS
+    since, logs = _begun(p.history, int(group)), _logs(p.history, int(group))
     return {_wide(p.history, [p.tp], logs, since, c["complete_ns"]) for c in rows}
 
 
@@ -414,7 +416,8 @@ def excuses(history: History, key: Key) -> set[str]:
     if name == "torn-txn":
         return {""} if not history.recorded else {_torn(history, int(key[2]))}
     if name in ("eos-loss", "eos-uncommitted"):
-        return {_anywhere(history, GROUPS + TRANSACTIONS, _begun(history, int(key[2])))}
+        group = int(key[2])
+        return {_anywhere(history, _logs(history, group, records=True), _begun(history, group))}
     if name == "zombie-write" and key[1] == -1:
         return {_anywhere(history, TRANSACTIONS, _of_ids(history, history.ops[int(key[2])]["process"]))}
     if name == "node-died":
@@ -461,8 +464,20 @@ def _begun(history: History, group: int) -> int:
     return min((p["start_ns"] for p in history.processes.values() if p["group"] == group), default=0)
 
 
+def _logs(history: History, group: int, *, records: bool = False) -> tuple[str, ...]:
+    """Internal topics that have what a group committed, or (records) what there was for it."""
+    commits = any(c["group"] == group and c["kind"] == CommitKind.TXN for c in history.commits)
+    ids = any(process["txn_id"] >= 0 for process in history.processes.values())
+    by_application = history.config.app is not None and any(
+        process["group"] == group for process in history.processes.values()
+    )
+    return GROUPS + TRANSACTIONS if commits or by_application or (records and ids) else GROUPS
+
+
 def _since_its_group(p: Partition, key: Key) -> str:
-    return _wide(p.history, [p.tp], GROUPS + TRANSACTIONS, _begun(p.history, int(key[2])), EVER)
+    group = int(key[2])
+    logs = _logs(p.history, group, records=key[0] == "group-skip")
+    return _wide(p.history, [p.tp], logs, _begun(p.history, group), EVER)
 
 
 def _of_coordinators(p: Partition, key: Key) -> str:
