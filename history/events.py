@@ -130,8 +130,13 @@ class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, tag="request", tag_
         return self.seen.ns
 
 
-class RolesSeen(msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_field="event"):
-    """The leaders, written when one changed. Keys are `topic-partition`; -1 = no leader is known."""
+class RolesSeen(
+    msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_field="event", omit_defaults=True
+):
+    """The leaders, written when one changed. Keys are `topic-partition`; -1 = no leader is known.
+
+    epochs: leader epochs, in runs with share groups; none in recordings of earlier versions.
+    """
 
     ns: int
     leaders: dict[str, int]
@@ -139,6 +144,7 @@ class RolesSeen(msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_fiel
     controller: int
     answering: tuple[int, ...]
     agreed: bool
+    epochs: dict[str, int] = {}
 
 
 class EndsSeen(msgspec.Struct, frozen=True, kw_only=True, tag="ends", tag_field="event"):

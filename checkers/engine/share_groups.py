@@ -198,11 +198,13 @@ def _unled(look: RolesSeen) -> bool:
 
 
 def _replaced(name: str, looks: Sequence[RolesSeen]) -> list[Replaced]:
-    """Of one partition: each lasts until all brokers that there are name the same leaders."""
+    """Of one partition: each lasts until all brokers that there are name the same leaders. Where the leader
+    is the same and its epoch rose by more than one, another may have led in between."""
     looks = [look for look in looks if name in look.leaders]
     spans: list[Span] = []
     for number, (before, after) in enumerate(pairwise(looks), 1):
-        if 0 <= before.leaders[name] != after.leaders[name]:
+        missed = before.epochs.get(name, -1) >= 0 and after.epochs.get(name, -1) > before.epochs[name] + 1
+        if before.leaders[name] >= 0 and (missed or before.leaders[name] != after.leaders[name]):
             heard = (look.ns for look in looks[number:] if look.agreed and look.leaders[name] >= 0)
             end = next(heard, FOREVER - SLACK_NS) + SLACK_NS
             spans.append((max(before.ns, after.ns - SLACK_NS), end))

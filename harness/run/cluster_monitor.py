@@ -27,7 +27,7 @@ ENDS_S = 2.0
 @dataclass(slots=True)
 class ClusterMonitor:
     """write: takes events, from any thread. data: the data partitions known so far. topics: of the run;
-    None = all that there are."""
+    None = all that there are. epochs: whether leader epochs are written down, too."""
 
     cluster: Cluster
     runtime: Runtime
@@ -35,6 +35,7 @@ class ClusterMonitor:
     data: set[TopicPartition]
     topics: frozenset[str] | None = None
     ends_s: float = ENDS_S
+    epochs: bool = False
     roles: Roles = field(default_factory=lambda: Roles(ns=0))
     """The newest look at the leaders."""
     ended: list[NodeEnd] = field(default_factory=list)
@@ -114,7 +115,7 @@ class ClusterMonitor:
             if self._stop.is_set():
                 return
             self._take(roles)
-            seen = _seen(roles)
+            seen = _seen(roles, epochs=self.epochs)
             if before is None or replace(seen, ns=before.ns) != before:
                 before = seen
                 self.write(seen)
@@ -139,7 +140,7 @@ class ClusterMonitor:
             self.write(EndsSeen(ns=ns, hw=_ends(hw), lso=_ends(lso)))
 
 
-def _seen(roles: Roles) -> RolesSeen:
+def _seen(roles: Roles, *, epochs: bool) -> RolesSeen:
     """A look as an event."""
     return RolesSeen(
         ns=roles.ns,
@@ -148,6 +149,7 @@ def _seen(roles: Roles) -> RolesSeen:
         controller=roles.controller,
         answering=roles.answering,
         agreed=roles.agreed,
+        epochs={str(tp): epoch for tp, epoch in sorted(roles.leader_epochs.items())} if epochs else {},
     )
 
 

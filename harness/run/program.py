@@ -105,7 +105,8 @@ class RunProgram:
 
     def __post_init__(self) -> None:
         plan, cluster, runtime = self.plan, self.cluster, self.runtime
-        self._monitor = ClusterMonitor(cluster, runtime, self._write, set(plan.names.data))
+        shares = bool(plan.workload.share_groups(plan.config))
+        self._monitor = ClusterMonitor(cluster, runtime, self._write, set(plan.names.data), epochs=shares)
         if not self.guide.alone:
             self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)
         self._stop_faults = runtime.signal()

@@ -49,7 +49,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     start x 5      the share group is done with x below offset 5
     fault 3 7      a fault on a node lasted from tick 3 to tick 7
     leader x 2 5   a look at tick 5 (-5: before the first op) shows node 2 as the leader of x, and all
-                   brokers say so; `leader x 2 5 some` = some name another one
+                   brokers say so; `leader x 2 5 some` = some name another one; `epoch 3` at the end: its
+                   leader epoch
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
                    end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
@@ -128,8 +129,9 @@ class Story:
     """Start offsets of the share group."""
     faults: list[tuple[int, int]] = field(default_factory=list)
     """Ticks from which to which a fault was in force."""
-    leaders: list[tuple[str, int, int, bool]] = field(default_factory=list)
-    """Partition, its leader, the tick of the look, and whether all brokers said the same."""
+    leaders: list[tuple[str, int, int, bool, int]] = field(default_factory=list)
+    """Partition, its leader, the tick of the look, whether all brokers said the same, and the leader epoch
+    (-1 = not on record)."""
     recovered: bool = True
     stalled: tuple[int, ...] = ()
     whole: bool = True
@@ -162,7 +164,7 @@ class Story:
                 )
             )
             events.append(FaultHealed(begin_ns=until, ns=until, fault=number))
-        for tp, node, tick, agreed in self.leaders:
+        for tp, node, tick, agreed, epoch in self.leaders:
             seen = RolesSeen(
                 ns=tick * TICK_NS,
                 leaders={f"{tp}-0": node},
@@ -170,6 +172,7 @@ class Story:
                 controller=1,
                 answering=(1, 2),
                 agreed=agreed,
+                epochs={f"{tp}-0": epoch} if epoch >= 0 else {},
             )
             events.append(seen)
         if rows:
@@ -306,7 +309,8 @@ def _line(story: Story, line: str) -> None:
     elif word == "fault":
         story.faults.append((int(rest[0]), int(rest[1])))
     elif word == "leader":
-        story.leaders.append((rest[0], int(rest[1]), int(rest[2]), rest[3:] != ["some"]))
+        epoch = int(rest[rest.index("epoch") + 1]) if "epoch" in rest else -1
+        story.leaders.append((rest[0], int(rest[1]), int(rest[2]), "some" not in rest, epoch))
     elif line == "recorded":
         story.recorded = True
     elif word == "application":

@@ -78,7 +78,9 @@ def replaced(history: History, tp: int) -> list[tuple[int, int]]:
     looks.sort(key=lambda look: look.ns)
     spans = []
     for one, two in pairwise(looks):
-        if one.leaders[name] in (-1, two.leaders[name]):
+        epochs = [look.epochs[name] for look in (one, two) if name in look.epochs]
+        twice = len(epochs) == 2 and epochs[0] >= 0 and epochs[1] - epochs[0] > 1
+        if one.leaders[name] == -1 or (one.leaders[name] == two.leaders[name] and not twice):
             continue
         same = [e.ns for e in looks[looks.index(two) :] if e.agreed and e.leaders[name] != -1]
         spans.append((max(one.ns, two.ns - SLACK), same[0] + SLACK if same else OPEN))

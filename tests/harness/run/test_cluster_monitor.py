@@ -28,12 +28,14 @@ class FakeCluster:
         self.asked: list[tuple[float, Isolation]] = []
         self.listed = 0
         self.dead: list[NodeEnd] = []
+        self.epoch = 0
 
     async def roles(self) -> Roles:
         tps = (DATA, FRESH, INTERNAL)
         return Roles(
             ns=self.runtime.now_ns(),
             leaders=dict.fromkeys(tps, 1),
+            leader_epochs={DATA: self.epoch},
             isr=dict.fromkeys(tps, (1,)),
             answering=(1,),
             agreed=True,
@@ -130,3 +132,21 @@ def test_nodes_that_ended_are_on_record_at_once(time_: Time) -> None:
     (seen,) = [event for event in events if isinstance(event, ev.NodeEnded)]
     assert seen.end == NodeEnd(node=2, exit_code=137, signal=9)
     assert monitor.ended == [seen.end]
+
+
+@pytest.mark.parametrize("epochs", [False, True])
+def test_leader_epochs_are_on_record_where_they_are_asked_for(time_: Time, epochs: bool) -> None:
+    """The leader leads again in a newer epoch."""
+    cluster, events = FakeCluster(time_), list[ev.Event]()
+    monitor = ClusterMonitor(
+        cast("Cluster", cluster), time_.runtime, events.append, {DATA}, epochs=epochs, ends_s=600
+    )
+    monitor.start()
+    try:
+        time_.wait(time_.runtime.until(lambda: bool(of(events, ev.RolesSeen)), 60))
+        cluster.epoch = 3
+        time_.wait(time_.runtime.until(lambda: len(of(events, ev.RolesSeen)) > 1, 60 if epochs else 1.2))
+    finally:
+        monitor.stop()
+    told = [seen.epochs for seen in of(events, ev.RolesSeen)]
+    assert told == ([{str(DATA): 0}, {str(DATA): 3}] if epochs else [{}])
