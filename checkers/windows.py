@@ -19,7 +19,7 @@ from core.flushing import DAY_MS, Flushing, flushing
 from core.op import GONE_MARK
 from core.systems import ImportedSection
 from history.columns import Array
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
 
 T = TypeVar("T", bound=Hashable)
 
@@ -131,7 +131,8 @@ class PowerLosses:
 class LogWindows:
     """The windows of one partition, or of several together.
 
-    power: as many replicas as a record with acks=all had to be on had lost power; any_power: one had.
+    power: as many replicas as a record with acks=all had to be on had lost power, and no other one that was
+    in sync kept it; any_power: one had.
     leader: the leader may have changed, or one that was replaced may have answered. away: a replica was not
     in sync for longer than compaction keeps tombstones. flushed_ns: how long after it was acknowledged a
     record is flushed, at the latest. flushed_records: a log that has this number of records that are not
@@ -231,8 +232,8 @@ class RunWindows:
         return int(self.excuses(logs, np.full(1, since), np.full(1, until))[0])
 
     def power_before(self, ns: int) -> bool:
-        """Whether a power window of any log had begun."""
-        return any(begin < ns for one in self.of_log.values() for begin, _ in one.power)
+        """Whether a power window of any log had begun, records that another replica kept or not."""
+        return any(begin < ns for spans in self.powerless.values() for begin, _ in spans)
 
     def lost_power(self, node: int, ns: int) -> bool:
         """Whether a node still missed then what a power window had taken from it."""
@@ -333,8 +334,9 @@ RECREATES: Final = "recreate-topics:"
 
 
 class Deletion(NamedTuple):
-    """Records of a partition below `offset` that were sent before `ns` may have been deleted."""
+    """Records of a partition below `offset`, sent before `ns`, may have been deleted since `begin`."""
 
+    begin: int
     ns: int
     offset: int
 
@@ -342,15 +344,20 @@ class Deletion(NamedTuple):
 def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
     """What faults asked for, of the partitions that have some; a deleted topic lost everything. What was
     asked for before topics were remade was asked of older ones. tps: key -> topic and partition."""
-    made = [e.begin_ns for e in events if isinstance(e, FaultStarted) and e.name.startswith(RECREATES)]
-    begun = max(made, default=0)
-    asked = [event for event in events if isinstance(event, RecordsDeleted) and event.ns >= begun]
+    faults = [event for event in events if isinstance(event, FaultStarted | FaultFailed)]
+    begin = {event.fault: max(0, event.begin_ns) for event in faults}
+    remaking = [event for event in faults if event.name.startswith(RECREATES)]
+    first = min((begin[event.fault] for event in remaking), default=0)
+    last = max((begin[e.fault] for e in remaking if isinstance(e, FaultStarted)), default=0)
+    asked = [event for event in events if isinstance(event, RecordsDeleted)]
     found = {}
     for tp, (topic, number) in tps.items():
-        name = f"{topic}-{number}"
-        found[tp] = tuple(Deletion(one.ns, one.offsets[name]) for one in asked if name in one.offsets)
+        name = f"{topic.partition(GONE_MARK)[0]}-{number}"
+        mine = [Deletion(begin.get(e.fault, 0), e.ns, e.offsets[name]) for e in asked if name in e.offsets]
         if GONE_MARK in topic:
-            found[tp] = (Deletion(FOREVER, FOREVER),)
+            found[tp] = (*mine, Deletion(first, FOREVER, FOREVER))
+        else:
+            found[tp] = tuple(one for one in mine if one.ns >= last)
     return {tp: its for tp, its in found.items() if its}
 
 
@@ -390,8 +397,11 @@ class _Seen:
         leader = Windows.of(self._leaders(name, replicas))
         power = any_power = PowerLosses()
         if of.flushed_ns:
-            power = self._power(name, replicas, of, of.min_isr)
-            any_power = self._power(name, replicas, of, 1)
+            losses = [*self._losses(name, replicas, of.min_isr)]
+            taking = (fault for fault, _, out in losses if not self._kept(name, fault, out))
+            power = self._power(name, replicas, of, taking)
+            one = (fault for fault, _, _ in self._losses(name, replicas, 1))
+            any_power = self._power(name, replicas, of, one)
         return LogWindows(
             unclean=leader if of.unclean else Windows(),
             power=power,
@@ -406,7 +416,7 @@ class _Seen:
         """Of each node that lost its power in a power window of a partition: when it did, and when it was in
         sync there again."""
         replicas = self._replicas(name)
-        for fault, hit in self._losses(name, replicas, of.min_isr) if of.flushed_ns else ():
+        for fault, hit, _ in self._losses(name, replicas, of.min_isr) if of.flushed_ns else ():
             yield from ((node, (fault.begin_ns, back)) for node, back in hit.items())
 
     def _replicas(self, name: str) -> set[int]:
@@ -414,9 +424,11 @@ class _Seen:
         named = (node for one in self.roles for node in (*one.isr.get(name, ()), one.leaders.get(name, -1)))
         return {node for node in named if node >= 0}
 
-    def _power(self, name: str, replicas: set[int], of: LogSettings, least: int) -> PowerLosses:
-        """Its power windows, with at least `least` replicas out."""
-        spans = [(fault.begin_ns, fault.ns) for fault, _ in self._losses(name, replicas, least)]
+    def _power(
+        self, name: str, replicas: set[int], of: LogSettings, faults: Iterable[FaultStarted]
+    ) -> PowerLosses:
+        """Its power windows, by the faults that make them."""
+        spans = [(fault.begin_ns, fault.ns) for fault in faults]
         young = [span for span in spans if self._young(name, replicas, span[0], of.flushed_ns)]
         return PowerLosses(Windows.of(spans), Windows.of(young))
 
@@ -480,9 +492,9 @@ class _Seen:
 
     def _losses(
         self, name: str, replicas: set[int], least: int
-    ) -> Iterator[tuple[FaultStarted, dict[int, int]]]:
+    ) -> Iterator[tuple[FaultStarted, dict[int, int], dict[int, int]]]:
         """The faults that took nodes' power, and at least `least` replicas were out then; the nodes that each
-        hit, and when they were in sync again."""
+        hit, and all that were out, and when they were in sync again."""
         out: dict[int, int] = {}
         for fault in self.faults:
             if fault.name.partition(":")[0] != POWER:
@@ -492,7 +504,24 @@ class _Seen:
             hit = {node: self._back(name, node, fault) for node in nodes}
             out |= hit
             if hit and len(out) >= least:
-                yield fault, hit
+                yield fault, hit, out
+
+    def _kept(self, name: str, fault: FaultStarted, out: Mapping[int, int]) -> bool:
+        """Whether a replica that had not lost its power was in sync from before the fault until all that were
+        out are back, and none of these led meanwhile: it had what was committed, and no leader took it away.
+        """
+        since = [one for one in self.roles if one.ns < fault.begin_ns][-1:]
+        until = max(out.values())
+        looks = [*since, *(one for one in self.roles if fault.begin_ns <= one.ns <= until)]
+        if not since or looks[-1].ns <= fault.ns:
+            return False
+        keepers = set(since[0].isr.get(name, ())) - out.keys()
+        for look in looks:
+            leader = look.leaders.get(name, -1)
+            if leader < 0 or (look.ns > fault.ns and leader in out and leader in look.answering):
+                return False
+            keepers &= set(look.isr.get(name, ()))
+        return bool(keepers)
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:
         """When the node was in the in-sync replicas again, after it was out of them, or none led. It may have

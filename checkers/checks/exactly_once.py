@@ -147,9 +147,9 @@ def _fate(history: History, copy: Shown) -> str:
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = PartitionCopies()
-    for _, position in positions(p):
+    for commits, position in positions(p):
         if position.group in p.known.copying:
-            wanted = to_see(p, position)
+            wanted = to_see(p, position, commits)
             if position.group in p.known.unseen:  # it cannot copy what Kafka does not show
                 wanted = wanted[p.shown_committed[wanted]]
                 shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))

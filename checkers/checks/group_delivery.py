@@ -269,18 +269,27 @@ def positions(p: KernelView) -> Iterator[tuple[Columns, CommittedPosition]]:
             yield (rows, CommittedPosition(group=group, offset=highest, op=op, process=process, ns=ns))
 
 
-def to_see(p: KernelView, position: CommittedPosition) -> Array:
-    """Slots below a committed position that a read_committed consumer has to see."""
+def to_see(p: KernelView, position: CommittedPosition, commits: Columns) -> Array:
+    """Slots below a committed position that a read_committed consumer has to see. commits: the group's."""
     slots = np.flatnonzero(p.expected(RC))
+    slots = slots[p.slots.offsets(slots) < position.offset]
     offsets = p.slots.offsets(slots)
-    return np.asarray(slots[(offsets >= p.given_from) & (offsets < position.offset)])
+    return np.asarray(slots[offsets >= p.given_from(_passed_ns(commits, offsets))])
+
+
+def _passed_ns(commits: Columns, offsets: Array) -> Array:
+    """When the group had committed an offset above each of these; NEVER: it is not known to have."""
+    rows = np.flatnonzero(stored(commits))
+    rows = rows[np.argsort(commits["offset"][rows], kind="stable")]
+    done = np.append(np.minimum.accumulate(commits["done"][rows][::-1])[::-1], NEVER)
+    return np.asarray(done[np.searchsorted(commits["offset"][rows], offsets, side="right")])
 
 
 def _skipped(
     p: KernelView, result: PartitionResult, position: CommittedPosition, commits: Columns, spans: _Spans
 ) -> None:
     """group-skip. `commits`: the group's."""
-    slots = to_see(p, position)
+    slots = to_see(p, position, commits)
     read = np.zeros(p.slots.size, bool)
     mine = spans.group == position.group
     for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
@@ -299,7 +308,7 @@ def _skipped(
 def _begun_late(p: KernelView, group: int, commits: Columns, spans: _Spans) -> int:
     """The highest offset of the reads with which members began in this partition where the group may have
     had no committed offset there, or reset their position; NEVER where the log may have begun later."""
-    if p.given_from > 0 or not p.begins_known:
+    if not (p.given_from_all and p.begins_known):
         return NEVER
     changes, reads = p.assignments, spans.group == group
     if changes is None or not reads.any():
@@ -324,11 +333,7 @@ def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Ar
     found = np.zeros(len(missed), bool)
     if suspects is None:
         return found
-    rows = np.flatnonzero(stored(commits))
-    rows = rows[np.argsort(commits["offset"][rows], kind="stable")]
-    done = np.append(np.minimum.accumulate(commits["done"][rows][::-1])[::-1], NEVER)
-    offsets = p.slots.offsets(missed)
-    passed = done[np.searchsorted(commits["offset"][rows], offsets, side="right")]
+    passed = _passed_ns(commits, p.slots.offsets(missed))
     sent = np.full(len(missed), NEVER)
     reads = np.flatnonzero(among(p.read_slot, missed))
     at = np.searchsorted(missed, p.read_slot[reads])

@@ -195,25 +195,26 @@ def _numbered(rows: Mapping[str, Array]) -> Array:
 def _began_late(p: KernelView, first: _Steps, at: int) -> Finding:
     r, inside = int(first.r[at]), bool(first.inside[at])
     after = p.got(r)
-    before = np.flatnonzero((p.reads["offset"] >= p.given_from) & (p.reads["offset"] < after.offset))
+    start = int(p.given_from(p.reads["complete_ns"][r : r + 1])[0])
+    before = np.flatnonzero((p.reads["offset"] >= start) & (p.reads["offset"] < after.offset))
     return BeganLate(
         key=(p.tp, after.op, *((int(p.reads["pos"][r]),) if inside else ())),
         process=after.process,
         ops=(after.op,),
         records=(*_lowest(p, before), after),
         at_ns=after.done_ns,
-        start=p.given_from,
+        start=start,
     )
 
 
 def _passed(p: KernelView, rows: Array) -> Array:
     """For each of these reads: something had to be seen before it from the start of the log on."""
-    offset, level = (p.reads[name][rows] for name in ("offset", "isolation"))
+    offset, level, ns = (p.reads[name][rows] for name in ("offset", "isolation", "complete_ns"))
     passed = np.zeros(len(rows), bool)
     for isolation in (RU, RC) if len(rows) else ():
         expected = p.slots.offsets(np.flatnonzero(p.expected(isolation)))
-        first = np.append(expected, NEVER)[np.searchsorted(expected, p.given_from)]
         mine = level == isolation
+        first = np.append(expected, NEVER)[np.searchsorted(expected, p.given_from(ns[mine]))]
         passed[mine] = first < offset[mine]
     return passed
 

@@ -268,7 +268,7 @@ def _skipped(
     start = groups.starts.get(p.tp, 0)
     final = np.flatnonzero((p.reads["phase"] == FINAL) & (p.reads["isolation"] == RC))
     final = final[(p.reads["offset"][final] < start) & (p.writer[final] >= 0)]
-    if not len(final) or p.known.removed or p.given_from > 0 or p.known.share is None:
+    if not len(final) or p.known.removed or not p.given_from_all or p.known.share is None:
         return
     order = final[np.argsort(p.reads["offset"][final], kind="stable")]
     offsets, first = np.unique(p.reads["offset"][order], return_index=True)

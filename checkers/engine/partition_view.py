@@ -175,19 +175,20 @@ class KernelView:
         rows = self.known.bounds.get(self.tp, {})
         return rows.get(RU), rows.get(RC)
 
-    @property
-    def start(self) -> int:
-        """Where the log starts because of retention, or of deletions, as far as any listing tells."""
-        starts = [b.start for b in self.bounds if b is not None]
-        begin = max([0, *starts])
-        asked = max((one.offset for one in self._deleted), default=0)
-        return begin if self.known.removed else min(begin, asked)
+    def given_from(self, ns: Array) -> Array:
+        """Below, a consumer need not have been given by each of these moments records that the log holds. A
+        leader that has deleted records puts consumers forward; where it dies soon, the log begins earlier
+        again."""
+        listed = [b.start for b in self.bounds if b is not None and self.known.removed]
+        found = np.full(len(ns), max([0, *listed]))
+        for one in self._deleted:
+            found = np.where(one.begin <= ns, np.maximum(found, one.offset), found)
+        return found
 
     @property
-    def given_from(self) -> int:
-        """Below, a consumer need not be given records that the log holds. A leader that has deleted records
-        puts consumers forward; where it dies soon, the log begins earlier again."""
-        return max((self.start, *(one.offset for one in self._deleted)))
+    def given_from_all(self) -> bool:
+        """It is the whole log, at all times."""
+        return not self.given_from(np.array([NEVER])).any()
 
     @property
     def gone(self) -> bool:
@@ -205,7 +206,7 @@ class KernelView:
         if self.known.removed:
             return np.full(len(sent), bound.start)
         begin = np.zeros(len(sent), np.int64)
-        for ns, offset in self._deleted:
+        for _, ns, offset in self._deleted:
             begin = np.where(sent <= ns, np.maximum(begin, offset), begin)
         return np.minimum(begin, bound.start) if bound.start >= 0 else begin
 

@@ -172,6 +172,8 @@ class Logs:
     def _taken(self, name: str, span: Span) -> bool:
         """A loss of power may have taken it."""
         losses = [*self._losses(name, weak=span.weak)]
+        if not span.weak:
+            losses = [fault for fault in losses if not self._saved(name, fault)]
         needed = self._together(name) - 1
         some = [*self._power(name, weak=True)]
         counted = min(
@@ -210,24 +212,44 @@ class Logs:
     def _power(self, name: str, *, weak: bool) -> Iterator[tuple[int, int]]:
         return map(_window, self._losses(name, weak=weak))
 
-    def _losses(self, name: str, *, weak: bool) -> Iterator[FaultStarted]:
-        every = self._of_topic(name, "flush.messages", "log.flush.interval.messages", "")
-        if every == "1":
-            return
+    def _out(self, name: str) -> list[tuple[int, FaultStarted, int]]:
+        """Nodes that lost their power, by which fault, and when they were in sync again."""
         replicas = self._replicas(name)
-        out = [
+        return [
             (node, fault, self._back(name, node, fault))
             for fault in self.faults
             if fault.name.split(":")[0] == "power"
             for node in fault.nodes
             if node in replicas or not replicas
         ]
-        least = 1 if weak else self._minimum(name)
+
+    @staticmethod
+    def _then(out: list[tuple[int, FaultStarted, int]], fault: FaultStarted) -> dict[int, int]:
+        """Those that were out when a fault began."""
+        return {n: back for n, of, back in out if of.begin_ns <= fault.ns and back >= fault.begin_ns}
+
+    def _saved(self, name: str, fault: FaultStarted) -> bool:
+        """One that lost no power was in sync all along, beside leaders of which none had lost any."""
+        then = self._then(self._out(name), fault)
+        looks = [e for e in self.roles if e.ns <= max(then.values())]
+        earlier = [e for e in looks if e.ns < fault.begin_ns]
+        looks = earlier[-1:] + looks[len(earlier) :]
+        for e in looks:
+            if e.leaders.get(name, -1) == -1:
+                return False
+            if e.leaders[name] in then and e.leaders[name] in e.answering and e.ns > fault.ns:
+                return False
+        same = [set(e.isr.get(name, ())) for e in looks]
+        seen = bool(earlier) and looks[-1].ns > fault.ns
+        return seen and bool(set.intersection(*same) - then.keys())
+
+    def _losses(self, name: str, *, weak: bool) -> Iterator[FaultStarted]:
+        every = self._of_topic(name, "flush.messages", "log.flush.interval.messages", "")
+        if every == "1":
+            return
+        out, least = self._out(name), 1 if weak else self._minimum(name)
         for _, fault, _ in out:
-            then = {
-                node for node, other, back in out if other.begin_ns <= fault.ns and back >= fault.begin_ns
-            }
-            if len(then) >= least:
+            if len(self._then(out, fault)) >= least:
                 yield fault
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:

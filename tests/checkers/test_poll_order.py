@@ -1,12 +1,14 @@
 """What permits a step of a consumer that nothing on record explains, and what deletions do to such steps (the
 steps themselves: test_golden)."""
 
+import pyarrow as pa
 import pytest
 
 from checkers.allowed import Ground
 from checkers.checks.poll_order import Reader, stepped
 from checkers.windows import Excuse
-from history.events import Event, RecordsDeleted
+from history.events import Event, FaultStarted, RecordsDeleted
+from history.tables import GONE
 from tests.checkers.found import check_tables
 from tests.histories.notation import stories
 
@@ -52,4 +54,34 @@ def test_a_consumer_may_pass_records_that_were_deleted_and_came_back(
     (story,) = stories(RESET)
     events: list[Event] = [RecordsDeleted(ns=1, fault=0, offsets=deleted)] if deleted else []
     tally = check_tables(story.tables(), events=[*story.events(), *events])
+    assert {finding.name for finding in tally.findings} == found
+
+
+def begun(fault: str, ns: int, number: int = 0) -> Event:
+    return FaultStarted(
+        begin_ns=ns, ns=ns, fault=number, name=f"{fault}:all", nodes=(1,), text="", colour="#000000"
+    )
+
+
+@pytest.mark.parametrize("deleted", [{"x-0": 2}, {}])
+@pytest.mark.parametrize(("before", "found"), [(True, set()), (False, {"poll-skip", "group-skip"})])
+def test_a_deletion_puts_no_consumer_forward_before_it_begins(
+    deleted: dict[str, int], before: bool, found: set[str]
+) -> None:
+    """Of records, or of the topic as a whole."""
+    (story,) = stories(RESET)
+    tables = story.tables()
+    of_deleted = {
+        "tps": {"topic": "x~1"},
+        "bounds": {"start": GONE, "end": -1, "read_to": -1, "complete": False},
+    }
+    for name, columns in of_deleted.items() if not deleted else ():
+        rows = [row | columns for row in tables[name].to_pylist()]
+        tables[name] = pa.Table.from_pylist(rows, schema=tables[name].schema)
+    last = max(row["complete_ns"] for row in tables["ops"].to_pylist())
+    at = 0 if before else last + 1
+    fault = begun("delete-records", at) if deleted else begun("recreate-topics", at)
+    events: list[Event] = [fault]
+    events += [RecordsDeleted(ns=last + 2, fault=0, offsets=deleted)] if deleted else []
+    tally = check_tables(tables, portable=False, events=[*story.events(), *events])
     assert {finding.name for finding in tally.findings} == found

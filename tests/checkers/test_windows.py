@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -103,6 +104,33 @@ def test_spans_that_meet_are_one_window() -> None:
 def test_a_window_between_two_moments_includes_its_ends(since: int, until: int, meets: bool) -> None:
     windows = Windows.of([(10, 20), (40, 50)])
     assert bool(windows.between(np.array([since]), np.array([until]))[0]) is meets
+
+
+def answered(look: RolesSeen, *nodes: int) -> RolesSeen:
+    return msgspec.structs.replace(look, answering=nodes)
+
+
+@pytest.mark.parametrize(
+    ("looks", "kept"),
+    [
+        ([START, answered(roles(12, 3, 1, 2, 3), 3), roles(13, 3, 3), roles(20, 3, 1, 2, 3)], True),
+        ([START, answered(roles(12, 1, 1, 2, 3), 3), roles(13, 3, 3), roles(20, 3, 1, 2, 3)], True),
+        ([START, roles(5, 1, 1, 2), roles(12, 3, 3), roles(20, 3, 1, 2, 3)], False),  # 3 was out before
+        ([START, roles(12, -1), roles(13, 3, 3), roles(20, 3, 1, 2, 3)], False),  # any may have led
+        ([START, roles(12, 1, 1, 3), roles(20, 3, 1, 2, 3)], False),  # 1 led again, with less
+        ([START, roles(13, 3, 3), roles(14, 1, 1), roles(20, 1, 1, 2, 3)], False),
+        ([START, roles(13, 3, 3), roles(20, 3, 1, 2, 3), roles(25, 1, 1)], True),  # all were back
+        ([START], False),  # no look tells what came then
+        ([roles(13, 3, 3), roles(20, 3, 1, 2, 3)], False),  # nor what was before
+    ],
+)
+def test_a_replica_that_was_in_sync_all_the_time_keeps_what_the_others_lost(
+    looks: list[RolesSeen], kept: bool
+) -> None:
+    """Nodes 1 and 2 lost their power at 10 s."""
+    windows = of_x([*looks, *fault("power:majority", 10, 1, 2, until=15)])
+    assert seconds(windows.power) == ([] if kept else [(10, 11)])
+    assert seconds(windows.any_power) == [(10, 11)]
 
 
 def test_power_windows_are_those_of_as_many_replicas_as_a_record_had_to_be_on() -> None:
@@ -283,14 +311,17 @@ def test_a_deleted_topic_has_the_windows_of_its_name() -> None:
     assert list(made[2].leader) == [(0, FOREVER)]  # nothing names its leader
 
 
-@pytest.mark.parametrize(("at", "known"), [(9, []), (10, [Deletion(10 * S, 5)]), (40, [Deletion(40 * S, 5)])])
+@pytest.mark.parametrize(
+    ("at", "known"), [(9, []), (10, [Deletion(8 * S, 10 * S, 5)]), (40, [Deletion(8 * S, 40 * S, 5)])]
+)
 def test_what_was_deleted_before_a_topic_was_made_again_is_not_missing_from_the_new_one(
     at: float, known: list[Deletion]
 ) -> None:
     asked = RecordsDeleted(ns=round(at * S), fault=1, offsets={"x-0": 5})
     again = [*fault("recreate-topics:all", 10, until=20), *fault("kill:one", 50, 1, number=2), asked]
+    again += fault("delete-records:half", 8, 1, number=1)
     gone = deletions({0: ("x", 0), 1: ("x~1", 0)}, again)
-    assert [*gone.pop(1)] == [Deletion(FOREVER, FOREVER)]
+    assert [*gone.pop(1)] == [Deletion(8 * S, round(at * S), 5), Deletion(10 * S, FOREVER, FOREVER)]
     assert gone == ({0: tuple(known)} if known else {})
 
 

@@ -292,7 +292,8 @@ def _explained(p: Partition, q: Row, r: Row) -> bool:
             continue
         if q["assignment"] < row["assignment"] <= r["assignment"]:
             reset = p.recorded and p.begins_known() and row["kind"] == AssignmentKind.RESET
-            if not reset or not any(p.given_from() <= o < r["offset"] for o in p.order(r["isolation"])):
+            begin = p.given_from(r["complete_ns"])
+            if not reset or not any(begin <= o < r["offset"] for o in p.order(r["isolation"])):
                 return True
         if not p.recorded and q["op"] == r["op"] == row["op"]:
             return True
@@ -317,7 +318,7 @@ def poll_order(history: History) -> Iterator[Key]:
             yield (f"{prefix}poll-skip", *key)
     for p, r, internal in _first_reads(history) if history.recorded else ():
         if p.begins_known() and any(
-            p.given_from() <= offset < r["offset"] for offset in p.order(r["isolation"])
+            p.given_from(r["complete_ns"]) <= offset < r["offset"] for offset in p.order(r["isolation"])
         ):
             yield ("int-poll-skip", p.tp, r["op"], r["pos"]) if internal else ("poll-skip", p.tp, r["op"])
 

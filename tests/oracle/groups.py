@@ -58,7 +58,13 @@ def _committed_position(history: History, group: int, tp: int) -> int:
 def _passed(history: History, p: Partition, group: int) -> list[int]:
     """Offsets of records that lie behind what the group committed."""
     position = _committed_position(history, group, p.tp)
-    return [offset for offset in p.order(RC) if p.given_from() <= offset < position]
+    commits = [c for c in history.commits if (c["group"], c["tp"]) == (group, p.tp) and stored(c)]
+    found = []
+    for offset in p.order(RC):
+        passed = [commit_complete(history, c) for c in commits if c["offset"] > offset]
+        if p.given_from(min(passed, default=OPEN)) <= offset < position:
+            found.append(offset)
+    return found
 
 
 def _shown(p: Partition) -> set[int]:

@@ -100,6 +100,32 @@ class Windows:
                 found.append(fault)
         return found
 
+    def out(self, fault: FaultStarted) -> dict[int, int]:
+        """The replicas that were out when this fault took power, and when each was back."""
+        faults = [f for f in _of(self.history, FaultStarted) if f.name.split(":")[0] == "power"]
+        earlier = sorted(
+            (f for f in faults if (f.begin_ns, f.fault) <= (fault.begin_ns, fault.fault)),
+            key=lambda f: (f.begin_ns, f.fault),
+        )
+        found = {}
+        for node in {n for f in earlier for n in f.nodes if n in self.replicas or not self.replicas}:
+            found[node] = self.back(node, [f for f in earlier if node in f.nodes][-1])
+        return {node: back for node, back in found.items() if back > fault.begin_ns}
+
+    def kept(self, fault: FaultStarted) -> bool:
+        """A replica in sync kept what had been committed before this loss of power."""
+        out = self.out(fault)
+        for node in self.replicas - set(out):
+            before = [e for e in self.roles if e.ns < fault.begin_ns]
+            while_out = [e for e in self.roles if fault.begin_ns <= e.ns <= max(out.values())]
+            led = [e for e in while_out if e.ns > fault.ns and e.leaders.get(self.name, -1) in out]
+            if any(e.leaders[self.name] in e.answering for e in led):
+                return False
+            after = [e for e in while_out if e.ns > fault.ns]
+            if before and after and all(self._in_sync(node, e) for e in (before[-1], *while_out)):
+                return True
+        return False
+
     def back(self, node: int, fault: FaultStarted) -> int:
         """When a node that lost its power was in sync again."""
         healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
@@ -173,10 +199,12 @@ class Windows:
         acknowledged."""
         if _meets(self.unclean(), since, until):
             return "unclean"
-        least = 1 if weak else self.minimum()
-        after = [window for window in _merged(self.power(least)) if window[0] > counted]
-        for fault in self.powerless(least) if self.power(least) else []:
-            window = (fault.begin_ns, fault.ns)
+        faults = self.powerless(1 if weak else self.minimum()) if self.power(1) else []
+        if not weak:
+            faults = [fault for fault in faults if not self.kept(fault)]
+        spans = [(fault.begin_ns, fault.ns) for fault in faults]
+        after = [window for window in _merged(spans) if window[0] > counted]
+        for fault, window in zip(faults, spans, strict=True):
             timed = EVER if acked < 0 or self.young(fault) else acked + self.flush_ns()
             for low, high in [(since, min(until, counted))] + [
                 (max(since, end + 1), until) for _, end in after[:1]

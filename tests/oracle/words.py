@@ -79,7 +79,7 @@ class Partition:
         """Below this offset the send may have been removed; a deletion removes what was sent before it."""
         if self.history.retention:
             return bounds.start
-        asked = max([0, *(offset for ns, offset in self.deletions if send["invoke_ns"] <= ns)])
+        asked = max([0, *(offset for _, ns, offset in self.deletions if send["invoke_ns"] <= ns)])
         return min(bounds.start, asked) if bounds.start >= 0 else asked
 
     def seen(self, send: Row) -> bool:
@@ -161,15 +161,11 @@ class Partition:
         send = self.send_of.get(value)
         return send is not None and (not send["txn"] or self.committed(send))
 
-    def start(self) -> int:
-        """Where the log starts, as far as any listing tells."""
+    def given_from(self, ns: int = OPEN) -> int:
+        """From where on consumers have to be given by then what is there."""
         listed = max([bounds.start for bounds in self.bounds.values()] + [0])
-        asked = max((offset for _, offset in self.deletions), default=0)
-        return listed if self.history.retention else min(listed, asked)
-
-    def given_from(self) -> int:
-        """From where on consumers have to be given what is there."""
-        return max([self.start(), *(offset for _, offset in self.deletions)])
+        begun = [offset for begin, _, offset in self.deletions if begin <= ns]
+        return max([listed if self.history.retention else 0, *begun])
 
     def begins_known(self) -> bool:
         """Nothing removes records, or a listing tells where the log starts."""
@@ -295,17 +291,23 @@ class History:
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
 
-    def deletions(self, tp: int) -> list[tuple[int, int]]:
-        """When faults asked for the deletion of records of the partition, and below which offset."""
-        name = "-".join(map(str, self.names.get(tp, ("", -1))))
-        if "~" in name:  # the topic was deleted
-            return [(OPEN, GONE)]
-        faults = [event for event in self.events if isinstance(event, FaultStarted)]
-        made = [fault.begin_ns for fault in faults if fault.name.split(":")[0] == "recreate-topics"]
+    def deletions(self, tp: int) -> list[tuple[int, int, int]]:
+        """From when until when faults asked for the deletion of records of the partition, and below which
+        offset."""
+        topic, partition = self.names.get(tp, ("", -1))
+        name = f"{topic.split('~')[0]}-{partition}"
+        faults = [event for event in self.events if isinstance(event, FaultStarted | FaultFailed)]
+        begun = {fault.fault: max(fault.begin_ns, 0) for fault in faults}
+        again = [f for f in faults if f.name.split(":")[0] == "recreate-topics"]
+        made = [f.begin_ns for f in again if isinstance(f, FaultStarted)]
         asked = [
-            event for event in self.events if isinstance(event, RecordsDeleted) and name in event.offsets
+            (begun.get(event.fault, 0), event.ns, event.offsets[name])
+            for event in self.events
+            if isinstance(event, RecordsDeleted) and name in event.offsets
         ]
-        return [(event.ns, event.offsets[name]) for event in asked if all(event.ns >= ns for ns in made)]
+        if "~" in topic:  # the topic was deleted
+            return [*asked, (min((begun[f.fault] for f in again), default=0), OPEN, GONE)]
+        return [one for one in asked if all(one[1] >= ns for ns in made)]
 
     def may_stand_still(self, ack_ns: int) -> bool:
         """A high watermark may still have been below what was acknowledged then when the ends were listed."""
