@@ -4,7 +4,7 @@ The states of the partition are those of `model.accepting`.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
 from typing import Final, NamedTuple
@@ -28,13 +28,15 @@ METADATA: Final = METADATA_LOG
 class Election:
     """A leader epoch of a partition. leader: -1 = none. clean: the leader was in sync, or eligible, or the
     last known one (KIP-966) before: it has all that was committed, if no node lost power. offset, ms: of the
-    record in the metadata log."""
+    record in the metadata log. heard_ms: when the leader that it replaced was in sync again (infinity:
+    never): until then that one may not have heard of it, and still have answered."""
 
     epoch: int
     leader: int
     clean: bool
     offset: int
     ms: int
+    heard_ms: float = inf
 
 
 class PowerLoss(NamedTuple):
@@ -83,7 +85,7 @@ class Elections:
             if loss.by_ms >= since_ms:
                 return f"nodes {', '.join(map(str, sorted(loss.nodes)))} lost power"
         for one in self.found:
-            if not one.clean and one.epoch > after_epoch and one.ms >= since_ms:
+            if not one.clean and one.epoch > after_epoch and one.heard_ms >= since_ms:
                 return f"the election of leader epoch {one.epoch} was unclean"
         return ""
 
@@ -277,12 +279,16 @@ def _replayed(
     found: list[Election] = []
     states: list[tuple[int, PartitionState]] = []
     before: PartitionState | None = None
+    leader = -1
+    replaced: dict[int, int] = {}  # epoch -> the leader before it
     for row in rows(table):
         if (after := _after(row, before, tp)) is None:
             continue
         if before is None or after.leader_epoch != before.leader_epoch:
             how = partition_state.election(before, after) if before else partition_state.ElectionKind.NONE
             clean = row.name == "PartitionRecord" or how is not partition_state.ElectionKind.UNCLEAN
+            replaced[after.leader_epoch] = leader
+            leader = after.leader if after.leader >= 0 else leader
             found.append(
                 Election(
                     epoch=after.leader_epoch,
@@ -295,7 +301,13 @@ def _replayed(
         before = after
         states.append((row.timestamp, after))
         offsets.append(row.offset)
+    found = [replace(one, heard_ms=_heard(states, one.epoch, replaced[one.epoch])) for one in found]
     return found, states, offsets
+
+
+def _heard(states: Sequence[tuple[int, PartitionState]], epoch: int, node: int) -> float:
+    """When a node was in sync in this leader epoch or a later one, infinity = never."""
+    return next((ms for ms, one in states if one.leader_epoch >= epoch and node in one.isr), inf)
 
 
 def _after(row: Row, before: PartitionState | None, tp: TopicPartition) -> PartitionState | None:

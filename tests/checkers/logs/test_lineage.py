@@ -280,13 +280,16 @@ def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, caus
 
 
 @pytest.mark.parametrize(("s", "lost"), [(8, [9]), (9.6, [])])
-def test_an_unclean_election_takes_nothing_that_was_made_later(
+def test_an_unclean_election_takes_nothing_that_was_made_when_the_old_leader_had_heard_of_it(
     tmp_path: Path, s: float, lost: list[int]
 ) -> None:
-    """Record 9 was made and acknowledged at 9 s; clocks are half a second apart at most."""
+    """It was at 4 s; the old leader was in sync again at `s`, and until then it may have answered. Record 9
+    was made and acknowledged at 9 s; clocks are half a second apart at most."""
     made = clean()
     made["metadata"][1]["isr"] = [1]
-    made["metadata"][2]["timestamp"] = BEGAN_MS + round(s * 1000)
+    made["metadata"][2]["timestamp"] = BEGAN_MS + 4000
+    back = {"offset": 3, "leader": -2, "isr": [1, 2], "timestamp": BEGAN_MS + round(s * 1000)}
+    made["metadata"].append(made["metadata"][2] | back)
     found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 9))
     assert places(found) == [("acknowledged-held", offset) for offset in lost]
 
