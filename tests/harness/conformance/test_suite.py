@@ -15,6 +15,7 @@ from harness.conformance.suite import perform
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = [sys.executable, str(ROOT / "examples" / "clients" / "confluent_client.py")]
+AIOKAFKA = [sys.executable, str(ROOT / "examples" / "clients" / "aiokafka_client.py")]
 BROKEN = [sys.executable, str(Path(__file__).with_name("broken_client.py"))]
 
 
@@ -54,8 +55,9 @@ def test_a_broken_client_fails_its_case(
 
 
 @pytest.mark.sampled(4)
-def test_the_example_keeps_the_protocol() -> None:
-    results = perform(EXAMPLE, quietly)
+@pytest.mark.parametrize("words", [EXAMPLE, AIOKAFKA])
+def test_an_example_keeps_the_protocol(words: list[str]) -> None:
+    results = perform(words, quietly)
     assert [one.name for one in results] == ["open", *CASES]
     assert {one.why + one.lacks for one in results} == {""}
 
