@@ -39,6 +39,8 @@ class AdminRequest(ControllerRequest[R], frozen=True):
 Q = TypeVar("Q", bound=AnyRequest)
 Answer = Callable[[Response], None]
 """Answers a request."""
+Answered = Callable[[Any], None]
+"""Gets the answer to a request that was sent, of the class that the request names; None = none came."""
 Refusal = Callable[[KafkaError], Response]
 """Makes the response to a request that is refused."""
 Handler = Callable[[Q, Answer], None]

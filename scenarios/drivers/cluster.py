@@ -36,7 +36,7 @@ from model.protocol.messages import (
     Produce,
     ProduceResponse,
 )
-from model.protocol.requests import AnyRequest, Request, Response
+from model.protocol.requests import Answered, AnyRequest, Request, Response
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -70,7 +70,7 @@ class MessageInFlight:
 
     sender: int | str
     ask: Ask
-    told: Callable[[Any], None]
+    told: Answered
     listens: bool = True
     answer: Response | None = None
     answering: bool = False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -24,11 +24,10 @@ from harness.modelled.shared.channels import HELD, listener_of
 from harness.modelled.shared.server_log import text
 from model.broker import TICK_MS, Broker
 from model.eras import ERAS
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import Answered, AnyRequest, Response
 from model.replication.node import Ask, LogLine, MarkersSentAfterLoading, Reply
 from model.settings import Settings
 
-Answered = Callable[[Any], None]
 Carry = Callable[[int, str, Listener, AnyRequest, int, Answered], None]
 """Carries a request to another node: node, channel, listener, request, how long to wait in ms, and what to
 call with the answer, None = none came."""

@@ -8,7 +8,7 @@ the controller has done it is seen in the brokers' metadata.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from core import replica_order
 from core.cluster import unserved
@@ -24,11 +24,15 @@ from model.protocol.messages import (
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
+    DeleteRecordsResponse,
     DeleteTopics,
     ElectLeaders,
 )
+from model.protocol.requests import ErrorResponse, Request
 from model.replication.node import Ask
 from model.settings import Settings
+
+A = TypeVar("A", bound=ErrorResponse)
 
 READY_US: Final = 60_000_000
 DEADLINE_US: Final = round(replica_order.DEADLINE_S * 1_000_000)
@@ -133,10 +137,10 @@ class Administered(ABC):
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See `Deletable`."""
-        asked: list[tuple[TopicPartition, Future[Any]]] = []
+        asked: list[tuple[TopicPartition, Future[DeleteRecordsResponse | None]]] = []
         for tp, offset in offsets.items():
             if (leader := self._leader(tp)) >= 0:
-                answered: Future[Any] = Future()
+                answered: Future[DeleteRecordsResponse | None] = Future()
                 request = DeleteRecords({(tp.topic, tp.partition): offset})
                 self.sender()(Ask(leader, "delete", request), answered.set)
                 asked.append((tp, answered))
@@ -189,18 +193,18 @@ class Administered(ABC):
     # ---- asking
 
     async def _anywhere(
-        self, channel: str, request: Any, deadline: int, done: KafkaError = KafkaError.NONE
-    ) -> Any:
+        self, channel: str, request: Request[A], deadline: int, done: KafkaError = KafkaError.NONE
+    ) -> A:
         """Ask one broker after another until one has served it; its answer. done: an error that says that an
         earlier try was served. Raises: ClusterError."""
         scheduler, last = self.scheduler, dict[int, str]()
         while scheduler.now < deadline:
             for node in self.brokers:
-                answered: Future[Any] = Future()
+                answered: Future[A | None] = Future()
                 self.sender()(Ask(node, channel, request), answered.set)
                 answer = await answered
                 error, last[node] = _refusal(answer)
-                if error in (KafkaError.NONE, done):
+                if answer is not None and error in (KafkaError.NONE, done):
                     return answer
                 if answer is not None and error not in RETRIABLE:
                     raise ClusterError(f"Kafka refused: {last[node]}")
@@ -218,7 +222,7 @@ class Administered(ABC):
         return True
 
 
-def _refusal(answer: Any) -> tuple[KafkaError, str]:
+def _refusal(answer: ErrorResponse | None) -> tuple[KafkaError, str]:
     """Why a request was not served, NONE = it was, and in words."""
     if answer is None:
         return KafkaError.REQUEST_TIMED_OUT, "no answer came"

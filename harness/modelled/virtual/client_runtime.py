@@ -31,6 +31,7 @@ from model.client.consumer_coordinator import ConsumerCoordinator
 from model.client.producer import Producer, ProducerSettings
 from model.client.share_consumer import ShareConsumer
 from model.client.transactional_producer import TransactionalProducer
+from model.protocol.requests import Answered
 from model.replication.node import Ask
 from model.settings import Settings
 
@@ -58,7 +59,7 @@ MODELLED: Final = ClientLibrary(
 class Sender(Protocol):
     """Carries a request to a node; the answer comes back, or None where none came in time."""
 
-    def __call__(self, ask: Ask, answered: Callable[[object], None], timeout_ms: int | None = None) -> None:
+    def __call__(self, ask: Ask, answered: Answered, timeout_ms: int | None = None) -> None:
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
 
     def hang_up(self) -> None:

@@ -48,6 +48,7 @@ from model.errors import Refused
 from model.metadata.image import MetadataImage
 from model.protocol.coordinator_messages import JoinGroup
 from model.protocol.messages import Fetch
+from model.protocol.requests import Answered
 from model.protocol.share_messages import ShareFetch
 from model.replication.node import Ask
 from model.replication.replica import Replica
@@ -419,7 +420,7 @@ class _Sender:
         self._caller = Caller(cluster.network, cluster.scheduler, CLIENTS, process)
         self.hang_up = self._caller.hang_up
 
-    def __call__(self, ask: Ask, answered: Callable[[object], None], timeout_ms: int | None = None) -> None:
+    def __call__(self, ask: Ask, answered: Answered, timeout_ms: int | None = None) -> None:
         """See `Sender`."""
         wait_ms = self._wait_ms if timeout_ms is None else timeout_ms
         if isinstance(ask.request, Fetch | ShareFetch):

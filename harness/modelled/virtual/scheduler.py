@@ -87,7 +87,7 @@ class Scheduler:
         """Now, as all clocks of the simulation tell it."""
         return BASE_NS + self.now * 1000
 
-    def at(self, time: int, call: Callable[..., None], *arguments: Any) -> None:
+    def at(self, time: int, call: Callable[..., None], *arguments: object) -> None:
         """Call at a time (now, where that has passed)."""
         self._sequence = sequence = self._sequence + 1
         heappush(self._heap, (time if time > self.now else self.now, sequence, call, arguments))

@@ -4,7 +4,6 @@ Each verb waits in virtual time, until the client machines are done or the verb'
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from core.client_settings import SessionSpec
 from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
@@ -33,6 +32,7 @@ from model.client.transactional_producer import TransactionalProducer, Transacti
 from model.errors import KafkaError
 from model.log.log_cleaner import KeyedRecord
 from model.protocol.messages import CreateTopics, Partition
+from model.protocol.requests import ErrorResponse
 from model.replication.node import Ask
 from model.settings import Settings
 
@@ -293,7 +293,7 @@ class SimSession(SharingMachines):
         """Create a topic; returns when the controller has (brokers may not know it yet)."""
         if partitions < 1:
             raise Definite("INVALID_PARTITIONS")
-        answered: Future[Any] = Future()
+        answered: Future[ErrorResponse | None] = Future()
         answered.then(self._look)
         ask = Ask(self._nodes[0], "create", CreateTopics(topic, partitions, replication))
         self._send_request(ask, answered.set)

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Final
 
 from core.cluster import Listener
-from harness.modelled.real.node import Answered, NodeAddress
+from harness.modelled.real.node import NodeAddress
 from harness.modelled.real.serving.cut_links import Gates, PeerConnection
 from harness.modelled.real.serving.peer_frames import answer_frame, read_answer, read_request, request_frame
 from harness.protocol.frames import Splitter, correlation_id
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import Answered, AnyRequest, Response
 
 Submit = Callable[[AnyRequest, Answered], None]
 CONNECT_S: Final = 2.0

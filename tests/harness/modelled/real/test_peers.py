@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from core.cluster import Cut, Direction, Listener
-from harness.modelled.real.node import Answered, NodeAddress
+from harness.modelled.real.node import NodeAddress
 from harness.modelled.real.serving import peers
 from harness.modelled.real.serving.cut_links import Gates
 from harness.protocol.frames import frame
 from model.errors import KafkaError
 from model.protocol.controller_messages import BeginQuorumEpoch
-from model.protocol.requests import AnyRequest, ErrorResponse
+from model.protocol.requests import Answered, AnyRequest, ErrorResponse
 
 WAIT_S = 10.0
 REQUEST = BeginQuorumEpoch(3, 1)
