@@ -6,11 +6,15 @@ Only what the person who starts Inquest names is loaded: no run folder can ask f
 with an extension is repeated only where the extension is named again.
 """
 
+import functools
 import importlib.util
 import os
+import re
 import shlex
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Literal
 
 from core.errors import ConfigError
@@ -63,6 +67,14 @@ def extensions(kind: Kind) -> dict[str, Any]:
     return found
 
 
+def load_checks() -> None:
+    """Load the files of checks, in a process that unpickles what theirs hold. Raises: ConfigError."""
+    for words in _named():
+        of, _, where = words.partition("=")
+        if of == "checks":
+            _module(where.rpartition(":")[0])
+
+
 def assignment() -> str:
     """The variables as they stand before a command that has to find the same files, program and cluster, "" =
     there are none."""
@@ -81,15 +93,26 @@ def _name(kind: Kind, path: str, made: Any) -> str:
 
 def _loaded(path: str, attribute: str) -> object:
     """The module of a file, or what it has by this name. Raises: ConfigError."""
-    spec = importlib.util.spec_from_file_location(f"inquest_extension_{Path(path).stem}", path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise ConfigError(f"{path}: no such file")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(f"{path}: {type(error).__name__}: {error}") from error
+    module = _module(str(Path(path).resolve()))
     if attribute and not hasattr(module, attribute):
         raise ConfigError(f"{path} has no {attribute}")
     made = getattr(module, attribute) if attribute else module
     return made() if isinstance(made, type) else made
+
+
+@functools.cache
+def _module(path: str) -> ModuleType:
+    """The module of a file, loaded once, under a name that follows from its path: by that name a pickle finds
+    its functions and classes, in each process that has loaded it. Raises: ConfigError."""
+    name = f"inquest_extension_{re.sub(r'[^a-zA-Z0-9]', '_', path)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise ConfigError(f"{path}: no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ConfigError(f"{path}: {type(error).__name__}: {error}") from error
+    return module

@@ -33,6 +33,7 @@ from checkers.engine import shipped
 from checkers.engine.masters import is_local, master_of, reach
 from checkers.engine.spark_workers import telling
 from core.errors import SparkError
+from core.extensions import VARIABLE as EXTENSIONS
 from core.programs import SAFE, SUBMITTED, environment
 
 if TYPE_CHECKING:
@@ -289,6 +290,7 @@ def _settings(master: str, scratch: str, option: str) -> dict[str, str]:
         "spark.sql.unionOutputPartitioning": "false",
         # Python workers start with `-m`: without it they import from the current folder first
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
+        f"spark.executorEnv.{EXTENSIONS}": os.environ.get(EXTENSIONS, ""),
     }
     if is_local(master):
         settings["spark.local.dir"] = scratch

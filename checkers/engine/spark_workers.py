@@ -20,6 +20,7 @@ import pyarrow as pa
 from checkers.engine.masters import is_local, master_of, reach
 from checkers.engine.memory import keep_freed
 from core.errors import HistoryError, SparkError
+from core.extensions import load_checks
 from core.progress import Progress, ProgressStage, Watch, unwatched
 from history.tasks import Files, Scratch
 
@@ -112,7 +113,8 @@ def _run(
 
 @functools.lru_cache(maxsize=1)
 def _work(written: str, scratch: Files) -> Callable[[int], object]:
-    """What the tasks of a job share, read once by a worker."""
+    """What the tasks of a job share, read once by a worker; it may hold checks of a file."""
+    load_checks()
     work: Callable[[int], object] = scratch.read(written)
     return work
 

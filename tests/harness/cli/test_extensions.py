@@ -34,13 +34,14 @@ def files(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_run_with_files_of_the_user_s_own(files: Path) -> None:
     words = "run --sut simulated --workload ./pairs.py --nemesis ./blink.py:BLINK@leader"
-    words += " --check ./late_answers.py:CHECK --seed 3 --duration 6 --engine process"
+    words += " --check ./late_answers.py:CHECK --seed 3 --duration 6 --engine spark"
     command = [sys.executable, "-P", "-m", "inquest", *words.split()]
     done = subprocess.run(command, cwd=files, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "VALID: no forbidden anomaly" in done.stdout
     (run,) = (folder for folder in (files / "results").iterdir() if not folder.is_symlink())
     verdict = read_verdict(Run(run))
+    assert verdict.engine.startswith("Spark"), "its tasks are in processes that have to load the check"
     assert verdict.checks["late-answers"].status == "valid"
     assert {fault.name for fault in verdict.faults} == {"blink:one@leader"}
     assert f"{extensions.VARIABLE}=" in done.stdout, "the line that repeats the run names the files"
