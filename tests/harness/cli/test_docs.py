@@ -10,10 +10,12 @@ from types import ModuleType
 
 import pytest
 
-from core.config import run_config
+from core.config import RunConfig, run_config
 from core.generator import Slot, source
 from core.runtime import run_blocking
 from harness.cli.catalogue import FILES, MODEL
+from harness.cli.settings import setting
+from harness.explore.trial import trial
 from nemesis import execute, schedule
 from nemesis.registry import NEMESES
 from tests.nemesis.stage import NAMES, Recording, stage_of
@@ -113,6 +115,34 @@ def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
     (usual,) = map(int, re.findall(r"inputs.budget \|\| '(\d+)h'", job))
     assert usual < most == documented
     assert most * 60 + 30 <= minutes  # setting up, and the last run
+
+
+def simulated_runs() -> list[tuple[str, str]]:
+    """The simulated runs of the tutorial, each with what is said to be found, "" = nothing."""
+    text = (DOCS / "tutorial.md").read_text().replace("\\\n", "")
+    runs = re.findall(r"^inquest (run --set sut=simulated .*\S) +# (\S+)$", text, re.MULTILINE)
+    return [(words, "" if said == "valid" else said) for words, said in runs]
+
+
+def test_simulated_runs_of_the_tutorial_say_what_is_found() -> None:
+    assert [said for _, said in simulated_runs()] == ["", "lost-write", "lost-write"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("number", range(3))
+def test_a_simulated_run_of_the_tutorial_finds_what_is_said(number: int) -> None:
+    words, said = simulated_runs()[number]
+    found = trial(configured(words)).anomalies
+    assert (said in found) if said else not found
+    for cause in re.findall(r" --set (?:mutant|era)=\S+", words):
+        assert not trial(configured(words.replace(cause, ""))).anomalies, f"valid without{cause}"
+
+
+def configured(words: str) -> RunConfig:
+    """The configuration of a command line without quotes."""
+    given = dict(re.findall(r"--(?!set )(\S+) (\S+)", words))
+    given = {"duration_s" if name == "duration" else name: value for name, value in given.items()}
+    return run_config(dict(map(setting, [*re.findall(r"--set (\S+)", words), *map("=".join, given.items())])))
 
 
 def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
