@@ -28,7 +28,8 @@ its own high watermark. Then 1 was elected, and the records were gone everywhere
 first asks its leader where the last epoch ended. The same run, with the Kafka of today:
 """
 AFTER: Final = """
-The report shows the first lost record, who led, and each broker's log around it: open it in a browser.
+The report of the first run (its line `report:` is above) shows the first lost record, who led, and each
+broker's log around it: open it in a browser.
 Next: `make test-run PRESET=acks1` does the like to real brokers; docs/tutorial.md follows it."""
 
 

@@ -42,7 +42,7 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     if verdict.result is ResultWord.KNOWN_BUGS:
         bugs = {one.known_bug: one.known_bug_url for one in verdict.anomalies.values() if one.disallowed}
         yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
-    elif verdict.faults:
+    elif verdict.faults and not run.shrunk.exists():
         folder = shlex.quote(str(run.folder))
         yield f"next: {pasted('inquest recording shrink')} {folder}    # with as few faults as still show it"
 

@@ -105,6 +105,13 @@ def test_the_first_witness_is_of_the_most_severe_class_that_is_no_known_bug(tmp_
     assert f"shrink '{tmp_path}/a run'" in lines[-1]
 
 
+def test_a_run_that_was_shrunk_has_nothing_left_to_shrink(tmp_path: Path) -> None:
+    found, run = verdict(**BAD, faults=[fault(False)]), Run(tmp_path)
+    assert list(last_lines(found, run, "none"))[-1].startswith("next: inquest recording shrink")
+    run.shrunk.write_text("{}")
+    assert list(last_lines(found, run, "none"))[-1].startswith("repeat: ")
+
+
 def test_known_bugs_come_with_their_pages_and_nothing_to_shrink() -> None:
     lines = list(last_lines(verdict(**KNOWN, faults=[fault(False)]), Run(Path("r")), "none"))
     assert lines[-1] == "known: KAFKA-1 (https://issues.example/KAFKA-1)"
