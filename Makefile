@@ -46,7 +46,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q python3-venv; } \
 		|| { echo "$(PYTHON) cannot make virtual environments: install python3-venv" >&2; exit 1; }
-	@echo "installing the libraries, 1.2 GB: some minutes"
+	@echo "installing the libraries, 1.5 GB: some minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
