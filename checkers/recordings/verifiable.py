@@ -54,6 +54,12 @@ class _Started(msgspec.Struct, frozen=True, tag="startup_complete", tag_field="n
     timestamp: Millis
 
 
+class _Ending(msgspec.Struct, frozen=True, tag="shutdown_requested", tag_field="name"):
+    """A consumer got SIGTERM (printed since Kafka 4.2.1). The line holds no record."""
+
+    timestamp: Millis
+
+
 class _Ended(msgspec.Struct, frozen=True, tag="shutdown_complete", tag_field="name"):
     timestamp: Millis
 
@@ -116,6 +122,7 @@ class _OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed", ta
 
 _Line = (
     _Started
+    | _Ending
     | _Ended
     | _Acked
     | _Failed
@@ -324,6 +331,8 @@ class _ConsumerFile(_File):
         match line:
             case _Started():
                 self._began = self.ns
+            case _Ending():
+                pass
             case _Data():
                 if self._silent and not self._shows:
                     why = "the records of an earlier poll are not on record"

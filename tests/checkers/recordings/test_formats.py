@@ -220,6 +220,8 @@ def consumed(count: int) -> tuple[str, dict[str, Any]]:
 
 START: tuple[str, dict[str, Any]] = ("startup_complete", {})
 STOP: tuple[str, dict[str, Any]] = ("shutdown_complete", {})
+SIGTERM: tuple[str, dict[str, Any]] = ("shutdown_requested", {})
+GONE = ("partitions_revoked", {"partitions": [{"topic": "t", "partition": 0}]})
 GIVEN = ("partitions_assigned", {"partitions": [{"topic": "t", "partition": 0}]})
 
 
@@ -252,7 +254,8 @@ def test_verifiable_producers_and_consumers(
         {"topic": "t", "key": None, "value": "2", "exception": "x", "message": "y"},
     )
     producer = lines_of(START, acked("0", 0), failed, acked("1", 1), STOP, TOTALS)
-    consumer = lines_of(START, GIVEN, *read, consumed(len(read)), committed(read[-1][1]["offset"] + 1), STOP)
+    until = [consumed(len(read)), committed(read[-1][1]["offset"] + 1)]
+    consumer = lines_of(START, GIVEN, *read, *until, SIGTERM, GONE, STOP)
     verdict = verdict_of(tmp_path, "verifiable", consumer, producer, from_start=True)
     assert (found(verdict), verdict.valid) == (anomalies, valid)
 
