@@ -13,6 +13,7 @@ Not here: Spark (`checkers.run_source`).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -320,7 +321,7 @@ def _of_logs(run: Run, name: str) -> Iterator[pa.Table]:
         yield _named(run, rows.filter(last) if last is not None else rows, SCHEMAS[name])
 
 
-def _parquet(path: Any) -> pa.Table:
+def _parquet(path: Path) -> pa.Table:
     try:
         return storage.parquet_file(path).read()
     except (pa.ArrowException, OSError) as error:

@@ -17,7 +17,7 @@ No verb is ever repeated: a second attempt would forge the history.
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -54,7 +54,7 @@ from harness.clients.worker_protocol import ClientProgress
 from history import journal as j
 from history.journal import JournalWriter
 
-CommitVerb = Callable[[Mapping[TopicPartition, int]], Coroutine[Any, Any, int]]
+CommitVerb = Callable[[Mapping[TopicPartition, int]], Coroutine[object, None, int]]
 
 VERBS: Final = 4
 """Most calls that an op outside of a transaction makes, one after the other: poll, send copies, position,

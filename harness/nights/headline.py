@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.nights.session_log import FILE, FOLDER, RunResult, SoakSession
 from harness.report import wording
 from harness.report.wording import VerdictState
 from history.jsonl import being_written
+from history.tables import TableRow
 
 UNDER_WAY = "under way"
 UNDECIDED: Final = ("unknown",)
@@ -35,10 +36,10 @@ class SessionView:
     damaged: int
     parts: list[VerdictState]
     progress: str
-    numbers: dict[str, Any]
+    numbers: TableRow
 
     @classmethod
-    def of(cls, results: Path, session: SoakSession, numbers: dict[str, Any]) -> "SessionView":
+    def of(cls, results: Path, session: SoakSession, numbers: TableRow) -> "SessionView":
         """The session of a results folder, with its row of the trend."""
         started = session.started
         return cls(
@@ -89,7 +90,7 @@ def _found(result: RunResult) -> set[str]:
     return {result.state, *(found.name for found in result.forbidden)}
 
 
-def headline(session: SoakSession, numbers: dict[str, Any]) -> list[VerdictState]:
+def headline(session: SoakSession, numbers: TableRow) -> list[VerdictState]:
     """The results of a session: void first, as it qualifies all others, then the most severe."""
     results = session.results
 

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -141,7 +140,7 @@ def commas(text: str) -> Markup:
     return Markup(",<wbr>").join(text.split(","))
 
 
-def known(value: Any) -> bool:
+def known(value: float | str | None) -> bool:
     """Whether there is a number."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
