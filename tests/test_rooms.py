@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ PACKAGES = sorted(
     path.parent.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("__init__.py")
 )
 LINE = re.compile(r"^(\w+)  +\S", re.MULTILINE)
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 LOOSE_MAX = 3
+TWO_MEANINGS_MAX = 10
 
 
 def contents(package: Path) -> set[str]:
@@ -48,3 +51,12 @@ def test_the_map_of_a_package_names_what_it_holds(name: str) -> None:
 def test_few_modules_lie_loose_in_harness() -> None:
     loose = {path.stem for path in (ROOT / "harness").glob("*.py")} - {"__init__"}
     assert len(loose) <= LOOSE_MAX
+
+
+def test_few_class_names_have_two_meanings() -> None:
+    modules: dict[str, list[str]] = defaultdict(list)
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for name in CLASS.findall(path.read_text()):
+            modules[name].append(path.relative_to(ROOT).as_posix())
+    twice = {name: found for name, found in modules.items() if len(found) > 1}
+    assert len(twice) <= TWO_MEANINGS_MAX, twice
