@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from checkers.engine.check import Tally
 from core.config import RunConfig, run_config
 from harness.explore.trial import checked, forbidden
-from harness.modelled.virtual.run import Simulated, simulate
+from harness.modelled.virtual.run import simulate
 from history.events import FaultStarted
 
 
@@ -27,25 +28,27 @@ def config(nemesis: str, seed: int, **settings: object) -> RunConfig:
     return run_config(given | settings)
 
 
-def lost(done: Simulated) -> int:
-    return sum(finding.name == "lost-write" for finding in checked(done).findings)
+def lost(tally: Tally) -> int:
+    return sum(finding.name == "lost-write" for finding in tally.findings)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_one_node_without_power_loses_nothing_that_was_acknowledged(seed: int) -> None:
     done = simulate(config("power:one@leader", seed))
     assert any(isinstance(event, FaultStarted) for event in done.events)
-    assert lost(done) == 0
+    assert lost(checked(done)) == 0
 
 
 def test_all_nodes_without_power_lose_what_was_not_flushed_and_may() -> None:
     done = simulate(config("power:all", 1))
-    assert lost(done) > 0
-    assert forbidden(done, checked(done)) == {}
+    tally = checked(done)
+    assert lost(tally) > 0
+    assert forbidden(done, tally) == {}
     few = [replace(one, nodes=one.nodes[:1]) if isinstance(one, FaultStarted) else one for one in done.events]
     done.events[:] = few
-    assert forbidden(done, checked(done))["lost-write"] == lost(done)
+    tally = checked(done)
+    assert forbidden(done, tally)["lost-write"] == lost(tally)
 
 
 def test_a_killed_process_is_no_power_loss() -> None:
-    assert lost(simulate(config("kill:all", 1))) == 0
+    assert lost(checked(simulate(config("kill:all", 1)))) == 0
