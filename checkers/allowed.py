@@ -67,8 +67,7 @@ def ground(config: RunConfig) -> Ground:
 
 
 TRUNCATIONS: Final[Mapping[Excuse, str]] = {
-    Excuse.UNCLEAN: "unclean leader election is on, and the leader may have changed: a replica that misses"
-    " records may have led",
+    Excuse.UNCLEAN: "unclean.leader.election.enable=true: a replica that misses records may have led",
     Excuse.POWER: "power losses took unflushed records away on as many brokers as had to have them",
 }
 """What may take off the end of a log what every in-sync replica had."""

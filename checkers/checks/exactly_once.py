@@ -77,7 +77,7 @@ class CopiedTwice(Finding):
         )
         return (
             f"Group {history.group(group)} copied the record at offset {offset} of"
-            f" {history.tp(source)} {self.copies} times into committed output, to"
+            f" {history.tp(source)} into committed output {self.copies} times, to"
             f" {history.tp(self.tp)}: {copies}."
         )
 

@@ -438,7 +438,7 @@ def passed(ground: Ground, variant: str) -> Answer:
     if variant == Passed.AUTO:
         return (True, "a client that commits automatically died with records that it had not handed out")
     if variant == Passed.LATE and ground.begins_late:
-        return True, "auto.offset.reset: where a group has committed nothing it begins behind the last record"
+        return (True, "auto.offset.reset=latest: a group without a committed offset begins at the log’s end")
     return truncated(ground, "a group commits only offsets behind what its members were given")
 
 

@@ -230,7 +230,7 @@ def of_read(p: KernelView, kind: type[Finding], read: int) -> Finding:
     return kind(key=(p.tp, r.value, r.op), process=s.process, records=(s, r), at_ns=r.done_ns)
 
 
-READ_UNCOMMITTED: Final = "the reader used read_uncommitted"
+READ_UNCOMMITTED: Final = "the reader’s isolation.level was read_uncommitted"
 """Why a reader may see what no committed transaction wrote."""
 
 

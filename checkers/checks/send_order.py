@@ -139,7 +139,7 @@ def _finding(p: KernelView, kind: type[Finding], s: int, t: int) -> Finding:
 def reorder(ground: Ground, variant: str) -> Answer:
     """A producer's records are out of order."""
     if variant == Order.PIPELINED:
-        return True, "the producer is not idempotent, retries, and has several requests under way"
+        return True, "enable.idempotence=false, and the producer retries with several requests in flight"
     if variant == Order.ABANDONED:
         return (True, "the producer is not idempotent: a request that it has given up may still arrive")
     if variant == Order.WEAK:

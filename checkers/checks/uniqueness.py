@@ -40,7 +40,8 @@ class Duplicate(Finding):
         places = ", ".join(map(str, offsets[:4]))
         epochs = sorted({s.leader_epoch for s in reads if s.leader_epoch >= 0})
         by = history.client(self.process) if self.process >= 0 else "no process on record"
-        under = f" (leader epochs {', '.join(map(str, epochs))})" if epochs else ""
+        word = "epoch" if len(epochs) == 1 else "epochs"
+        under = f" (leader {word} {', '.join(map(str, epochs))})" if epochs else ""
         acked = ""
         if sends and sends[0].offset >= 0:
             acked = f", acknowledged at offset {sends[0].offset}"
@@ -132,7 +133,7 @@ def _duplicate(p: KernelView, value: int, places: list[int], reads: Array, row: 
 def repeat(ground: Ground, variant: str) -> Answer:
     """A record was written again."""
     if variant == Idempotence.RETRIES:
-        return True, "the producer is not idempotent and retries: a lost answer means a second copy"
+        return True, "enable.idempotence=false, and the producer retries: a lost answer means a second copy"
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == Idempotence.ONCE:

@@ -191,9 +191,9 @@ class _Lineage:
         for row in np.flatnonzero(wrong).tolist():
             told = positions.slice(row, 1).to_pylist()[0]
             epoch = told["epoch"]
-            text = f"group {told['group']} has read the record at offset {offset[row]}"
+            text = f"group {told['group']} must have read the record at offset {offset[row]}"
             text += f" of leader epoch {epoch}" if epoch >= 0 else ""
-            text += f" (it committed offset {told['committed']} at {told['ms']} ms); {main.where()} has "
+            text += f", for it committed offset {told['committed']} at {told['ms']} ms; {main.where()} has "
             if offset[row] < main.end:
                 text += f"{main.batch(int(here[row]))}, made at {main.whole['base_timestamp'][here[row]]} ms"
             else:

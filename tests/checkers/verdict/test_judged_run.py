@@ -412,7 +412,7 @@ def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None
     assert set(verdict.anomalies) == {"eos-duplicate", "eos-loss"}
     twice = only_example(verdict, "eos-duplicate")
     assert twice.sentence == (
-        "Group group-0 copied the record at offset 0 of in-0 2 times into committed output, to out-0:"
+        "Group group-0 copied the record at offset 0 of in-0 into committed output 2 times, to out-0:"
         " as record 2/3 at offset 3 (op 1), and as record 3/5 at offset 5 (op 2)."
     )
     assert [op.op for op in twice.ops] == [1, 2]
