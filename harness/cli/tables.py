@@ -31,7 +31,7 @@ def sql(
         return
     from pyspark.errors import PySparkException
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from checkers.engine.spark import spark
@@ -46,7 +46,7 @@ def sql(
             if interrupted(error):
                 raise KeyboardInterrupt from None
             raise UsageError(telling(str(error))) from None
-    shown = Table(*found.column_names)
+    shown = Table(*(Column(name, overflow="fold") for name in found.column_names))  # whole, however narrow
     for row in found.slice(0, rows).to_pylist():
         shown.add_row(*(Text(printable("" if value is None else str(value))) for value in row.values()))
     Console().print(shown)

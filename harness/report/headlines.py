@@ -1,6 +1,6 @@
 """What broke, in plain words: a headline for each class of anomaly, with the number of what it counts."""
 
-from harness.report.wording import number, told
+from harness.report.wording import found_in_logs, number, told
 from history.verdict import Anomaly, Verdict
 
 HEADLINES = {
@@ -32,8 +32,8 @@ HEADLINES = {
         "{} records stand before earlier ones of their producer",
     ),
     "int-nonmonotonic-send": (
-        "{} record of an operation was reordered",
-        "{} records of single operations were reordered",
+        "{} pair of records of one operation was reordered",
+        "{} pairs of records of single operations were reordered",
     ),
     "nonmonotonic-poll": ("A consumer went back {} time", "Consumers went back {} times"),
     "int-nonmonotonic-poll": ("A consumer went back {} time", "Consumers went back {} times"),
@@ -57,10 +57,28 @@ HEADLINES = {
         "{} output records stand behind those of later input records of their key",
     ),
     "group-duplicate": ("A group got records again {} time", "Groups got records again {} times"),
-    "group-skip": ("{} record was never given to its group", "{} records were never given to their group"),
+    "group-skip": ("{} record was never given to its group", "Records were never given to a group, {} times"),
     "double-assignment": (
         "{} partition was given to two members at once",
         "Partitions were given to two members at once, {} times",
+    ),
+    "share-redelivery": (
+        "A share group delivered {} record again that a member had ended",
+        "A share group delivered {} records again that members had ended",
+    ),
+    "share-two-holders": (
+        "{} record of a share group was held by two members at once",
+        "{} records of a share group were held by two members at once",
+    ),
+    "share-skip": ("A share group passed over {} record", "A share group passed over {} records"),
+    "share-aborted-read": (
+        "A share group delivered {} aborted record",
+        "A share group delivered {} aborted records",
+    ),
+    "share-count": ("{} delivery count did not rise", "{} delivery counts did not rise"),
+    "share-over-limit": (
+        "{} record was delivered more often than its share group may",
+        "{} records were delivered more often than their share group may",
     ),
     "zombie-write": ("A fenced producer still wrote, {} time", "Fenced producers still wrote, {} times"),
     "replica-divergence": (
@@ -136,14 +154,9 @@ def many(verdict: Verdict, name: str, anomaly: Anomaly) -> int:
     if not anomaly.disallowed:
         mine = [check for check in verdict.log_checks.values() if name in check.anomalies]
         return anomaly.count - sum(check.found for check in mine) or anomaly.count
-    return anomaly.disallowed - _in_logs(verdict, name) or anomaly.disallowed
+    return anomaly.disallowed - found_in_logs(verdict, name) or anomaly.disallowed
 
 
 def in_logs_alone(verdict: Verdict, name: str, anomaly: Anomaly) -> bool:
     """Whether all forbidden findings of a class are those of rules about brokers' logs."""
-    return 0 < anomaly.disallowed == _in_logs(verdict, name)
-
-
-def _in_logs(verdict: Verdict, name: str) -> int:
-    """Forbidden findings of a class that are those of rules about brokers' logs."""
-    return sum(check.disallowed for check in verdict.log_checks.values() if name in check.anomalies)
+    return 0 < anomaly.disallowed == found_in_logs(verdict, name)

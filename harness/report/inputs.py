@@ -130,7 +130,7 @@ def read(run: Run) -> Inputs:
         table = tried(partial(read_table, run.table(name), name), f"{lost} are not")
         if table is not None:
             tables[name] = table
-    history = _history(run, names, tables, first) if names else None
+    history = _history(run, names, tables, events, first) if names else None
     system = SYSTEMS.get(str(verdict.config.get("sut")))
     traced = system is not None and system.repeatable
     return Inputs(
@@ -199,12 +199,13 @@ def _trace(run: Run) -> Trace:
         raise HistoryError(f"trace.jsonl cannot be read ({error.strerror})") from None
 
 
-def _history(run: Run, names: Names, tables: dict[str, pa.Table], first: int) -> History:
+def _history(run: Run, names: Names, tables: dict[str, pa.Table], events: list[Event], first: int) -> History:
     """The history with the tables that could be read. first: the first event, -1 unknown."""
     start_ns = names.start_ns if names.start_ns >= 0 else first
     if start_ns < 0 and "ops" in tables and tables["ops"].num_rows:
         start_ns = int(numbers(tables["ops"], "invoke_ns").min())
-    return History(run=run, names=msgspec.structs.replace(names, start_ns=start_ns), tables=tables)
+    names = msgspec.structs.replace(names, start_ns=start_ns)
+    return History(run=run, names=names, tables=tables, events=events)
 
 
 def op_columns(history: History) -> OpColumns:

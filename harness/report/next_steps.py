@@ -13,7 +13,8 @@ from typing import Any
 
 from core.errors import HistoryError
 from core.extensions import APP, CLIENT, CLUSTER, EFFECTS
-from harness.report.causes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_TRANSACTIONS, Traces
+from harness.report.classes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_SHARES, OF_TRANSACTIONS
+from harness.report.traces import Traces
 from history.broker_logs import replica_lines
 from history.verdict import NOT_RECOVERED
 
@@ -73,14 +74,14 @@ def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     evidence = traces.inputs.evidence
     if evidence is None or not evidence.table("takes").num_rows:
         return
-    ways = [_of_transactions, _of_groups, _of_offsets]
+    ways = [_of_transactions, _of_groups, _of_shares, _of_offsets]
     for way in reversed(ways) if traces.ends is not None else ways:
         yield from way(name, traces)
 
 
-def _here(traces: Traces) -> tuple[str, str, str]:
-    """Topic and number of the example's partition, and both as a condition; "" = one is not a plain word."""
-    topic, _, number = traces.example.partition.rpartition("-")
+def _here(partition: str) -> tuple[str, str, str]:
+    """Topic and number of a partition, and both as a condition; "" = one is not a plain word."""
+    topic, _, number = partition.rpartition("-")
     if not PLAIN.fullmatch(topic) or not number.isdecimal():
         return "", "", ""
     return topic, number, f"topic = '{topic}' AND partition = {number}"
@@ -109,14 +110,15 @@ def _of_transactions(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
 
 def _of_groups(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     found = traces.offsets
-    topic, number, here = _here(traces)
+    here = _here(traces.example.partition)[2]
+    topic, number, read = _here(found.partition) if found else ("", "", "")
     if name == "double-assignment" and here:
         yield (
             "See which member was given the partition when",
             f"SELECT generation, process, kind, op, at_s FROM assignments WHERE {here}"
             " ORDER BY generation, at_s",
         )
-    elif found is not None and here and PLAIN.fullmatch(found.group):
+    elif found is not None and read and PLAIN.fullmatch(found.group):
         yield (
             "See every offset that the group committed there",
             "SELECT DISTINCT offset, committed, producer_id, transactional, commit_ms FROM log_offsets"
@@ -125,8 +127,21 @@ def _of_groups(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
         )
 
 
+def _of_shares(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
+    example, (_, _, here) = traces.example, _here(traces.example.partition)
+    if name in OF_SHARES and here and example.offsets:
+        at = f"WHERE {here} AND offset = {example.offsets[0]}"
+        yield (
+            "See what the share group did with the record",
+            f"SELECT complete_s, process, op, 'delivered' AS what, delivery_count FROM deliveries {at}"
+            f" UNION ALL SELECT complete_s, process, op, kind, NULL FROM acknowledgements {at}"
+            " ORDER BY complete_s",
+        )
+
+
 def _of_offsets(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
-    example, (_, _, here) = traces.example, _here(traces)
+    example = traces.example
+    here = _here(example.partition)[2]
     offsets = [offset for offset in example.offsets if offset >= 0]
     if not offsets and example.ops and name in OF_REPLICAS | OF_SEQUENCES:
         yield (

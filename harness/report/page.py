@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from core.errors import InquestError
 from core.systems import planted_bug
-from harness.report import clock, colours, story, wording
+from harness.report import clock, colours, near_faults, story, wording
 from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
@@ -161,6 +161,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "verdict": verdict,
         "foreign": verdict.config.get("imported") is not None,
         "planted": planted_bug(verdict.config),
+        "system": wording.system(verdict.config),
         "application": verdict.config.get("app") is not None,
         "state": wording.state(verdict),
         "recovery": recovery(verdict),
@@ -180,7 +181,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "stalls_most": STALLS_MAX,
         "witness": lambda example: around.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
-        "near": lambda example: story.beside(example, verdict.faults),
+        "near": lambda example: near_faults.beside(example, verdict.faults),
         "faults": by_time(verdict.faults),
         "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,

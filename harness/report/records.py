@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
-from harness.report.causes import OF_GROUPS, OF_POLLS
+from core.op import Outcome
+from harness.report.classes import OF_GROUPS, OF_POLLS, OF_SHARES
 from harness.report.inputs import Inputs
 from harness.report.timeline.numbers import Timeline
 from harness.report.timeline.partitions import natural
@@ -26,7 +27,7 @@ OF_VALUES = {
 OF_OFFSETS = {
     **dict.fromkeys(("phantom-read", "corrupt-record", "misdirected-record"), (0, 1)),
     **dict.fromkeys(("inconsistent-offsets", "offset-reuse"), (0, 1)),
-    **dict.fromkeys(("eos-loss", "eos-uncommitted", "group-skip"), (0, 2)),
+    **dict.fromkeys(("eos-loss", "eos-uncommitted", "group-skip", *OF_SHARES), (0, 2)),
     "phantom-commit": (0, 3),
     **dict.fromkeys(("eos-duplicate", "nonmonotonic-copy"), (2, 3)),
 }
@@ -81,7 +82,7 @@ def ranges_of(
                 found = list(_steps(examples))
             elif name == STUCK:
                 found = list(_hidden(inputs.history, examples))
-            elif name in OF_GROUPS:
+            elif name in OF_GROUPS | OF_SHARES:
                 found = [one for tp, some in keys.items() for one in _runs(inputs.history.tp(tp), some)]
             elif keys:
                 found = _of_keys(inputs, inputs.history, timeline, column, keys)
@@ -127,8 +128,8 @@ def _others(history: History, rows: Sequence[TableRow], example: Example) -> lis
 def _around(
     inputs: Inputs, history: History, timeline: Timeline, examples: Sequence[Example]
 ) -> list[Records]:
-    """The records at the offsets of examples; else all that the transaction of the first example sent.
-    Raises: HistoryError."""
+    """The records at the offsets of examples; else what the transaction of the first example sent, without
+    what was refused. Raises: HistoryError."""
     keys: dict[int, set[int]] = defaultdict(set)
     for example in examples:
         tp = history.tp_numbers.get(example.partition)
@@ -139,7 +140,7 @@ def _around(
         return _of_keys(inputs, history, timeline, "offset", keys) + _of_examples(internal)
     op = next((op.op for op in examples[0].ops if op.txn), None)
     sends = history.sends({EVERYWHERE: {"op": {op}}}) if op is not None else []
-    return _of_sends(inputs, history, timeline, sends)
+    return _of_sends(inputs, history, timeline, [sent for sent in sends if sent.outcome != Outcome.FAIL])
 
 
 def _kept(inputs: Inputs, name: str, *, allowed: bool) -> list[TableRow]:
@@ -178,12 +179,14 @@ def _runs(partition: str, offsets: set[int]) -> Iterator[Records]:
 def _of_keys(
     inputs: Inputs, history: History, timeline: Timeline, column: str, keys: dict[int, set[int]]
 ) -> list[Records]:
-    """The records with these values, or at these offsets; those that no client sent have but a count."""
+    """The records with these values, or at these offsets; those that no client sent have no times."""
     sends = history.sends({tp: {column: some} for tp, some in keys.items() if some})
     sent_by = {tp: {getattr(sent, column) for sent in sends if sent.tp == tp} for tp in keys}
-    unsent = {tp: len(some - sent_by[tp]) for tp, some in keys.items()}
+    unsent = {history.tp(tp): some - sent_by[tp] for tp, some in keys.items()}
     found = _of_sends(inputs, history, timeline, sends)
-    return found + [Records(partition=history.tp(tp), count=many) for tp, many in unsent.items() if many]
+    if column == "offset":
+        return found + [one for partition, some in unsent.items() for one in _runs(partition, some)]
+    return found + [Records(partition=one, count=len(some)) for one, some in unsent.items() if some]
 
 
 def _of_sends(
@@ -232,15 +235,16 @@ def _one_after_the_other(
 
 
 def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
-    offsets = [offset for sent in group if (offset := max(sent.offset, sent.place)) >= 0]
+    placed = sorted((offset, sent.value) for sent in group if (offset := max(sent.offset, sent.place)) >= 0)
+    ends = (placed[0], placed[-1]) if placed else ((-1, group[0].value), (-1, group[-1].value))
     acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
     begin, end = (min(acks), max(acks)) if acks else (None, None)
     later = [] if end is None else [(since, node) for since, node in leaders if since > end]
     return Records(
         partition=partition,
         count=len({sent.value for sent in group}),
-        offsets=(min(offsets), max(offsets)) if offsets else (),
-        values=(group[0].value, group[-1].value),
+        offsets=(ends[0][0], ends[1][0]) if placed else (),
+        values=(ends[0][1], ends[1][1]),
         begin=begin,
         end=end,
         leader="" if begin is None else _led(leaders, begin),

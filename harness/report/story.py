@@ -6,18 +6,20 @@ whose records were acknowledged one after the other under one leader are one ran
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from harness.report import causes, headlines, next_steps, wording
-from harness.report.causes import OF_POLLS, OF_SEQUENCES, Cause, Traces
+from harness.report import causes, headlines, near_faults, next_steps, wording
+from harness.report.causes import Cause
 from harness.report.drawing import around
 from harness.report.drawing.strips import Drawing
 from harness.report.evidence import group_offsets
 from harness.report.evidence.side_by_side import LogsSideBySide
 from harness.report.inputs import Inputs
+from harness.report.near_faults import NearFault
 from harness.report.next_steps import Bug
 from harness.report.records import STUCK, Records, leaders_of, ranges_of
 from harness.report.timeline.numbers import Timeline
+from harness.report.traces import Traces, of_finding
 from history.verdict import Anomaly, Example, Fault, Verdict
 
 EVIDENCE = (
@@ -27,22 +29,6 @@ EVIDENCE = (
 """Classes whose findings say what a broker did; the first is quoted first."""
 RANGES_MAX = 4
 FAULTS_MAX = 3
-Moments = tuple[str, str]
-"""The first and the last moment of a finding, in words."""
-OF_OPS: Moments = ("its first op began", "its last op ended")
-TEXT_MOST = 200
-"""A longer text of a fault is shortened."""
-NEAR_S = 30.0
-"""A fault that began or ended within this time of a finding is next to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NearFault:
-    """A fault and how it stands to the findings in time. text: what was done."""
-
-    fault: Fault
-    when: str
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +47,12 @@ class Story:
     """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
     listed, and their records. partial: ranges are those that examples name, not those of all findings.
     in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
-    counted, and ranges do not have. epochs: of the example's reads. side: logs side by side, where they
-    differ. seen_with: what is quoted beside it. first_step, steps: (what for, command). paths: (what,
-    path). counted: what ranges count. many: findings of the headline; about: how many records all of them
-    name, 0 = not known. others: further transactions, where the records are those of the first. timed: when
-    it came about is on record."""
+    counted, and ranges do not have. epoch: of the example's reads, where all have one. side: logs side by
+    side, where they differ. seen_with: what is quoted beside it. first_step, steps: (what for, command).
+    paths: (what, path). counted: what ranges count. many: findings of the headline; about: how many records
+    all of them name, 0 = not known. others: further transactions, where the records are those of the first.
+    first_fault: when the run's first fault began, if it began only then, else 0. timed: when it came about is
+    on record."""
 
     name: str
     anomaly: Anomaly
@@ -82,9 +69,10 @@ class Story:
     many: int
     about: int
     others: list[str]
-    epochs: list[int]
+    epoch: int | None
     faults: list[NearFault]
     faults_more: int
+    first_fault: float
     timed: bool
     bug: Bug | None
     drawing: Drawing | None
@@ -114,24 +102,17 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     ranges.sort(key=lambda one: one is not first)
     many = headlines.many(inputs.verdict, name, anomaly)
     leaders = leaders_of(timeline, example.partition)
-    traces = causes.traces(inputs, name, example, leaders)
-    acked = [at for one in ranges[: name not in OF_POLLS] for at in (one.begin, one.end) if at is not None]
-    row = "of these records" if len(ranges) == 1 else "record of row 1"
-    acknowledged = (f"the first {row} was acknowledged", f"the last {row} was acknowledged")
-    times, moments = (acked, acknowledged) if acked else _moments(traces)
-    near_faults = near(inputs.verdict.faults, times, moments)
-    if name in OF_SEQUENCES | OF_POLLS:  # what began afterwards explains neither
-        near_faults = [one for one in near_faults if one.fault.begin_s <= max(times, default=0.0)]
-    near_faults.sort(key=lambda one: _apart(one.fault, min(times)))
+    traces = of_finding(inputs, name, example, leaders)
+    times, moments = near_faults.when(name, traces, ranges)
+    faults = near_faults.of_story(name, inputs.verdict.faults, times, moments)
     listed = ranges[:RANGES_MAX]
-    near_faults = [replace(one, text=shortened(one.fault.text)) for one in near_faults]
-    shown_faults = [one.fault for one in near_faults]
+    shown_faults = [one.fault for one in faults]
     drawing = around.seconds(
         example, listed, shown_faults, timeline, traces.ends, traces.decided, traces.offsets
     )
     counted = _counted(name, ranges, partial=partial)
     whole = kept == many or (len(shown) == many and counted == "Records" and not others)
-    bug = _bug(anomaly)
+    bug = _bug(anomaly, traces)
     first_step, *steps = next_steps.commands(name, bug, traces)
     return Story(
         name=name,
@@ -140,7 +121,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
             name,
             anomaly.title,
             many,
-            acknowledged=partial or bool(acked),
+            acknowledged=partial or any(one.begin is not None for one in ranges),
             in_logs=headlines.in_logs_alone(inputs.verdict, name, anomaly),
         ),
         example=example,
@@ -151,9 +132,10 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         partial=partial,
         in_logs=max(anomaly.disallowed - many, 0),
         not_kept=0 if partial else max(many - kept, 0),
-        epochs=sorted(set(example.leader_epochs)),
-        faults=near_faults[:FAULTS_MAX],
-        faults_more=max(len(near_faults) - FAULTS_MAX, 0),
+        epoch=example.leader_epochs[0] if len(set(example.leader_epochs)) == 1 else None,
+        faults=faults[:FAULTS_MAX],
+        faults_more=max(len(faults) - FAULTS_MAX, 0),
+        first_fault=_first_fault(inputs.verdict.faults, times),
         timed=bool(times),
         bug=bug,
         drawing=drawing,
@@ -170,12 +152,17 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     )
 
 
+def _first_fault(faults: Sequence[Fault], times: Sequence[float]) -> float:
+    first = min((fault.begin_s for fault in faults), default=0.0)
+    return first if times and first > max(times) else 0.0
+
+
 def _counted(name: str, ranges: Sequence[Records], *, partial: bool) -> str:
     """What the rows of the table count."""
     if name == STUCK:
         return "Hidden records"
-    timed = any(one.begin is not None for one in ranges)
-    return "Findings" if partial and not timed else "Records"
+    placed = any(one.begin is not None or one.offsets for one in ranges)
+    return "Findings" if partial and not placed else "Records"
 
 
 def _owner(inputs: Inputs, traces: Traces) -> str:
@@ -228,92 +215,18 @@ def _within(example: Example, records: Records) -> bool:
     return records.begin <= example.at_s <= records.end
 
 
-def _moments(traces: Traces) -> tuple[list[float], Moments]:
-    """When a finding came about, as a group's commits, its ops or brokers' files tell; and that in words."""
-    example, found, decided = traces.example, traces.offsets, traces.decided
-    past = found.past(example.offsets) if found else 0
-    if found and past < len(found.commits):
-        return [found.commits[past].at], ("the group committed past the record",) * 2
-    times = times_of(example)
-    if not times and decided and decided.states:
-        return [decided.states[0][0]], ("the transaction began",) * 2
-    if not times and traces.written is not None:
-        return [traces.written], ("it was written",) * 2
-    return times, moments_of(example)
-
-
-def moments_of(example: Example) -> Moments:
-    """What the times of an example are (`times_of`)."""
-    return ("this was seen", "this was seen") if example.at_s is not None else OF_OPS
-
-
-def times_of(example: Example) -> list[float]:
-    """When the finding was made: at its own time, else during its ops."""
-    if example.at_s is not None:
-        return [example.at_s]
-    return [at for op in example.ops for at in (op.begin_s, op.end_s) if at is not None]
-
-
-def near(faults: Sequence[Fault], times: list[float], moments: Moments) -> list[NearFault]:
-    """The faults in force then, the one that ended last before, the one that began next."""
-    if not times:
-        return []
-    first, last = min(times), max(times, default=0.0)
-    by_time = sorted(faults, key=lambda fault: fault.begin_s)
-    found = [
-        NearFault(fault, _meanwhile(fault, first, moments[0]))
-        for fault in by_time
-        if fault.begin_s <= last and (fault.end_s is None or fault.end_s >= first)
-    ]
-    before = [fault for fault in by_time if fault.end_s is not None and first - NEAR_S < fault.end_s < first]
-    after = [fault for fault in by_time if last < fault.begin_s < last + NEAR_S]
-    if before:
-        ended = max(before, key=lambda fault: fault.end_s or 0)
-        found.insert(0, NearFault(ended, f"ended {_span(first - (ended.end_s or 0))} before {moments[0]}"))
-    if after:
-        found.append(NearFault(after[0], f"began {_span(after[0].begin_s - last)} after {moments[1]}"))
-    return found
-
-
-def shortened(text: str) -> str:
-    """What a fault did, without most of what its nodes were."""
-    if len(text) <= TEXT_MOST:
-        return text
-    return re.sub(r"(node \d+ \([^()]{24})[^()]+\)", lambda found: f"{found[1].rstrip(' ,;')}…)", text)
-
-
-def _apart(fault: Fault, at: float) -> float:
-    """Seconds between a fault and a time; 0 = it was in force."""
-    return max(fault.begin_s - at, at - (fault.end_s if fault.end_s is not None else at), 0.0)
-
-
-def _meanwhile(fault: Fault, first: float, moment: str) -> str:
-    if fault.begin_s > first:
-        return f"began {_span(fault.begin_s - first)} after {moment}"
-    return f"in force when {moment}"
-
-
-def beside(example: Example, faults: Sequence[Fault]) -> list[NearFault]:
-    """The faults next to an example that its witness does not name as in force."""
-    return [
-        one
-        for one in near(faults, times_of(example), moments_of(example))
-        if one.fault.fault not in example.faults
-    ]
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def _bug(anomaly: Anomaly) -> Bug | None:
-    """The known bug that the class is labelled with."""
+def _bug(anomaly: Anomaly, traces: Traces) -> Bug | None:
+    """The known bug that the class is labelled with; of several reproductions the one that ends transactions
+    as the example's was ended."""
     if not anomaly.known_bug:
         return None
     from harness.reproduce import rates, schedules  # few reports need what they import
 
     name = anomaly.known_bug
     shows = [one for one, reproduction in schedules.REPRODUCTIONS.items() if reproduction.label == name]
+    prepared = {state for _, state in traces.decided.states} if traces.decided else set()
+    ended = "-commit" if "PrepareCommit" in prepared else "-abort"
+    shows.sort(key=lambda one: not one.endswith(ended))
     rows = [row for row in rates.measured() if row.name in shows[:1] and not row.good]
     met = ", ".join(f"{row.shown} of {row.runs} runs with Kafka {row.kafka}" for row in rows)
     command = f"inquest bugs reproduce {shows[0]}" if shows else ""

@@ -5,7 +5,7 @@ The verdict itself explains its anomalies; this module names states, settings an
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -39,6 +39,15 @@ COMMITS = {
 }
 OF_DATA = frozenset({"lost-write", "replica-divergence", "damaged-log", "unclean-election"})
 """Classes that say more than that the cluster did not recover."""
+MODELLED = {"simulated": "simulated: no Kafka ran", "model": "the model’s brokers: no Kafka ran"}
+"""Systems without Kafka, in words."""
+
+
+def system(config: Mapping[str, object]) -> str:
+    """What ran, for the first screen."""
+    return MODELLED.get(str(config.get("sut"))) or report_title(config)
+
+
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
@@ -151,15 +160,23 @@ def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
 
 def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
     """All classes: forbidden ones first, of these the known bugs last; else as the verdict has them, the most
-    severe ones first. That a cluster did not recover stands behind all others where data are damaged."""
+    severe ones first. That a cluster did not recover stands behind all others where data are damaged; what
+    brokers' logs alone show (a group's commit says of a record that it was there) behind what clients saw."""
     damaged = any(name in OF_DATA and one.disallowed for name, one in verdict.anomalies.items())
+    seen = any(one.disallowed > found_in_logs(verdict, name) for name, one in verdict.anomalies.items())
 
     def place(item: tuple[str, Anomaly]) -> tuple[bool, bool, bool]:
         name, one = item
         known = bool(one.disallowed and one.known_bug)
-        return not one.disallowed, known, name == NOT_RECOVERED and damaged
+        unseen = seen and 0 < one.disallowed == found_in_logs(verdict, name)
+        return not one.disallowed, known, unseen or (name == NOT_RECOVERED and damaged)
 
     return sorted(verdict.anomalies.items(), key=place)
+
+
+def found_in_logs(verdict: Verdict, name: str) -> int:
+    """Forbidden findings of a class that are those of rules about brokers' logs."""
+    return sum(check.disallowed for check in verdict.log_checks.values() if name in check.anomalies)
 
 
 def worst(verdict: Verdict) -> tuple[str, Anomaly] | None:

@@ -73,13 +73,15 @@ class WrittenPart:
 class CoordinatorDecisions:
     """Of one transactional id: states of its coordinator's log, as (time, Kafka's name), and what each
     partition got meanwhile. producers: its producer ids. coordinators: leaders of that log, as (since when,
-    node)."""
+    node). succeeded: when that log first has another producer id after these states, and that id; None =
+    never."""
 
     transactional_id: str
     producers: frozenset[int]
     states: list[tuple[float, str]]
     partitions: dict[str, list[WrittenPart]]
     coordinators: list[tuple[float, int]] = field(default_factory=list)
+    succeeded: tuple[float, int] | None = None
 
     @property
     def times(self) -> list[float]:
@@ -90,11 +92,13 @@ class CoordinatorDecisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamedTransaction:
-    """The transaction of a finding. epoch: of its producer, None = any; where each transaction takes a new
-    one, its end has that already. begin, end: of its op, or of its records where it is placed by these.
+    """The transaction of a finding. producer: its id, None = not on record. epoch: of it, None = any; where
+    each transaction takes a new one, its end has that already. begin, end: of its op, or of its records where
+    it is placed by these.
     touched: partitions that are known without the coordinator. place: partition and offset of the finding."""
 
     transactional_id: str
+    producer: int | None
     epoch: int | None
     begin: float
     end: float
@@ -123,10 +127,13 @@ def _of_op(evidence: Evidence, example: Example) -> _NamedTransaction | None:
     if op is None:
         return None
     sent = [(parsed(match[1]), int(match[2])) for text in op.records if (match := SENT.match(text))]
+    mine = {row["producer_id"] for row in _states(evidence) if row["transactional_id"] == op.transactional_id}
     wrote = (batch_at(evidence, tp, offset) for tp, offset in sent if tp is not None and offset >= 0)
+    batch = next((row for row in wrote if row is not None and row["producer_id"] in mine), {})
     return _NamedTransaction(
         transactional_id=op.transactional_id,
-        epoch=next((row["producer_epoch"] for row in wrote if row is not None), None),
+        producer=batch.get("producer_id"),
+        epoch=batch.get("producer_epoch"),
         begin=op.begin_s,
         end=op.end_s if op.end_s is not None else op.begin_s,
         touched=frozenset(tp for tp, _ in sent if tp is not None),
@@ -159,7 +166,13 @@ def _of_place(inputs: Inputs, evidence: Evidence, example: Example) -> _NamedTra
         return None
     at = inputs.seconds_of_clock(max(mine, key=lambda row: int(row["base"]))["base_timestamp"])
     return _NamedTransaction(
-        transactional_id=names[producer], epoch=epoch, begin=at, end=at, touched=frozenset({tp}), placed=True
+        transactional_id=names[producer],
+        producer=producer,
+        epoch=epoch,
+        begin=at,
+        end=at,
+        touched=frozenset({tp}),
+        placed=True,
     )
 
 
@@ -184,16 +197,19 @@ def _states(evidence: Evidence) -> list[TableRow]:
 
 def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> CoordinatorDecisions | None:
     """Raises: HistoryError."""
+    every = [row for row in _states(evidence) if row["transactional_id"] == named.transactional_id]
     rows = [
         row
-        for row in _states(evidence)
-        if row["transactional_id"] == named.transactional_id
+        for row in every
+        if named.producer in (None, row["producer_id"])
         and (named.epoch is None or row["producer_epoch"] in (named.epoch, named.epoch + 1))
     ]
     timed = [(inputs.seconds_of_clock(row["timestamp"]), row) for row in rows]
     begin, end = named.begin - CLOCKS_S, named.end + AROUND_S
     shown = _meanwhile(timed, named)
     producers = {row["producer_id"] for row in rows}
+    if named.producer is not None:
+        producers.add(named.producer)
     touched = named.touched | {
         TopicPartition(tp["topic"], tp["partition"]) for _, row in shown for tp in row["partitions"] or ()
     }
@@ -216,7 +232,18 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> 
         coordinators=replicas.leaders(inputs, f"{STATES}-{rows[0]['partition']}") if rows else [],
         states=[(at, row["state"]) for at, row in shown],
         partitions=written,
+        succeeded=_succeeded(inputs, every, shown[-1][1]) if shown else None,
     )
+
+
+def _succeeded(inputs: Inputs, every: Sequence[TableRow], last: TableRow) -> tuple[float, int] | None:
+    """The first state of another producer id behind a state. every: of one transactional id, by offset."""
+    later = (
+        (inputs.seconds_of_clock(row["timestamp"]), row["producer_id"])
+        for row in every
+        if row["offset"] > last["offset"] and row["producer_id"] != last["producer_id"]
+    )
+    return next(later, None)
 
 
 def _meanwhile(

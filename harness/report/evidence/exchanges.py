@@ -3,9 +3,11 @@
 Captured messages of real brokers do not say which client of several sent them.
 """
 
+import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 from harness.report.inputs import Inputs
@@ -80,15 +82,24 @@ def weaker(inputs: Inputs, acks: str) -> bool:
 
 
 def ends(inputs: Inputs, transactional_id: str, begin: float, end: float) -> list[str] | None:
-    """Requests to end a transaction that were sent in a time; None = not on record."""
+    """Requests to end a transaction that were sent in a time, those that follow one another and ask for the
+    same as one; None = not on record."""
     if inputs.trace is None:
         return None
-    return [
-        f"{one.parts[f'txn:{transactional_id}'].split(',')[0]} ({inputs.seconds(one.sent):.3f} s)"
+    asked = (
+        (one.parts[f"txn:{transactional_id}"].split(",")[0], inputs.seconds(one.sent))
         for one in inputs.trace.messages
         if one.name == "EndTxn" and one.answers < 0 and f"txn:{transactional_id}" in one.parts
-        if begin <= inputs.seconds(one.sent) <= end
-    ]
+    )
+    within = [(text, at) for text, at in asked if begin <= at <= end]
+    alike = itertools.groupby(within, itemgetter(0))
+    return [f"{text} ({_times([at for _, at in some])})" for text, some in alike]
+
+
+def _times(times: list[float]) -> str:
+    if len(times) == 1:
+        return f"{times[0]:.3f} s"
+    return f"{len(times)} times, from {times[0]:.3f} to {times[-1]:.3f} s"
 
 
 def sent_again(inputs: Inputs, example: Example) -> Iterator[str]:
@@ -97,17 +108,18 @@ def sent_again(inputs: Inputs, example: Example) -> Iterator[str]:
     if not ops or ops[0].end_s is None:
         return
     asked: dict[str, list[tr.TracedMessage]] = defaultdict(list)
-    answered = 0
+    answers: Counter[str] = Counter()
     for one, text in _of_client(inputs, example, (ops[0].begin_s, ops[0].end_s)):
         if one.name == "Produce" and one.answers < 0:
             asked[text].append(one)
         elif one.name == "Produce":
-            answered += one.arrived != tr.LOST
+            answers[text.split(",")[0]] += one.arrived != tr.LOST
     for text, some in asked.items():
         if len(some) > 1:
-            times = ", ".join(f"{inputs.seconds(one.sent):.3f}" for one in some[:TOLD_MAX])
-            got = f"{count(answered, 'answer')} of Produce reached it meanwhile"
-            yield f"its client sent the batch ({text}) {len(some)} times, at {times} s; {got}"
+            sent = f"its client sent the batch ({text}) {_times([inputs.seconds(one.sent) for one in some])}"
+            many = [(one, "once" if n == 1 else f"{n} times") for one, n in answers.most_common() if n]
+            got = [f"{answer} ({times})" for answer, times in many[:TOLD_MAX]]
+            yield f"{sent}; it was answered: {', '.join(got)}" if got else f"{sent}; no answer reached it"
             return
 
 

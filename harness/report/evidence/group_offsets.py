@@ -5,7 +5,7 @@ and how the transaction of each ended.
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -24,6 +24,8 @@ from history.verdict import Example
 OFFSETS = "__consumer_offsets"
 STEP = 2
 """Offsets of a finding that leads from one to another."""
+INPUT = re.compile(r"copied the record at offset (\d+) of (\S+)-(\d+) ")
+"""The input of a finding whose place is its output (`checkers` words it so)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +52,23 @@ class LoggedCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsets:
-    """Commits of a group in one partition, in the order of the log. log: the partition of the coordinator's
-    log. coordinators: its leaders, as (since when, node)."""
+    """Commits of a group in one partition, in the order of the log. offsets: of the finding, there. log: the
+    partition of the coordinator's log. coordinators: its leaders, as (since when, node)."""
 
     group: str
     partition: str
+    offsets: list[int]
     log: str
     coordinators: list[tuple[float, int]]
     commits: list[LoggedCommit]
 
-    def past(self, offsets: Sequence[int]) -> int:
-        """Number of the first commit past the lowest of these offsets, else of all commits; where they lead
-        back, of the first commit of the higher one."""
-        lowest = min((offset for offset in offsets if offset >= 0), default=-1)
-        if len(offsets) == STEP and offsets[0] > offsets[1] >= 0:
-            lowest = offsets[0] - 1
+    @property
+    def past(self) -> int:
+        """Number of the first commit past the lowest of the finding's offsets, else of all commits; where
+        they lead back, of the first commit of the higher one."""
+        lowest = min((offset for offset in self.offsets if offset >= 0), default=-1)
+        if len(self.offsets) == STEP and self.offsets[0] > self.offsets[1] >= 0:
+            lowest = self.offsets[0] - 1
         passed = (n for n, one in enumerate(self.commits) if one.committed > lowest >= 0)
         return next(passed, len(self.commits))
 
@@ -79,7 +83,7 @@ def group_of(inputs: Inputs, example: Example) -> str:
 def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
     """Those of the group and the partition of a finding; None where none are on record."""
     group, evidence = group_of(inputs, example), inputs.evidence
-    topic, _, number = example.partition.rpartition("-")
+    topic, number, offsets = _place(example)
     if not group or evidence is None or not number.isdecimal():
         return None
     try:
@@ -96,8 +100,22 @@ def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
         inputs.gaps.append(f"{error}; the offsets of {group} are not shown.")
         return None
     return GroupOffsets(
-        group=group, partition=example.partition, log=str(log), coordinators=coordinators, commits=commits
+        group=group,
+        partition=f"{topic}-{number}",
+        offsets=offsets,
+        log=str(log),
+        coordinators=coordinators,
+        commits=commits,
     )
+
+
+def _place(example: Example) -> tuple[str, str, list[int]]:
+    """Topic and number of the partition that the group read, and the finding's offsets there."""
+    read = INPUT.search(example.sentence)
+    if read:
+        return read[2], read[3], [int(read[1])]
+    topic, _, number = example.partition.rpartition("-")
+    return topic, number, example.offsets
 
 
 def _commits(

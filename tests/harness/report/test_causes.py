@@ -7,18 +7,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from checkers.catalogue import ANOMALIES
 from core.op import Phase
-from harness.report import build, causes, inputs, next_steps, story
-from harness.report.causes import Traces
-from harness.report.evidence import group_offsets, replicas
+from core.wire import Seen
+from harness.report import build, causes, classes, inputs, next_steps, story
+from harness.report import facts as recorded
+from harness.report.evidence import decisions, group_offsets, replicas
 from harness.report.evidence.decisions import CoordinatorDecisions, DrawnMarker, WrittenPart
 from harness.report.evidence.group_offsets import GroupOffsets, LoggedCommit
 from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
+from harness.report.traces import Traces
+from history.events import RequestSeen
 from history.run_folder import Run
 from history.trace import TracedReplica
 from history.verdict import Example
@@ -26,6 +30,7 @@ from tests.histories import traced
 from tests.histories.report_findings import anomalous
 
 LATER = "x-0 got no marker of its own (the COMMIT of a later transaction"
+STOOD = "ends its records; read_committed does not pass offset 7 before that)"
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +178,8 @@ def test_a_read_before_the_high_watermark_is_told(
     [
         (2.1, 4, True, "x-0 got the COMMIT marker"),
         (2.1, 3, False, "x-0 got the ABORT marker"),
-        (2.1, 5, True, f"{LATER}, at offset 9, 2.100 s, ends its records)"),
-        (9.0, 4, True, f"{LATER}, at offset 9, 9.000 s, ends its records)"),
+        (2.1, 5, True, f"{LATER}, at offset 9, 2.100 s, {STOOD}"),
+        (9.0, 4, True, f"{LATER}, at offset 9, 9.000 s, {STOOD}"),
         (0, 0, None, "x-0 got no marker"),
     ],
 )
@@ -190,7 +195,8 @@ def test_the_marker_of_each_partition_is_told(
         partitions={"x-0": [part]},
     )
     state, ended = facts("torn-txn", nothing(tmp_path / "decided", decided=decided))
-    assert state == "the coordinator’s log says of t: PrepareCommit at 2.000 s, CompleteCommit at 2.500 s"
+    told = "Ongoing since 1.000 s, PrepareCommit at 2.000 s, CompleteCommit at 2.500 s"
+    assert state == f"the coordinator’s log says of t: {told}"
     assert ended == words
     undecided = dataclasses.replace(decided, states=[(1.0, "Ongoing")])
     assert "no decision" in facts("torn-txn", nothing(tmp_path / "open", decided=undecided))[0]
@@ -212,7 +218,7 @@ def test_the_marker_of_each_partition_is_told(
 def test_sequences_tell_repeats_from_new_batches(
     numbered: list[tuple[int, int, int, int]], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(causes, "_numbered", lambda traces: numbered)
+    monkeypatch.setattr(recorded, "_numbered", lambda traces: numbered)
     found = facts("duplicate", nothing(tmp_path))
     assert [words in one for one in found] == ([True] if words else [])
 
@@ -225,20 +231,173 @@ def test_commits_of_a_group_are_told_from_before_the_finding_on(tmp_path: Path) 
     offsets = GroupOffsets(
         group="g",
         partition="x-0",
+        offsets=[7],
         log="__consumer_offsets-4",
         coordinators=[(0.0, 2), (1.5, -1), (2.5, 3)],
         commits=commits,
     )
-    shown, moved = facts("eos-loss", nothing(tmp_path, offsets=offsets))
+    shown, moved = facts("eos-duplicate", nothing(tmp_path, offsets=offsets))
     assert shown.endswith("7 (1.000 s, COMMIT), 9 (2.000 s, ABORT), 12 (3.000 s)")
     assert "__consumer_offsets-4 (coordinator node 2)" in shown
     assert moved == "afterwards the group’s coordinator moved to no node at 1.500 s, to node 3 at 2.500 s"
+    assert facts("eos-loss", nothing(tmp_path / "loss", offsets=offsets)) == [shown]
+    aborted = [*commits[:3], dataclasses.replace(commits[2], committed=10), *commits[3:]]
+    (shown,) = facts(
+        "eos-loss", nothing(tmp_path / "far", offsets=dataclasses.replace(offsets, commits=aborted))
+    )
+    assert shown.endswith("7 (1.000 s, COMMIT), 9 (2.000 s, ABORT), 12 (3.000 s)"), "the first that counts"
     one = dataclasses.replace(commits[1], only=(2, 3), end="")
     assert one.words == "7 (1.000 s, in an earlier copy of node 2, 3 alone: the copies of the end lack it)"
-    step = Example(sentence="", allowed=False, why="", partition="x-0", offsets=[7, 5])
-    told = facts("offset-commit-regression", nothing(tmp_path / "step", offsets=offsets, example=step))
+    step = dataclasses.replace(offsets, offsets=[7, 5])
+    told = facts("offset-commit-regression", nothing(tmp_path / "step", offsets=step))
     assert "no commit of 5 is in that log" in told
-    assert [offsets.past(some) for some in ([7, 5], [9, 3], [7], [99], [-1, 8])] == [1, 2, 2, 5, 2]
+    past = [dataclasses.replace(offsets, offsets=some).past for some in ([7, 5], [9, 3], [7], [99], [-1, 8])]
+    assert past == [1, 2, 2, 5, 2]
+
+
+@pytest.mark.parametrize(("end", "apart"), [("", True), ("COMMIT", False)])
+def test_offsets_that_are_in_no_transaction_are_called_a_write_of_their_own(
+    end: str, apart: bool, tmp_path: Path
+) -> None:
+    commits = [LoggedCommit(at=1.0, place=0, committed=9, producer="", end=end)]
+    offsets = GroupOffsets(
+        group="g", partition="x-0", offsets=[7], log="l-0", coordinators=[], commits=commits
+    )
+    for name in ("eos-loss", "eos-duplicate"):
+        told = facts(name, nothing(tmp_path / name, offsets=offsets))
+        assert any("no commit of g there is part of a transaction" in one for one in told) is apart
+    late = nothing(tmp_path / "late", offsets=offsets, written=1.5)
+    assert ("was made at 1.500 s, after that commit" in facts("lost-write", late)[-1]) is True
+    early = nothing(tmp_path / "early", offsets=offsets, written=0.5)
+    assert not any("after that commit" in one for one in facts("lost-write", early))
+
+
+def test_the_input_of_a_copy_is_where_its_group_committed() -> None:
+    copied = "Group g copied the record at offset 300 of copier-in-2 into committed output 2 times, to x-0: …"
+    example = Example(sentence=copied, allowed=False, why="", partition="x-0", offsets=[698, 2152])
+    assert group_offsets._place(example) == ("copier-in", "2", [300])
+    other = msgspec.structs.replace(example, sentence="Record 1/2 at offset 3 of y-1 was never copied")
+    assert group_offsets._place(other) == ("x", "0", [698, 2152])
+
+
+def test_states_of_another_producer_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator that forgot a transaction gives its id a new producer, whose transactions are others."""
+    bare = nothing(tmp_path)
+    start = bare.inputs.start_ms
+    rows = [
+        {
+            "transactional_id": "t",
+            "partition": 1,
+            "offset": offset,
+            "timestamp": start + 1000 * offset,
+            "state": state,
+            "producer_id": producer,
+            "producer_epoch": 7,
+            "partitions": [],
+        }
+        for offset, (state, producer) in enumerate(
+            (("Ongoing", 3), ("Empty", 4), ("Ongoing", 4), ("PrepareCommit", 4), ("CompleteCommit", 4)), 1
+        )
+    ]
+    monkeypatch.setattr(decisions, "_states", lambda evidence: rows)
+    monkeypatch.setattr(decisions, "_written", lambda *given: [])
+    named = decisions._NamedTransaction(
+        transactional_id="t", producer=3, epoch=7, begin=1.0, end=1.0, touched=frozenset(), placed=True
+    )
+    found = decisions._decisions(bare.inputs, cast(Any, None), named)
+    assert found is not None
+    assert [state for _, state in found.states] == ["Ongoing"]
+    assert found.succeeded is not None
+    assert found.succeeded[0] == pytest.approx(2.0, abs=0.01)
+    assert found.succeeded[1] == 4
+    undecided, next_one, *_ = facts("stuck-lso", dataclasses.replace(bare, decided=found))
+    assert undecided.endswith("s, no decision")
+    assert next_one.startswith("its next state of t is of another producer, 4, at 2.0")
+    any_producer = dataclasses.replace(named, producer=None)
+    found = decisions._decisions(bare.inputs, cast(Any, None), any_producer)
+    assert found is not None
+    assert found.succeeded is None
+    assert "Empty" in [state for _, state in found.states]
+
+
+def test_a_record_in_the_place_of_a_lost_one_is_told(tmp_path: Path) -> None:
+    bare = nothing(tmp_path)
+    final, early = (SimpleNamespace(op=n, phase=phase) for n, phase in ((1, Phase.FINAL), (2, Phase.FAULTS)))
+    rows = [SimpleNamespace(op=2, value=5 << 32 | 8), SimpleNamespace(op=1, value=6 << 32 | 9)]
+    for shown, told in ((rows, True), (rows[:1], False)):
+        history = SimpleNamespace(
+            tp_numbers={"x-0": 0},
+            op=lambda number: {1: final, 2: early}[number],
+            reads=lambda _, shown=shown: shown,
+            client=lambda process: f"process {process}",
+            sends=lambda _: [],
+        )
+        read = dataclasses.replace(bare.inputs, history=cast(Any, history))
+        example = msgspec.structs.replace(bare.example, values=[4 << 32 | 1])
+        found = facts("lost-write", dataclasses.replace(bare, inputs=read, example=example))
+        assert ("the final reads found record 6/9 of process 6 at offset 7" in found) is told
+
+
+@pytest.mark.parametrize(
+    ("delivered", "named", "told"), [(1.6, "t", True), (2.5, "t", False), (1.6, "u", False)]
+)
+def test_an_end_of_a_transaction_that_came_late_into_the_next_is_told(
+    delivered: float, named: str, told: bool, tmp_path: Path
+) -> None:
+    held = Seen(
+        ns=0, rule=0, what="", node=1, connection=1, api="end_txn", version=3, correlation_id=5, client_id="",
+        named=named, error=0,
+    )  # fmt: skip
+    moments = ((0.5, "caught"), (delivered, "delivered"), (delivered + 0.1, "answered"))
+    seen = [
+        RequestSeen(seen=msgspec.structs.replace(held, ns=int(at * 1e9), what=what)) for at, what in moments
+    ]
+    bare = nothing(tmp_path)
+    start = bare.inputs.start_ns
+    op = SimpleNamespace(
+        op=3, txn=True, transactional_id="t", begin_s=1.0, end_s=2.0, records=[], process=1, isolation=""
+    )
+    record = SimpleNamespace(
+        invoke_ns=int(1e9), complete_ns=int(2e9), completed=True, op=3, process=1, phase=Phase.FAULTS
+    )
+    history = SimpleNamespace(events=seen, op=lambda _: record, tables={"ops": None}, sends=lambda _: [])
+    read = dataclasses.replace(bare.inputs, history=cast(Any, history))
+    example = msgspec.structs.replace(bare.example, ops=[cast(Any, op)], offsets=[])
+    found = facts("torn-txn", dataclasses.replace(bare, inputs=read, example=example))
+    fact = f"an EndTxn of t, held back since {0.5 - start / 1e9:.3f} s"
+    assert any(one.startswith(fact) for one in found) is told
+
+
+def test_batches_before_the_first_one_of_a_producer_are_called_missing(tmp_path: Path) -> None:
+    bare = nothing(tmp_path)
+    for first, told in ((3, True), (0, False)):
+        row = {"take": 0, "node": 1, "base": 0, "last": 1, "control": False, "base_sequence": first}
+        rows = pa.Table.from_pylist([row | {"producer_id": 5, "producer_epoch": 0}])
+        evidence = SimpleNamespace(of=lambda name, tp, rows=rows: rows, table=lambda name: pa.table({}))
+        read = dataclasses.replace(bare.inputs, evidence=cast(Any, evidence))
+        example = msgspec.structs.replace(bare.example, offsets=[-1])
+        found = facts("lost-write", dataclasses.replace(bare, inputs=read, example=example))
+        text = "in this partition the batches of producer 5/0 begin with sequence 3 (offset 0)"
+        assert any(one.startswith(text) for one in found) is told
+
+
+def test_copies_that_end_apart_are_told_where_a_cluster_did_not_recover(tmp_path: Path) -> None:
+    bare = nothing(tmp_path)
+    sentence = (
+        "All faults healed, the cluster had not recovered 9 s later: x-1 has in-sync replicas [1, 3] only."
+    )
+    example = msgspec.structs.replace(bare.example, sentence=sentence)
+    for last, told in (
+        (4, ["the copies of x-1 that were taken last end at 10 (nodes 1, 3), 5 (node 2)"]),
+        (9, []),
+    ):
+        ends = {1: 9, 2: last, 3: 9}
+        rows = [{"take": 0, "node": node, "base": 0, "last": end} for node, end in ends.items()]
+        evidence = SimpleNamespace(
+            of=lambda name, tp, rows=rows: pa.Table.from_pylist(rows), table=lambda name: pa.table({})
+        )
+        read = dataclasses.replace(bare.inputs, evidence=cast(Any, evidence))
+        assert facts("not-recovered", dataclasses.replace(bare, inputs=read, example=example)) == told
 
 
 def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Path) -> None:
@@ -256,13 +415,13 @@ def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Pat
         told = facts("aborted-read", nothing(tmp_path / str(at), decided=decided))
         assert ("x-0 has its ABORT at offset 5 before its record at offset 7" in told) is late
         assert "meanwhile its coordinator moved to node 2 at 1.500 s, to node 3 at 9.000 s" in told
-        assert "that log has no Ongoing of it" not in told
+        assert "that log never had it as Ongoing" not in told
         other = {"x-0": [dataclasses.replace(part, first=8, last=9)]}
         traces = nothing(tmp_path / f"{at}-other", decided=dataclasses.replace(decided, partitions=other))
         assert not any("before its record" in one for one in facts("aborted-read", traces))
         unlogged = dataclasses.replace(decided, states=decided.states[1:])
         told = facts("aborted-read", nothing(tmp_path / f"{at}-unlogged", decided=unlogged))
-        assert "that log has no Ongoing of it" in told
+        assert "that log never had it as Ongoing" in told
 
 
 def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
@@ -343,7 +502,7 @@ def test_ops_that_committed_are_told_and_final_reads_are_not(phase: Phase, tmp_p
     bare = nothing(tmp_path)
     read = dataclasses.replace(bare.inputs, history=cast(Any, history))
     example = Example(sentence="", allowed=False, why="", partition="x-0", ops=[cast(Any, op)])
-    offsets = GroupOffsets(group="g", partition="x-0", log="", coordinators=[], commits=[])
+    offsets = GroupOffsets(group="g", partition="x-0", offsets=[], log="", coordinators=[], commits=[])
     told = facts("group-skip", dataclasses.replace(bare, inputs=read, example=example, offsets=offsets))
     given = "op 4 (process 2) was given records from offset 7 on"
     assert (given in told) is (phase is Phase.FAULTS)
@@ -351,8 +510,8 @@ def test_ops_that_committed_are_told_and_final_reads_are_not(phase: Phase, tmp_p
 
 def test_a_time_without_a_leader_is_told_in_words() -> None:
     told = "to no node at 1.000 s, to node 3 at 1.500 s"
-    assert causes._moved([(1.0, "none"), (1.5, "3")]) == told, "as lanes of partitions have it"
-    assert causes._moved([(1.0, -1), (1.5, 3)]) == told, "as logs have it"
+    assert recorded._moved([(1.0, "none"), (1.5, "3")]) == told, "as lanes of partitions have it"
+    assert recorded._moved([(1.0, -1), (1.5, 3)]) == told, "as logs have it"
 
 
 def test_hostile_names_go_into_no_query(tmp_path: Path, lost: Run) -> None:
@@ -364,5 +523,6 @@ def test_hostile_names_go_into_no_query(tmp_path: Path, lost: Run) -> None:
 
 
 def test_classes_are_those_that_there_are() -> None:
-    named = causes.OF_REPLICAS | causes.OF_TRANSACTIONS | causes.OF_GROUPS | causes.OF_SEQUENCES
-    assert (named | causes.OF_POLLS) <= set(ANOMALIES)
+    named = classes.OF_REPLICAS | classes.OF_TRANSACTIONS | classes.OF_GROUPS | classes.OF_SEQUENCES
+    assert (named | classes.OF_POLLS | classes.DONE_BY_THEN) <= set(ANOMALIES)
+    assert {name for name in ANOMALIES if name.startswith("share-")} == classes.OF_SHARES

@@ -79,10 +79,16 @@ def test_a_batch_that_was_sent_again_is_told_with_its_answers(read: Inputs) -> N
         (1.6, "c4", "n1", "Produce", -1, "2 records, producer 1/0, sequence 5"),
         (1.7, "c4", "n1", "Produce", -1, "1 record, producer 1/0, sequence 7"),
     ]
-    batch = "its client sent the batch (2 records, producer 1/0, sequence 5) 2 times, at 1.100, 1.600 s"
-    for lost, got in ((-1, "1 answer"), (1, "0 answers")):
-        (told,) = exchanges.sent_again(traced(read, *rows, lost=lost), example(7))
-        assert told == f"{batch}; {got} of Produce reached it meanwhile"
+    batch = "its client sent the batch (2 records, producer 1/0, sequence 5) 2 times, from 1.100 to 1.600 s"
+    refused = (1.3, "n1", "c4", "Produce", 0, "NOT_LEADER_OR_FOLLOWER")
+    answered = "it was answered: NOT_LEADER_OR_FOLLOWER (2 times), done at offsets 7–8 (once)"
+    for more, lost, got in (
+        ((), -1, "it was answered: done at offsets 7–8 (once)"),
+        ((), 1, "no answer reached it"),
+        ((refused, refused), -1, answered),
+    ):
+        (told,) = exchanges.sent_again(traced(read, *rows, *more, lost=lost), example(7))
+        assert told == f"{batch}; {got}"
     assert not list(exchanges.sent_again(traced(read, *rows[:2], rows[3]), example(7)))
 
 
@@ -117,9 +123,15 @@ def test_an_op_that_ended_ok_without_an_answer_is_told(read: Inputs) -> None:
     assert not list(exchanges.unanswered(traced(read, asked), failed))
 
 
+ASKED = ((1.0, "abort"), (1.1, "abort"), (1.2, "commit"), (1.3, "abort"))
+
+
 def test_requests_to_end_a_transaction_are_those_of_its_time(read: Inputs) -> None:
-    made = traced(read, (1.0, "c4", "n1", "EndTxn", -1, "abort, producer 7/3"))
-    assert exchanges.ends(made, "t", 0.5, 1.5) == ["abort (1.000 s)"]
+    asks = [(at, "c4", "n1", "EndTxn", -1, f"{how}, producer 7/3") for at, how in ASKED]
+    made = traced(read, *asks)
+    assert exchanges.ends(made, "t", 0.5, 1.05) == ["abort (1.000 s)"]
+    told = ["abort (2 times, from 1.000 to 1.100 s)", "commit (1.200 s)", "abort (1.300 s)"]
+    assert exchanges.ends(made, "t", 0.5, 1.5) == told
     assert exchanges.ends(made, "t", 1.5, 2.5) == []
     assert exchanges.ends(made, "u", 0.5, 1.5) == []
     assert exchanges.ends(read, "t", 0.5, 1.5) is None

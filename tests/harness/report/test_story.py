@@ -3,6 +3,8 @@
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.engine.findings import CAP
-from harness.report import build, clock, headlines, inputs, records, story, wording
+from harness.report import build, clock, headlines, inputs, near_faults, records, story, wording
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
@@ -160,6 +162,10 @@ def test_a_known_bug_comes_with_its_rate_and_its_reproduction(
     assert found.bug is not None
     assert re.match(r"\d+ of \d+ runs with Kafka ", found.bug.met)
     assert found.first_step[1] == f"inquest bugs reproduce {reproduction}"
+    decided = SimpleNamespace(states=[(1.0, "PrepareCommit")])
+    late = story._bug(one, cast(Any, SimpleNamespace(decided=decided)))
+    assert late is not None
+    assert late.reproduce.endswith("-commit") is (bug == "KAFKA-17754")
     assert bug in found.cause.named
 
 
@@ -212,13 +218,37 @@ def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_p
     ],
 )
 def test_a_fault_is_next_to_a_finding_within_half_a_minute(faults: list[Fault], expected: list[str]) -> None:
-    assert [one.when for one in story.near(faults, [10.0, 11.0], ("A", "B"))] == expected
+    assert [one.when for one in near_faults.near(faults, [10.0, 11.0], ("A", "B"))] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("lost-write", ["in force when A", "ended 500 ms before A", "began 2.0 s after B"]),
+        ("aborted-read", ["in force when A", "ended 500 ms before A"]),
+        ("not-recovered", ["ended 500 ms before A", "ended 8.0 s before A"]),
+    ],
+)
+def test_only_faults_that_may_explain_a_finding_are_next_to_it(name: str, expected: list[str]) -> None:
+    faults = [fault(0, 1, 2), fault(1, 5, 9.5), fault(2, 9.9, 30), fault(3, 13, 14)]
+    found = near_faults.of_story(name, faults, [10.0, 11.0], ("A", "B"))
+    assert [one.when for one in found] == expected
+
+
+def test_findings_that_are_complete_come_about_during_their_ops() -> None:
+    example = next(iter(anomalous().verdict.anomalies["lost-write"].examples))  # type: ignore[union-attr]
+    row = records.Records(partition="x-0", count=1, begin=1.0, end=2.0)
+    traces = SimpleNamespace(example=example, offsets=None, decided=None, written=None)
+    times, moments = near_faults.when("duplicate", cast(Any, traces), [row])
+    assert (times, moments) == (near_faults._of_ops(example), near_faults.OF_OPS)
+    times, moments = near_faults.when("lost-write", cast(Any, traces), [row])
+    assert (times, moments[0]) == ([1.0, 2.0], "the first of these records was acknowledged")
 
 
 def test_a_fault_that_the_witness_names_is_not_beside_it() -> None:
     example = Example(sentence="", allowed=False, why="", at_s=10.0, faults=[0])
     both = [fault(0, 5, 12), fault(1, 13, 14)]
-    assert [one.fault.fault for one in story.beside(example, both)] == [1]
+    assert [one.fault.fault for one in near_faults.beside(example, both)] == [1]
 
 
 @pytest.mark.parametrize("name", ANOMALIES)
@@ -248,10 +278,12 @@ def test_a_loss_that_brokers_logs_alone_show_is_called_that() -> None:
 def test_a_long_text_of_a_fault_keeps_its_verb() -> None:
     roles = "; ".join(["leader of x-1, x-2, x-3", "transaction coordinator of a, b and 7 more"] * 2)
     text = f"all replicas of x-0: node 1 ({roles}), node 2 ({roles}) were shut down"
-    assert len(text) > story.TEXT_MOST
+    assert len(text) > near_faults.TEXT_MOST
     roles = "(leader of x-1, x-2, x-3…)"
-    assert story.shortened(text) == f"all replicas of x-0: node 1 {roles}, node 2 {roles} were shut down"
-    assert story.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
+    assert (
+        near_faults.shortened(text) == f"all replicas of x-0: node 1 {roles}, node 2 {roles} were shut down"
+    )
+    assert near_faults.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
 
 
 def test_where_no_time_is_on_record_no_fault_is_called_absent(tmp_path: Path) -> None:
