@@ -52,7 +52,7 @@ def _look(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
         logs = f"{folder}/cluster/*/server.log"
         yield (
             "See which broker led, with which end, and which cut its log",
-            f"grep -hE '{about}' {logs} | sort",
+            f"grep -E '{about}' {logs} | sort -t: -k2",
         )
     if name == NOT_RECOVERED:
         query = "SELECT at_s, body FROM events WHERE event = 'roles' ORDER BY at_s DESC LIMIT 3"
