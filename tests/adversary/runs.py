@@ -141,7 +141,7 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
         promises=promises,
         quiet=not noise,
     )
-    if made.config.compacted or Facts(history).cut:  # what would show a bug may be missing
+    if made.config.compacted or world.retired or Facts(history).cut:  # what would show a bug may be missing
         history.promises = []
     return history
 
@@ -191,6 +191,8 @@ def _final_reads(world: World) -> None:
         phase = Phase.FAULTS if portable else Phase.FINAL
         if portable and world.chance(0.5):
             return
+        if level == RC and retention(world.plan.config):
+            _retire(world)
         first = True
         for log in world.logs:
             if not first and world.chance(0.02):
@@ -216,6 +218,18 @@ def _final_reads(world: World) -> None:
                         "read_to": read_to, "complete": read_to >= end,
                     }
                 )  # fmt: skip
+
+
+def _retire(world: World) -> None:
+    """Retention removes the beginnings of logs between the final reads: where they begin is listed again."""
+    for log in world.logs:
+        if not world.plan.portable and world.chance(0.3):
+            log.start = world.rng.randint(log.start, log.high)
+            log.entries = [e for e in log.entries if e.offset >= log.start]
+            world.retired = True
+            for row in world.bounds:
+                if row["tp"] == log.tp:
+                    row["start"] = min(log.start, row["end"])
 
 
 def _incident(rng: Random, ns: int) -> Event:

@@ -185,6 +185,8 @@ class World:
         named = ("__transaction_state-0", "__consumer_offsets-0")
         self.coordinators = {name: 1 for name in named if rng.random() < 0.7}
         self.pace = rng.choice((1, 1, 10))
+        self.retired = False
+        """Retention removed records while the final reads lasted."""
         self.zombies: set[int] = set()
         """Fenced processes that brokers serve all the same: a bug."""
         self.late: dict[tuple[int, int, int], int] = {}
