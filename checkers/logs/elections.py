@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,29 +39,22 @@ class Election:
     heard_ms: float = inf
 
 
-class PowerLoss(NamedTuple):
-    """These replicas were out at one time, since they had lost power. by_ms: each had before then, by the
-    clock of the nodes: by then it had registered again (infinity: it did not)."""
-
-    nodes: frozenset[int]
-    by_ms: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elections:
     """The leaders of a partition in the order of their epochs.
 
     unknown: why the metadata log does not tell all of them, "" = it does. powerless: replicas that lost power
-    in the run. losses: the losses of power with which as many of them were out at one time as the topic's
-    min.insync.replicas says (1 where the metadata log does not have it). topics: how many topics had the
-    name, one after the other. removed: the last of them was deleted. in_sync: the in-sync replicas at the
-    end. states: the partition's states, each with its time (ms).
+    in the run. together: the most of them that were out at one time. minimum: the topic's
+    min.insync.replicas, 1 where the metadata log does not have it. topics: how many topics had the name, one
+    after the other. removed: the last of them was deleted. in_sync: the in-sync replicas at the end. states:
+    the partition's states, each with its time (ms).
     """
 
     found: Sequence[Election] = field(default=())
     unknown: str = ""
     powerless: frozenset[int] = frozenset()
-    losses: Sequence[PowerLoss] = ()
+    together: frozenset[int] = frozenset()
+    minimum: int = 1
     topics: int = 1
     removed: bool = False
     in_sync: frozenset[int] = frozenset()
@@ -78,12 +71,12 @@ class Elections:
 
     def may_lose(self, *, after_epoch: int = -1, since_ms: float = 0) -> str:
         """Why records of this leader epoch, or an older one, that were committed may be gone, "" = they may
-        not. since_ms: they were not there before, by the clock of the nodes."""
+        not. since_ms: they were not there before, by the clock of the nodes. When a node lost its power, its
+        disk does not tell."""
         if self.unknown:
             return self.unknown
-        for loss in self.losses:
-            if loss.by_ms >= since_ms:
-                return f"nodes {', '.join(map(str, sorted(loss.nodes)))} lost power"
+        if len(self.together) >= self.minimum:
+            return f"nodes {', '.join(map(str, sorted(self.together)))} lost power"
         for one in self.found:
             if not one.clean and one.epoch > after_epoch and one.heard_ms >= since_ms:
                 return f"the election of leader epoch {one.epoch} was unclean"
@@ -148,7 +141,8 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     return Elections(
         found=found,
         powerless=mine_powerless,
-        losses=_losses(evidence, log, looks, mine_powerless, _minimum(log, tp.topic)),
+        together=_together(evidence, log, looks, mine_powerless),
+        minimum=_minimum(log, tp.topic),
         topics=len(ids),
         removed=removed,
         in_sync=frozenset(states[-1][1].isr if states else ()),
@@ -156,47 +150,40 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     )
 
 
-def _losses(
+def _together(
     evidence: Evidence,
     log: pa.Table,
     states: Sequence[tuple[int, PartitionState]],
     powerless: Collection[int],
-    least: int,
-) -> list[PowerLoss]:
-    """The losses of power with which at least `least` replicas were out. states: with their offsets.
+) -> frozenset[int]:
+    """The most replicas that were out at one time, after losses of power. states: with their offsets.
 
     One is out from the last metadata record that its disk had when it was looked at, until it stands in
     sync again after it registered again, and was not in sync meanwhile.
     """
     every = evidence.table("metadata")
-    spans: list[tuple[int, float, PowerLoss]] = []
+    spans: list[tuple[int, float, int]] = []
     for row in evidence.table("takes").to_pylist():
         if row["why"] == LOST_POWER and row["node"] in powerless:
             disk = pc.and_(pc.equal(every["node"], row["node"]), pc.equal(every["take"], row["take"]))
             had = pc.max(every.filter(disk)["offset"]).as_py()
-            again = None if had is None else _again(log, row["node"], had)
-            until = inf if again is None else _back(states, row["node"], again[0])
-            mine = PowerLoss(frozenset((row["node"],)), inf if again is None else again[1])
-            spans.append((-1 if had is None else had, until, mine))
-    found = []
+            until = inf if had is None else _back(log, states, row["node"], had)
+            spans.append((-1 if had is None else had, until, row["node"]))
+    most: frozenset[int] = frozenset()
     for at, _, _ in spans:
-        out = [loss for since, until, loss in spans if since <= at < until]
-        nodes = frozenset(node for loss in out for node in loss.nodes)
-        if len(nodes) >= least:
-            found.append(PowerLoss(nodes, max(loss.by_ms for loss in out)))
-    return sorted(found, key=lambda loss: -len(loss.nodes))
+        out = frozenset(node for since, until, node in spans if since <= at < until)
+        most = max(most, out, key=len)
+    return most
 
 
-def _again(log: pa.Table, node: int, since: int) -> tuple[int, int] | None:
-    """Offset and time of the record by which a broker registered next, None = none did."""
-    mine = pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
-    rows = log.filter(pc.and_(mine, pc.greater(log["offset"], since))).sort_by("offset")
-    return (rows["offset"][0].as_py(), rows["timestamp"][0].as_py()) if rows.num_rows else None
-
-
-def _back(states: Sequence[tuple[int, PartitionState]], node: int, again: int) -> float:
-    """The offset in the metadata log at which a node was in sync again, infinity = never. again: that at
-    which it registered again."""
+def _back(log: pa.Table, states: Sequence[tuple[int, PartitionState]], node: int, since: int) -> float:
+    """The offset in the metadata log at which a node was in sync again, infinity = never."""
+    registered = log.filter(
+        pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
+    )["offset"].to_pylist()
+    again = min((offset for offset in registered if offset > since), default=None)
+    if again is None:
+        return inf
     before = [one for offset, one in states if offset <= again]
     out = bool(before) and node not in before[-1].isr
     for offset, one in states:

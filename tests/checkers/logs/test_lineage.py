@@ -294,21 +294,6 @@ def test_an_unclean_election_takes_nothing_that_was_made_when_the_old_leader_had
     assert places(found) == [("acknowledged-held", offset) for offset in lost]
 
 
-@pytest.mark.parametrize(("s", "lost"), [(8, [9]), (9.6, [])])
-def test_a_loss_of_power_takes_nothing_that_was_made_after_the_node_was_back(
-    tmp_path: Path, s: float, lost: list[int]
-) -> None:
-    """Node 1 lost its power, and registered again at `s`; its disk had the first two metadata records."""
-    made = clean()
-    made["takes"][0]["why"] = LOST_POWER
-    last = made["metadata"][-1]
-    empty = {**dict.fromkeys(last), **{name: last[name] for name in PLACE}}
-    back = {"offset": 3, "name": "RegisterBrokerRecord", "broker": 1, "timestamp": BEGAN_MS + round(s * 1000)}
-    made["metadata"] += [empty | back, *(row | {"take": 0, "node": 1} for row in made["metadata"][:2])]
-    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 9))
-    assert places(found) == [("acknowledged-held", offset) for offset in lost]
-
-
 def test_an_unclean_election_before_excuses_nothing() -> None:
     made = clean()
     made["metadata"][1] |= {"leader": 2, "isr": [2]}
