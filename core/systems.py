@@ -252,6 +252,8 @@ class ImportedSection(Section):
     format: str = ""
     """Of the files: a command of `inquest recording import`."""
     files: tuple[str, ...] = ()
+    options: tuple[Literal["--from-start", "--one-group"], ...] = ()
+    """What its user said of the recording."""
     on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
     """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""
 

@@ -91,7 +91,9 @@ def import_config(request: ImportRequest, settings: Mapping[str, object]) -> Run
     fixed = {"workload": "imported", "nemesis": "none", "sut": "imported", "seed": 0}
     if wrong := sorted((fixed.keys() | {"imported", "expect"}) & settings.keys()):
         raise UsageError(f"an import has no setting {wrong[0]}")
-    section = {"format": request.format, "files": [path.name for path in request.files]}
+    options = ["--from-start"] * request.from_start + ["--one-group"] * request.one_group
+    files = [path.name for path in request.files]
+    section = {"format": request.format, "files": files, "options": options}
     return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
 
 

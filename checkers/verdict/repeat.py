@@ -38,8 +38,7 @@ def repro(config: RunConfig, run: Run) -> str:
     if run.shrunk.exists() or config.nemesis == "schedule":  # the config does not plan its faults
         return shlex.join(["inquest", "recording", "replay", str(run.folder)])
     if config.has(ImportedSection):
-        its = config.section(ImportedSection)
-        return shlex.join(["inquest", "recording", "import", its.format, *its.files])
+        return shlex.join(_import(config))
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
     usual = {"clients": "", "app": None, "require": ""} | RunConfig(**settings).short()
     usual["sut"] = RunConfig.model_fields["sut"].default
@@ -54,6 +53,16 @@ def repro(config: RunConfig, run: Run) -> str:
         elif value != usual[name]:
             words += ["--set", f"{name}={_json(value)}"]
     return shlex.join(words)
+
+
+def _import(config: RunConfig) -> list[str]:
+    """The words of an import, with the settings that it assumed of clients and topics."""
+    its, usual = config.section(ImportedSection), RunConfig(seed=config.seed).short()
+    words = ["inquest", "recording", "import", its.format, *its.files, *its.options]
+    for name, value in config.short().items():
+        if name not in OPTIONS and value != usual[name]:
+            words += ["--set", f"{name}={_json(value)}"]
+    return words
 
 
 def _json(value: object) -> str:

@@ -177,7 +177,7 @@ class Shrinker:
         return case
 
     def _tell(self, before: ShrinkCase, after: ShrinkCase) -> None:
-        words = [f"{len(after.steps)} faults", f"{after.config.duration_s:g} s"]
+        words = [f"{len(after.steps)} fault{'s' * (len(after.steps) != 1)}", f"{after.config.duration_s:g} s"]
         words += [f"{n} {new}" for n, (_, new) in changed(before.config, after.config).items()]
         self.say(f"{self.tries} tries: {', '.join(words)}")
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from core.config import NamedSettings
 from core.errors import ExitCode
+from core.op import Isolation
 from core.systems import report_title
 from history.verdict import (
     NOT_RECOVERED,
@@ -448,10 +449,21 @@ def tested(verdict: Verdict) -> list[tuple[str, str]]:
     if config.get("commit", "transaction") in COMMITS and config.get("workload") in having("commit"):
         rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
     if foreign:
+        rows += _assumed(config)
         rows.append(("Faults", "not on record"))
     elif "nemesis" in config and "duration_s" in config:
         rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
     return rows
+
+
+def _assumed(config: NamedSettings) -> list[tuple[str, str]]:
+    """What an import assumed of clients, where the recording says nothing."""
+    if not {"acks", "idempotent", "isolation"} <= config.keys():
+        return []
+    acks = ACKS.get(config["acks"], str(config["acks"]))
+    idempotent = "idempotent" if config["idempotent"] else "not idempotent"
+    isolation = Isolation(config["isolation"]).name.lower()
+    return [("Assumed", f"acks {acks}, {idempotent}, {isolation}, where the recording does not say it")]
 
 
 def _producers(kind: RecordedClients) -> str:

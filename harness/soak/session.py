@@ -103,7 +103,8 @@ def ending(code: ExitCode, session: SoakSession) -> str:
     known = f" ({', '.join(bugs)})" if bugs else ""
     new = Counter(found.name for result in results for found in result.open)
     found = f"; not known before: {', '.join(f'{name} in {n}' for name, n in new.items())}" if new else ""
-    return f"{len(results)} runs: {', '.join(parts) or 'none'}{known}{found}; {ENDINGS[code]}"
+    ran = "1 run" if len(results) == 1 else f"{len(results)} runs"
+    return f"{ran}: {', '.join(parts) or 'none'}{known}{found}; {ENDINGS[code]}"
 
 
 def soak(request: SoakRequest) -> int:

@@ -88,6 +88,8 @@ class Timeline:
     kinds: list[KindRow]
     errors: list[ErrorRow]
     clients: ClientCount
+    untimed: bool
+    """When ops began is not on record, so latencies are NaN: Kafka's Verifiable tools print ends only."""
     cluster: partitions.ClusterTimeline
 
 
@@ -97,16 +99,29 @@ def build(inputs: Inputs) -> Timeline:
     end = _end(inputs, ops)
     begin = _begin(inputs, ops)
     lanes, clients = build_lanes(inputs, begin, end)
+    untimed = _untimed(inputs)
     return Timeline(
         begin=begin,
         end=end,
-        rates=rates(ops) if ops is not None else None,
+        rates=rates(ops, untimed=untimed) if ops is not None else None,
         lanes=lanes,
-        kinds=kind_rows(ops) if ops is not None else [],
+        kinds=kind_rows(ops, untimed=untimed) if ops is not None else [],
         errors=error_rows(ops) if ops is not None else [],
         clients=clients,
+        untimed=untimed,
         cluster=partitions.build(inputs, end),
     )
+
+
+def _untimed(inputs: Inputs) -> bool:
+    imported = inputs.verdict.config.get("imported")
+    return isinstance(imported, dict) and imported.get("format") == "verifiable"
+
+
+def _took(ops: OpColumns, rows: Ints | Mask, untimed: bool) -> Floats:
+    """How long these ops took, in ms; NaN: not on record."""
+    took: Floats = (ops.complete[rows] - ops.invoke[rows]) * 1e3
+    return np.full_like(took, np.nan) if untimed else took
 
 
 def _when(ops: OpColumns) -> Floats:
@@ -144,7 +159,7 @@ def bin_edges(first: float, last: float) -> Floats:
     return edges
 
 
-def rates(ops: OpColumns) -> Rates:
+def rates(ops: OpColumns, *, untimed: bool = False) -> Rates:
     """Counts, records and latencies of all ops by bin. One pass over each column that it needs."""
     when = _when(ops)
     edges = bin_edges(float(when.min()), float(when.max()))
@@ -158,7 +173,7 @@ def rates(ops: OpColumns) -> Rates:
 
     labels, of_kind = _frequent(ops.f, ops.names, np.ones(len(ops.f), dtype=bool), KINDS_MAX)
     keys = of_kind[ok] * n + bins[ok]
-    latencies = _latencies((ops.complete[ok] - ops.invoke[ok]) * 1e3, keys, n, len(labels))
+    latencies = _latencies(_took(ops, ok, untimed), keys, n, len(labels))
     return Rates(
         edges=edges,
         ok=_by_label(labels, keys, n),
@@ -228,7 +243,7 @@ def _latencies(took: Floats, keys: Ints, n: int, kinds: int) -> list[Latency]:
     return [Latency(median=median[kind], p99=p99[kind]) for kind in range(kinds)]
 
 
-def kind_rows(ops: OpColumns) -> list[KindRow]:
+def kind_rows(ops: OpColumns, *, untimed: bool = False) -> list[KindRow]:
     """One row a kind of op, most frequent first."""
     aborts = _deliberate(ops)
     rows = []
@@ -237,7 +252,7 @@ def kind_rows(ops: OpColumns) -> list[KindRow]:
         outcome = ops.outcome[mine]
         aborted = int(aborts[mine].sum())
         ok = mine[outcome == Outcome.OK]
-        took = (ops.complete[ok] - ops.invoke[ok]) * 1e3
+        took = _took(ops, ok, untimed)
         p99 = np.quantile(took, 0.99, method="inverted_cdf") if len(took) else np.nan
         rows.append(
             KindRow(

@@ -12,8 +12,10 @@ from checkers.recordings.files import opened
 from checkers.recordings.formats import ImportRequest, import_config
 from checkers.recordings.lines import json_schema
 from checkers.verdict.judged_run import NOT_ON_RECORD
+from checkers.verdict.repeat import repro
 from core.errors import ConfigError, HistoryError, UsageError
 from history.reader import load
+from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.recordings import imported
 from tests.histories.folders import check_run
@@ -291,6 +293,11 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
             import_config(request, {name: 1})
     with pytest.raises(ConfigError):
         import_config(request, {"acks": 7})
+    asked = ImportRequest(format="verifiable", files=[tmp_path / "p", tmp_path / "c"], from_start=True)
+    assert repro(import_config(asked, {"acks": 1}), Run(tmp_path)) == (
+        "inquest recording import verifiable p c --from-start"
+        " --set acks=1 --set idempotent=false --set isolation=read_uncommitted"
+    )
     with pytest.raises(UsageError, match="known: jepsen"):
         import_config(ImportRequest(format="x", files=[]), {})
     with pytest.raises(HistoryError, match="No such file"), opened(tmp_path / "x"):

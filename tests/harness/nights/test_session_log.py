@@ -280,7 +280,7 @@ def test_accepted_bugs_are_named_where_a_night_ends_and_not_called_valid(tmp_pat
     text = ending(ExitCode.VALID, accepted)
     assert text == "2 runs: 1 known bugs only, 1 valid (KAFKA-20734); nothing new; the canary fired"
     clean = write(tmp_path, "20260302T220000Z", runs[::2], matrix=ACCEPT)
-    assert ending(ExitCode.VALID, clean) == "1 runs: 1 valid; nothing new; the canary fired"
+    assert ending(ExitCode.VALID, clean) == "1 run: 1 valid; nothing new; the canary fired"
     assert "forbidden" in ending(ExitCode.ANOMALY, accepted)
 
 

@@ -266,7 +266,7 @@ def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     kind, text = page.recovery(with_faults) or ("", "")
     assert (kind, text) == ("neutral", "all replicas in sync, all clients served 2.5 s after healing")
     assert page.recovery(msgspec.structs.replace(with_faults, faults=[])) is None
-    for recovered, word in ((None, "ended before"), (False, "did not recover")):
+    for recovered, word in ((None, "not known"), (False, "did not recover")):
         assert (
             word
             in (page.recovery(msgspec.structs.replace(verdict, faults=[], recovered=recovered)) or ("", ""))[
@@ -502,5 +502,6 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
         "System": "imported, jsonl: a.jsonl",
         "Topics": "2 partitions; their settings are not on record",
         "Producers": "4, acks all, idempotent",
+        "Assumed": "acks all, idempotent, read_committed, where the recording does not say it",
         "Faults": "not on record",
     }

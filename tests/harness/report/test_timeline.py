@@ -43,6 +43,14 @@ def some_ops(seed: int, n: int = 3000) -> OpColumns:
     return columns_of(inputs_folder.ops, list(report_runs.F), list(report_runs.ERRORS))
 
 
+def test_ops_whose_begin_is_not_on_record_have_no_latency() -> None:
+    ops = some_ops(1, n=40)
+    assert np.isnan([row.max_ms for row in tl.kind_rows(ops, untimed=True)]).all()
+    drawn = tl.rates(ops, untimed=True).latency.values()
+    assert all(np.isnan(latency.median).all() and np.isnan(latency.p99).all() for latency in drawn)
+    assert np.isfinite([row.max_ms for row in tl.kind_rows(ops) if row.ok]).all()
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_bins_add_up_to_the_ops(seed: int) -> None:
     ops = some_ops(seed)
