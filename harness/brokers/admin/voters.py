@@ -1,7 +1,8 @@
 """Members of the metadata quorum removed and added on request: RemoveRaftVoter, AddRaftVoter (KIP-853).
 
-Brokers forward both to the controller. A request that is repeated changes nothing. Synchronous; safe from any
-thread.
+Brokers forward both to the controller. One that leads no more answers NOT_LEADER_OR_FOLLOWER, and the broker
+forwards to it again as long as no other request tells it of another leader; so each is asked for the leader
+first. A request that is repeated changes nothing. Synchronous; safe from any thread.
 """
 
 from uuid import UUID
@@ -13,12 +14,14 @@ from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 from core.cluster import Address
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers, check
+from harness.brokers.admin.protocol import quorum_leader
 
 
 def remove(brokers: Brokers, node: int, directory: UUID, within_s: float) -> None:
     """directory: id of the one with its metadata log. Raises: ClusterError: refused, or late."""
 
     def ask(connection: BrokerConnection) -> None:
+        quorum_leader(connection)
         answer = connection.call(
             RemoveRaftVoterResponse, cluster_id=brokers.cluster, voter_id=node, voter_directory_id=directory
         )
@@ -38,6 +41,7 @@ def add(
     listeners = [{"name": listener, "host": address.host, "port": address.port}]
 
     def ask(connection: BrokerConnection) -> None:
+        quorum_leader(connection)
         answer = connection.call(
             AddRaftVoterResponse,
             cluster_id=brokers.cluster,
