@@ -161,6 +161,7 @@ test-clients: $(INSTALLED) ## the Java and Go clients of examples/ are built, ke
 	go build -C examples/clients/go -o client .
 	@$(MAKE) test-client COMMAND='$(JAVA_CLIENT)'
 	@$(MAKE) test-client COMMAND=examples/clients/go/client
+	@$(MAKE) test-client COMMAND='$(BIN)/python examples/clients/aiokafka_client.py'
 
 .PHONY: test-streams
 test-streams: $(INSTALLED) ## the Kafka Streams application of examples/ is built, and exactly once on brokers of Kafka; at least once it is found
