@@ -1,6 +1,7 @@
 """What a run has to hold, at the least, for a check to be asked; and what does not suffice."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from core.config import Application, RunConfig
 from core.op import Acknowledgement, Isolation, Outcome, Phase
 from history.reader import load
 from tests.checkers.found import check_tables
-from tests.histories.built import Built, Commit, Delivery, Mop, Op, Process, Read, Said, Send
+from tests.histories.built import Bound, Built, Commit, Delivery, Mop, Op, Process, Read, Said, Send
 from tests.histories.folders import write_run
 from tests.histories.notation import stories
 
@@ -23,6 +24,7 @@ COMMIT = Commit(tp=0, offset=0)
 MEMBER, COPIER = Process(group=0, acks=-2), Process(group=0)
 PLAIN, READER = Process(), Process(acks=-2)
 OTHERS = {7: READER, 8: PLAIN}
+WHOLE = Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=2, read_to=2)
 COMPACTED = RunConfig(seed=0, topic_settings={"cleanup.policy": "compact"})
 APPLIED = RunConfig(seed=0, workload="application", app=Application())
 
@@ -36,6 +38,11 @@ def did(*mops: Mop, process: int = 1, txn: bool = False, phase: Phase = Phase.FA
 
 def made(ops: Iterable[Op] = (), processes: Mapping[int, Process] | None = None) -> Built:
     return Built(tps=["x"], ops=[*ops], processes={**OTHERS, **(processes or {})})
+
+
+def copies(*of: int) -> Iterator[Send]:
+    """Output records of input records at these offsets."""
+    return (Send(tp=0, value=n, offset=n, source=(0, at)) for n, at in enumerate(of))
 
 
 def story(text: str) -> Built:
@@ -64,8 +71,8 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
     ),
     "copies": (made([], {1: COPIER}), made([], {1: MEMBER, 2: Process(group=0, isolation=Isolation(-1))})),
     "applications": (
-        made([did(*(Send(tp=0, value=n, offset=n, source=(0, n)) for n in (0, 1)))], {1: COPIER}),
-        made([did(*(Send(tp=0, value=n, offset=n, source=(0, 0)) for n in (0, 1)))], {1: COPIER}),
+        replace(made([did(*copies(0, 1))], {1: COPIER}), bounds=[WHOLE]),
+        replace(made([did(*copies(0, 0))], {1: COPIER}), bounds=[WHOLE]),
     ),
     "successors": (
         made([], {1: Process(txn_id=3), 2: Process(txn_id=3)}),

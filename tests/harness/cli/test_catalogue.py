@@ -98,8 +98,10 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
                                 ("group-skip", ""), ("zombie-write", "committed"), ("torn-txn", ""),
                                 ("stuck-lso", ""), ("hanging-txn", ""))
           for excuse in ("", "unclean", "power", "leader")),
+        *(("phantom-read", "", excuse, {"commit": "after"}, excuse in ("unclean", "power"))
+          for excuse in ("", "unclean", "power", "leader")),
         *((name, "", excuse, {"commit": "after"}, False) for name in (
-            "phantom-read", "corrupt-record", "misdirected-record", "unseen", "G1c", "G1c-realtime",
+            "corrupt-record", "misdirected-record", "unseen", "G1c", "G1c-realtime",
             "not-recovered") for excuse in ("", "unclean", "power", "leader")),
         *((name, "", "", {}, True) for name in sorted(INFORMATIONAL)),
     ],
