@@ -58,7 +58,7 @@ DECIDED: Final[Mapping[str, str]] = {
     "group.id": "the workload",
     "enable.auto.commit": "the workload",
     "enable.partition.eof": "the harness",
-    "bootstrap.servers": "the harness",
+    "bootstrap.servers": "the cluster (of your own: --cluster FILE, docs/external.md)",
 }
 """Settings of clients that something else decides, so that a user's value would have no effect."""
 

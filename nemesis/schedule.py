@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import cycle
 from typing import NamedTuple
 
@@ -205,7 +206,8 @@ def _parse(name: str, text: str) -> FaultName:
     family, colon, kind = head.partition(":")
     nemesis = NEMESES.get(family)
     if nemesis is None:
-        known = f"known: {', '.join(NEMESES)}"
+        near = "".join(f"did you mean {name!r}? " for name in get_close_matches(family, NEMESES, 1))
+        known = f"{near}known: {', '.join(NEMESES)}"
         wrong = f"unknown nemesis {family!r}; {known}" if family else f"a name is empty; {known}"
     elif colon and kind not in nemesis.kinds:
         wrong = f"{family} has no kind {kind!r}; it has {', '.join(nemesis.kinds) or 'none'}"

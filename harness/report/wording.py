@@ -303,6 +303,8 @@ def faults_line(verdict: Verdict) -> str:
     """The faults of a run in one line: how many, which took no effect, how much of their time was served."""
     failed = int(verdict.stats.get("faults that were not made", 0))
     unmade = [f"{count(failed, 'planned fault was', 'planned faults were')} not made"] * bool(failed)
+    if verdict.config.get("imported") is not None:
+        return "not on record"
     if not verdict.faults:
         return ", ".join(["none", *unmade])
     found = [fault for fault in verdict.faults if fault.hits]
