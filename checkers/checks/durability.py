@@ -54,7 +54,7 @@ class LostWrite(Finding):
             promised = f"was committed in the transaction op {s.op}"
             promised += f" (acknowledged{where})" if s.outcome == OK else ""
         elif s.outcome == INFO or op.txn:
-            promised = f"was proven written (op {s.op} is indeterminate, but consumers saw it take effect)"
+            promised = f"was written (op {s.op} has no known outcome, but consumers saw it take effect)"
         else:
             promised = f"was acknowledged{where} {at(history, self.at_ns)}"
         reads = self.only(What.READ)
