@@ -310,6 +310,30 @@ def test_steps_of_consumers_are_rows_with_both_offsets() -> None:
     assert story._within(step(7, 0), found[0])
 
 
+def test_records_that_no_client_sent_have_their_offsets(lost: Run) -> None:
+    read, _ = told(lost)
+    assert read.history is not None
+    timeline = numbers.build(read)
+    ends = read.history.bounds[0]
+    beyond = max(bound.end for bound in ends.values()) + 5
+    (row,) = records._of_keys(read, read.history, timeline, "offset", {0: {beyond}})
+    assert (row.partition, row.count, row.offsets) == (read.history.tp(0), 1, (beyond, beyond))
+
+
+def test_what_logs_alone_show_stands_behind_what_clients_saw(lost: Run) -> None:
+    verdict = inputs.read(lost).verdict
+    anomaly = verdict.anomalies["lost-write"]
+    in_logs = wording.found_in_logs(verdict, "lost-write")
+    assert 0 < in_logs < anomaly.disallowed
+    seen = msgspec.structs.replace(anomaly, disallowed=1)
+    for found, first in ((in_logs, "group-skip"), (in_logs + 1, "lost-write")):
+        both = {"lost-write": msgspec.structs.replace(anomaly, disallowed=found), "group-skip": seen}
+        ranked = wording.ranked(msgspec.structs.replace(verdict, anomalies=both))
+        assert ranked[0][0] == first
+    alone = {"lost-write": msgspec.structs.replace(anomaly, disallowed=in_logs)}
+    assert wording.worst(msgspec.structs.replace(verdict, anomalies=alone)) is not None
+
+
 def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None:
     read, _ = told(lost)
     assert read.history is not None
@@ -449,6 +473,11 @@ def test_the_page_tells_the_story_first(lost: Run) -> None:
     assert page.index("<h1") < at < page.index('id="tested"') < page.index('id="anomalies"')
     assert page.index('id="anomalies"') < page.index('id="timeline"')
     assert f"inquest recording shrink {lost.folder}" in page
+    assert "simulated: no Kafka ran" in page
+    first, _ = found.ranges[0].values  # type: ignore[misc]
+    assert f"is record {wording.number(first & 0xFFFFFFFF)} of process {first >> 32}." in page
+    assert "Do this next" in page
+    assert "To look at it" not in page
 
 
 def test_topics_keep_their_names_at_the_start_of_a_sentence(lost: Run) -> None:
