@@ -308,12 +308,11 @@ _UNISOLATED = "informational: Kafka does not isolate writes of concurrent transa
 
 NAME = "cycles"
 CHECK = Check(
-    claim="Transactions do not depend on each other in a circle, nor on the future.",
+    claim="Transactions do not depend on each other in a cycle, nor on the future.",
     anomalies={
         G1C: AnomalyClass(
             title="Circular information flow",
-            meaning="Transactions read each other's records in a circle: each would have had to commit"
-            " first.",
+            meaning="Transactions read each other's records in a cycle: each would have had to commit first.",
             literature="G1c",
             rule=never("read_committed forbids it: a record is read after its transaction committed"),
         ),
@@ -327,8 +326,7 @@ CHECK = Check(
         ),
         G1C_WW: AnomalyClass(
             title="Circle of reads and writes",
-            meaning="Transactions depend on each other in a circle of reads and of the order of their"
-            " writes.",
+            meaning="Transactions depend on each other in a cycle of reads and of the order of their writes.",
             literature="G1c with ww edges",
             informational=True,
             rule=always(_UNISOLATED),

@@ -53,7 +53,9 @@ class LostWrite(Finding):
         if op.txn and op.outcome == OK:
             promised = f"was committed in the transaction op {s.op}"
             promised += f" (acknowledged{where})" if s.outcome == OK else ""
-        elif s.outcome == INFO or op.txn:
+        elif op.txn:
+            promised = f"counts as committed (op {s.op} has no known outcome; consumers saw part of it)"
+        elif s.outcome == INFO:
             promised = f"was written (op {s.op} has no known outcome, but consumers saw it take effect)"
         else:
             promised = f"was acknowledged{where} {at(history, self.at_ns)}"

@@ -57,10 +57,14 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """In words."""
         faults = f"{self.steps[0]} → {self.steps[1]} faults"
-        settings = [f"{name} {old} → {new}" for name, (old, new) in self.settings.items()]
+        settings = [f"{name} {_plain(old)} → {_plain(new)}" for name, (old, new) in self.settings.items()]
         rest = "" if self.whole else " (stopped at the time budget; more may be left out: --budget)"
         shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
         return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,7 @@ class Shrinker:
 
     def _tell(self, before: ShrinkCase, after: ShrinkCase) -> None:
         words = [f"{len(after.steps)} fault{'s' * (len(after.steps) != 1)}", f"{after.config.duration_s:g} s"]
-        words += [f"{n} {new}" for n, (_, new) in changed(before.config, after.config).items()]
+        words += [f"{n} {_plain(new)}" for n, (_, new) in changed(before.config, after.config).items()]
         self.say(f"{self.tries} tries: {', '.join(words)}")
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from importlib.resources import files
 from urllib.parse import urlsplit
 
+import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from core.errors import InquestError
+from core.errors import HistoryError, InquestError
 from core.systems import planted_bug
 from harness.report import clock, colours, near_faults, story, wording
 from harness.report.drawing import around, run, strips
@@ -36,6 +37,8 @@ from history.events import (
     Recovered,
     WorkerLost,
 )
+from history.recorded_files import regular
+from history.run_folder import Run
 from history.verdict import Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
@@ -166,7 +169,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "state": wording.state(verdict),
         "recovery": recovery(verdict),
         "contradiction": wording.contradiction(verdict),
-        "tested": wording.tested(verdict),
+        "tested": wording.tested(verdict) + shrunk(inputs.run),
         "anomalies": wording.ranked(verdict),
         "permitted": [name for name, one in wording.ranked(verdict) if not one.disallowed],
         "undecided": wording.undecided(verdict),
@@ -211,6 +214,25 @@ def recovery(verdict: Verdict) -> tuple[str, str] | None:
     what = "all replicas in sync, all clients served"
     seconds = verdict.recovery_s
     return "neutral", what if seconds is None else f"{what} {wording.number(seconds, 1)} s after healing"
+
+
+class _Shrunk(msgspec.Struct, frozen=True):
+    """What the report needs of shrunk.json (`harness.explore.shrink`)."""
+
+    of: str
+    anomaly: str
+    tries: int
+    steps: tuple[int, int]
+
+
+def shrunk(run: Run) -> list[tuple[str, str]]:
+    """Which run this one was shrunk from, and how many faults are left; nothing where it was not shrunk."""
+    try:
+        its = msgspec.json.decode(regular(run.shrunk).read_bytes(), type=_Shrunk)
+    except (OSError, HistoryError, msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    had, tries = wording.count(its.steps[0], "fault"), wording.count(its.tries, "try", "tries")
+    return [("Shrunk", f"from {its.of}, which had {had}: {its.steps[1]} left, for {its.anomaly}; {tries}")]
 
 
 def by_time(faults: Iterable[Fault]) -> list[Fault]:

@@ -424,7 +424,7 @@ def held(verdict: Verdict) -> str:
         ("unknown", "unknown"),
         ("crashed", "crashed"),
         ("permitted", "not promised here"),
-        ("unasked", "not asked"),
+        ("unasked", "with nothing to judge"),
     ):
         if status in statuses:
             parts.append(f"{statuses.count(status)} {word}")
@@ -471,12 +471,13 @@ def _assumed(config: NamedSettings) -> list[tuple[str, str]]:
 def _producers(kind: RecordedClients) -> str:
     acks = "acks not on record" if kind.acks is None else f"acks {ACKS.get(kind.acks, str(kind.acks))}"
     words = [number(kind.count), acks, "idempotent" if kind.idempotent else "not idempotent"]
-    return ", ".join(words + ["transactional"] * kind.transactional)
+    words += ["transactional"] * kind.transactional
+    return ", ".join(words + ["also reading"] * (kind.isolation != ""))
 
 
 def _consumers(kind: RecordedClients) -> str:
     words = [number(kind.count), kind.isolation, "in a group" if kind.group else "without a group"]
-    return ", ".join(words + ["produces, too"] * kind.produces)
+    return ", ".join(words + ["also producing"] * kind.produces)
 
 
 def _settings(config: NamedSettings) -> list[tuple[str, str]]:

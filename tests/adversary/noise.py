@@ -95,7 +95,7 @@ def _read_early(rng: Random, world: World) -> None:
 
 
 def _ring(rng: Random, world: World) -> None:
-    """Transactions read each other's records in a circle."""
+    """Transactions read each other's records in a cycle."""
     ops = [op for op in world.ops if op.txn and op.sends]
     if len(ops) < 2:
         return

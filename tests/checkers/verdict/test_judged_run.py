@@ -366,7 +366,7 @@ def test_a_loss_out_of_a_transaction_in_doubt_is_told_with_what_proves_it(tmp_pa
     doubted = sentence(
         tmp_path / "doubted", "lost-write", f"p0? txn x:1@0 y:2@0\np1 poll x[1@0] y[2@0]\n{ends}"
     )
-    assert "was written (op 0 has no known outcome" in doubted
+    assert "counts as committed (op 0 has no known outcome; consumers saw part of it)" in doubted
     sure = sentence(tmp_path / "sure", "lost-write", f"p0 txn x:1@0 y:2@0\np1 poll y[2@0]\n{ends}")
     assert "was committed in the transaction op 0 (acknowledged at offset 0)" in sure
 

@@ -15,7 +15,9 @@ import pytest
 
 from core.config import run_config
 from core.errors import ConfigError, HistoryError
+from harness.explore.shrink import Shrunk
 from harness.report import build, page, wording
+from history.run_folder import Run
 from history.verdict import FaultLiveness, Liveness, RecordedClients, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
 from tests.histories.report_runs import FAULTS, Folder, clean, empty
@@ -478,13 +480,33 @@ READERS = RecordedClients(
 def test_the_clients_that_were_tested_are_those_of_the_history() -> None:
     recorded = FOLDERS["clean"]().verdict
     assert recorded is not None
+    both = msgspec.structs.replace(PRODUCERS, count=2, isolation="read_committed")
     verdict = msgspec.structs.replace(
         recorded,
-        clients=[PRODUCERS, READERS, msgspec.structs.replace(READERS, count=1, isolation="read_uncommitted")],
+        clients=[
+            PRODUCERS,
+            both,
+            READERS,
+            msgspec.structs.replace(READERS, count=1, isolation="read_uncommitted"),
+        ],
     )
     rows = dict(wording.tested(verdict))
-    assert rows["Producers"] == "4, acks all, idempotent"
-    assert rows["Consumers"] == "2, read_committed, in a group; 1, read_uncommitted, in a group"
+    assert rows["Producers"] == "4, acks all, idempotent; 2, acks all, idempotent, also reading"
+    assert rows["Consumers"].split("; ") == [
+        "2, read_committed, without a group, also producing",
+        "2, read_committed, in a group",
+        "1, read_uncommitted, in a group",
+    ]
+
+
+@pytest.mark.parametrize("content", ["", '{"of": "'])
+def test_a_shrunk_run_says_of_which_run_it_is_the_rest(tmp_path: Path, content: str) -> None:
+    run = Run(tmp_path)
+    assert page.shrunk(run) == []
+    made = Shrunk(of="first", anomaly="lost-write", tries=9, steps=(7, 2), settings={}, whole=True)
+    run.shrunk.write_bytes(content.encode() or msgspec.json.encode(made))
+    told = [("Shrunk", "from first, which had 7 faults: 2 left, for lost-write; 9 tries")]
+    assert page.shrunk(run) == ([] if content else told)
 
 
 def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
