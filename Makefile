@@ -52,7 +52,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= UPGRADE= SEED= DURATION= BROKERS= RATE=
+test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= UPGRADE= SEED= DURATION= BROKERS= RATE= MASTER=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: demo
