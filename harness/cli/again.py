@@ -93,7 +93,8 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
     with WarmJudge(wanted=engine.spark, master=engine.master) as judge_:
         while len(codes) < runs and ExitCode.INTERRUPTED not in codes:
             display = Display(entered=judge_.entered)
-            faults = f"{len(recorded.steps)} faults"
+            many = len(recorded.steps)
+            faults = f"{many} fault{'s' * (many != 1)}"
             display.say(f"repeat {len(codes) + 1} of {runs} of {recorded.run.name}, {faults}")
             with own_files(), interruptible("the recorded run is as it was"):
                 made = record(recorded.config, steps=recorded.steps, results=results, display=display)
