@@ -225,6 +225,7 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "slow-follower": "6",
             "recreate-topics": "5",
             "disk": "4",
+            "quorum": "2",
         }
         assert least in [seconds for name, seconds in asked.items() if name in text]
         assert duration_s < 2.5 * float(least)
