@@ -2,7 +2,8 @@
 
 Brokers forward both to the controller. One that leads no more answers NOT_LEADER_OR_FOLLOWER, and the broker
 forwards to it again as long as no other request tells it of another leader; so each is asked for the leader
-first. A request that is repeated changes nothing. Synchronous; safe from any thread.
+first (docs/findings/voter-change-old-controller.md). A request that is repeated changes nothing.
+Synchronous; safe from any thread.
 """
 
 from uuid import UUID
