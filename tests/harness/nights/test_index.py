@@ -204,7 +204,7 @@ def test_a_failing_run_has_a_card_with_what_broke(tmp_path: Path) -> None:
     many(tmp_path, sessions=4, runs=8)
     made = cards.build(tmp_path, come_to(tmp_path))
     assert 0 < len(made) <= cards.CARDS_MAX
-    assert made[0].headline == "2 records were never given to their group"
+    assert made[0].headline == "Records were never given to a group, 2 times"
     assert all(card.result in (ResultWord.ANOMALY, ResultWord.KNOWN_BUGS) for card in made)
     drawing = made[0].drawing
     assert drawing is not None
