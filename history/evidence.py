@@ -18,7 +18,9 @@ What was seen of messages (`frames`, `frame_parts`, `gaps`) belongs to the run a
 `capture` have none.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -171,6 +173,8 @@ TAKES: Final = _table("at_ns i64, why str")
 """One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END; or KILLED:
 the node's process had ended without a shutdown, and was not started again yet; or LOST_POWER: likewise, and
 what the node had not flushed is gone."""
+WHEN: Final = {END: "at the end", KILLED: "when it was killed", LOST_POWER: "when it had lost power"}
+ORDINALS: Final = {1: "1st", 2: "2nd", 3: "3rd"}
 
 FRAMES: Final = _table(
     "number i64, at_ns i64, ms i64, connection i64, client i32, client_port i32, server i32, server_port i32,"
@@ -360,6 +364,19 @@ class Evidence:
         if make not in self._once:
             self._once[make] = make(self)
         found: T = self._once[make]
+        return found
+
+    def moments(self) -> dict[tuple[int, int], str]:
+        """(take, node) -> when the node's files were taken, in words: `at the end`, `when it was killed`;
+        where that happened to it several times, `when it was killed (2nd time)`."""
+        before: dict[tuple[int, str], list[int]] = defaultdict(list)
+        for row in sorted(self.table("takes").to_pylist(), key=itemgetter("take")):
+            before[row["node"], row["why"]].append(row["take"])
+        found = {}
+        for (node, why), takes in before.items():
+            for number, take in enumerate(takes, 1):
+                nth = f" ({ORDINALS.get(number, f'{number}th')} time)" if len(takes) > 1 else ""
+                found[take, node] = WHEN.get(why, f"when it was {why or 'down'}") + nth
         return found
 
     def partitions(self) -> list[TopicPartition]:

@@ -6,7 +6,7 @@ record is what an active controller may decide in the state that the records bef
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -81,10 +81,12 @@ RULES: Final = {
 
 
 class _Log(NamedTuple):
-    """The metadata log of a node in a take. snapshots: rows by the offset where one ends."""
+    """The metadata log of a node in a take. where: both in words. snapshots: rows by the offset where one
+    ends."""
 
     take: int
     node: int
+    where: str
     rows: list[Row]
     snapshots: dict[int, list[Row]]
 
@@ -97,7 +99,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     """The rules of this module, for `__cluster_metadata-0`; nothing for other partitions."""
     if tp != METADATA:
         return
-    logs = _logs(evidence.table("metadata"))
+    moments = evidence.once(Evidence.moments)
+    logs = _logs(evidence.table("metadata"), moments)
     copies = {(copy.take, copy.node): copy for copy in replicas(evidence, tp)}
     cut = [(one.take, one.node) for one in logs if _cut(one, copies.get((one.take, one.node)), result)]
     starts = {
@@ -118,18 +121,20 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
             judged.append(one)
     damaged = [row for row in evidence.table("damage").to_pylist() if METADATA.topic in row["file"]]
     for row in damaged:
-        _doubt(result, f"{row['file']} of node {row['node']}, take {row['take']}: {row['why']}")
+        when = moments.get((row["take"], row["node"]), "")
+        _doubt(result, f"{row['file']} of node {row['node']} {when}: {row['why']}")
 
 
 CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
 
 
-def _logs(table: pa.Table) -> list[_Log]:
-    """The logs of all nodes and takes; those without a record are left out."""
+def _logs(table: pa.Table, moments: Mapping[tuple[int, int], str]) -> list[_Log]:
+    """The logs of all nodes and takes; those without a record are left out. moments: `Evidence.moments`."""
     where = zip(*(table[name].to_pylist() for name in ("take", "node", "snapshot")), strict=True)
     found: dict[tuple[int, int], _Log] = {}
     for (take, node, snapshot), row in zip(where, rows(table), strict=True):
-        mine = found.setdefault((take, node), _Log(take, node, [], {}))
+        told = f"node {node} {moments.get((take, node), '')}".rstrip()
+        mine = found.setdefault((take, node), _Log(take, node, told, [], {}))
         if snapshot < 0:
             mine.rows.append(row)
         else:
@@ -148,8 +153,7 @@ def _cut(one: _Log, copy: ReplicaLog | None, result: Found) -> bool:
     if ends:
         kept = [row for row in one.rows if row.offset < min(ends)]
         if len(kept) < len(one.rows):
-            where = f"node {one.node}, take {one.take}"
-            _doubt(result, f"{where}: from offset {min(ends)} on the log cannot be read as a whole")
+            _doubt(result, f"{one.where}: from offset {min(ends)} on the log cannot be read as a whole")
         one.rows[:] = kept
     return bool(ends)
 
@@ -279,7 +283,7 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, result: 
             acceptor.image = images.pop(begin)
         else:
             acceptor.whole = False
-            why = f"the log of node {one.node}, take {one.take}, begins at offset {start}, and no snapshot"
+            why = f"the log of {one.where} begins at offset {start}, and no snapshot"
             _doubt(result, f"{why} tells what was before")
     records = [(row.offset, record(row, names)) for row in one.rows if row.offset >= begin]
     for refusal in acceptor.accept(records):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import LogFinding
 from core.op import TopicPartition
-from history.evidence import END, KILLED, Evidence
+from history.evidence import END, KILLED, WHEN, Evidence
 from history.tables import TableRow
 
 Array = npt.NDArray[Any]
@@ -31,15 +31,17 @@ _READ: Final = ("segment", "position", "intact", *COMPARED)
 class ReplicaLog:
     """The log of a partition on one node, in one take.
 
-    why: of the take. clean: the node had shut down cleanly. files: offset that the first segment is named
-    for, and the last one. every: columns of all batches; whole: of the intact ones. marks: checkpoints of
-    the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as `leader-epoch-checkpoint`
-    has them. compacted: no batch below it is where its leader put it, perhaps. ordered: offsets rise.
+    why, when: of the take; `when` in words. clean: the node had shut down cleanly. files: offset that the
+    first segment is named for, and the last one. every: columns of all batches; whole: of the intact ones.
+    marks: checkpoints of the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as
+    `leader-epoch-checkpoint` has them. compacted: no batch below it is where its leader put it, perhaps.
+    ordered: offsets rise.
     """
 
     take: int
     node: int
     why: str
+    when: str
     clean: bool
     start: int
     every: dict[str, Array]
@@ -103,11 +105,8 @@ class ReplicaLog:
         return int(last[at - 1]) + 1 if at else max(self.start, 0)
 
     def where(self) -> str:
-        """The node and the take in words."""
-        if self.why == END:
-            return f"node {self.node} at the end"
-        what = f"when it was {self.why}".replace("was lost", "had lost")
-        return f"node {self.node} {what} (take {self.take})"
+        """The node, and when its files were taken, in words."""
+        return f"node {self.node} {self.when}"
 
     def batch(self, index: int) -> str:
         """A batch in words."""
@@ -125,6 +124,7 @@ class ReplicaLog:
 def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     """All logs of a partition, by take and node; not those of a topic of the same name that was deleted."""
     reasons = {(row["take"], row["node"]): row["why"] for row in evidence.table("takes").to_pylist()}
+    moments = evidence.once(Evidence.moments)
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
     clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
     batches = dict(_by_log(evidence.of("batches", tp), _READ))
@@ -142,6 +142,7 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
             take=row["take"],
             node=row["node"],
             why=reasons.get(place, KILLED),
+            when=moments.get(place, WHEN[KILLED]),
             clean=place in clean,
             start=row["start"],
             every=every,

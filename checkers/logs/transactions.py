@@ -7,7 +7,7 @@ its coordinator acts upon the last.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,7 +79,7 @@ class TransactionLogs:
     of: transactions by producer id, in the order of the log. rows: all records by transactional id.
     lost: records that a node had when it died, and that the log does not have. unsure: partition of the log
     -> why a record that was committed may be missing, whenever it was made. logs: the logs that were read.
-    elections: the leaders of each.
+    elections: the leaders of each. moments: `Evidence.moments`.
     """
 
     of: dict[int, list[Transaction]] = field(default_factory=lambda: defaultdict(list))
@@ -88,6 +88,7 @@ class TransactionLogs:
     unsure: dict[TopicPartition, str] = field(default_factory=dict)
     logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
     elections: dict[TopicPartition, Elections] = field(default_factory=dict)
+    moments: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def doubt(self, log: TopicPartition | None, *, since_ms: float = 0) -> str:
         """Why a record may be missing in this partition of the log (None: in any), "" = none may. since_ms:
@@ -111,8 +112,9 @@ class TransactionLogs:
             if row["producer_id"] == producer_id and row["state"] in wanted:
                 if tp is not None and tp not in _partitions(row):
                     continue
+                when = self.moments.get((row["take"], row["node"]), "when it died")
                 return (
-                    f"the log that node {row['node']} had when it died (take {row['take']}) holds"
+                    f"the log that node {row['node']} had {when} holds"
                     f" {row['state']} {row['producer_id']}/{row['producer_epoch']} at offset"
                     f" {row['offset']} of {TRANSACTION_TOPIC}-{row['partition']}, leader epoch"
                     f" {row['leader_epoch']};"
@@ -123,7 +125,7 @@ class TransactionLogs:
 
 def transaction_logs(evidence: Evidence) -> TransactionLogs:
     """Read them."""
-    found = TransactionLogs()
+    found = TransactionLogs(moments=evidence.once(Evidence.moments))
     for tp, kept in evidence.once(coordinator_log).kept.items():
         if kept is None:
             found.unsure[tp] = "no node had this partition of the log at the end"

@@ -12,7 +12,18 @@ import pytest
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
-from history.evidence import PER_NODE, PER_PARTITION, Evidence, merged, schema, write
+from history.evidence import (
+    END,
+    KILLED,
+    LOST_POWER,
+    PER_NODE,
+    PER_PARTITION,
+    Evidence,
+    merged,
+    schema,
+    table,
+    write,
+)
 
 
 def ends(take: int, node: int, *parts: tuple[str, int, int]) -> dict[str, pa.Table]:
@@ -43,6 +54,19 @@ def test_a_table_that_earlier_versions_did_not_write_is_empty(tmp_path: Path) ->
         assert found.table("share_log").schema.equals(schema("share_log"))
         assert found.of("share_log", TopicPartition("a", 0)).num_rows == 0
         assert found.of("ends", TopicPartition("a", 0)).num_rows == 1
+
+
+def test_when_files_were_taken_is_told_without_numbers_of_takes() -> None:
+    rows = [(0, 2, 1, KILLED), (1, 2, 2, KILLED), (1, 3, 2, LOST_POWER), (2, 2, 3, END), (2, 3, 3, END)]
+    found = Evidence({"takes": table(schema("takes"), rows)})
+    assert found.moments() == {
+        (0, 2): "when it was killed (1st time)",
+        (1, 2): "when it was killed (2nd time)",
+        (1, 3): "when it had lost power",
+        (2, 2): "at the end",
+        (2, 3): "at the end",
+    }
+    assert Evidence({}).moments() == {}
 
 
 def test_a_run_without_evidence_has_none(tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ Batches that several copies have alike are one row, so a row with few nodes is a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
-from history.evidence import END, Evidence
+from history.evidence import END, WHEN, Evidence
 from history.tables import TableRow
 from history.verdict import Example
 
@@ -80,7 +81,7 @@ def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
             holders[key].append(copy)
             sample.setdefault(key, (copy, batch))
     behind = min((key[0] for key in holders if key[1] >= place.offset), default=-1)
-    whys = {row["take"]: row["why"] for row in evidence.table("takes").to_pylist()}
+    moments = evidence.moments()
     bases = Counter(key[0] for key in holders)
     for key in sorted(holders):
         copy, batch = sample[key]
@@ -91,8 +92,8 @@ def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
             leader_epoch=batch["leader_epoch"],
             producer=_producer(batch),
             what=_what(batch, words, copy) + differs,
-            copies=named(holders[key], whys),
-            missing=named([other for other in copies if other not in holders[key]], whys),
+            copies=named(holders[key], moments),
+            missing=named([other for other in copies if other not in holders[key]], moments),
             here=place.offset >= 0 and key[0] == behind,
         )
 
@@ -189,14 +190,12 @@ def _metadata(row: TableRow) -> str:
     return f"{row['name']}: {', '.join(fields)}" if fields else str(row["name"])
 
 
-def named(copies: Iterable[Copy], whys: dict[int, str]) -> str:
-    """`1, 2, 3; 2 (killed, take 0)`."""
-    by: dict[int, list[int]] = defaultdict(list)
-    for take, node in copies:
-        by[take].append(node)
-    parts = []
-    for take, nodes in sorted(by.items(), reverse=True):
-        named = ", ".join(map(str, sorted(nodes)))
-        why = whys.get(take, "")
-        parts.append(named if why == END else f"{named} ({why or 'unknown'}, take {take})")
+def named(copies: Iterable[Copy], moments: Mapping[Copy, str]) -> str:
+    """`1, 2, 3; 2 (when it was killed)`. moments: `Evidence.moments`."""
+    parts: list[str] = []
+    for when, some in groupby(
+        sorted(copies, key=lambda copy: (-copy[0], copy[1])), key=lambda copy: moments.get(copy, "")
+    ):
+        nodes = ", ".join(str(node) for _, node in some)
+        parts.append(nodes if when == WHEN[END] else f"{nodes} ({when or 'before'})")
     return "; ".join(parts)

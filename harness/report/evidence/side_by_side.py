@@ -60,11 +60,11 @@ def copies(inputs: Inputs, partition: str, offset: int) -> LogsSideBySide | None
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the copies of {partition} are not shown side by side.")
         return None
-    whys = {row["take"]: row["why"] for row in inputs.evidence.table("takes").to_pylist()}
+    moments = inputs.evidence.moments()
     alike: dict[tuple[tuple[object, ...], ...], list[Copy]] = defaultdict(list)
     for copy, batches in found.items():
         alike[tuple(map(_identity, batches))].append(copy)
-    names = [f"node{'s' * (len(some) > 1)} {named(some, whys)}" for some in alike.values()]
+    names = [f"node{'s' * (len(some) > 1)} {named(some, moments)}" for some in alike.values()]
     rows = list(
         _rows(
             [found[some[0]] for some in alike.values()], [len(some) for some in alike.values()], acked, offset

@@ -216,7 +216,7 @@ def test_a_decision_that_was_acted_upon_and_lost_names_the_log_that_had_it() -> 
     assert places(found)[:2] == [("marker-decided", P0, 5), ("decisions-agree", P0, 5)]
     first = found.in_logs[0]
     assert (first.producer_id, first.producer_epoch, first.transactional_id) == (PRODUCER, 1, "id")
-    assert f"node 2 had when it died (take 0) holds PrepareAbort 2000/1 at offset {lost}" in first.text
+    assert f"node 2 had when it was killed holds PrepareAbort 2000/1 at offset {lost}" in first.text
 
 
 def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from core.op import TopicPartition
 from harness.report import build
-from harness.report.evidence.replica_logs import RefusedPlace
+from harness.report.evidence.replica_logs import RefusedPlace, named
 from harness.report.evidence.replica_logs import build as places_of
 from harness.report.inputs import read
 from history.evidence import write
@@ -135,6 +135,12 @@ def test_a_copy_that_ends_before_is_named(tmp_path: Path) -> None:
     (behind,) = places_of(read(folder(tmp_path / "behind", logs(place(offset=40)))))
     assert [row.base for row in behind.rows if row.here] == []
     assert behind.rows[-1].base == 19
+
+
+def test_copies_of_before_are_named_by_what_happened_to_their_nodes() -> None:
+    moments = {(0, 2): "when it was killed", (1, 1): "at the end", (1, 2): "at the end"}
+    assert named([(0, 2), (1, 2), (1, 1)], moments) == "1, 2; 2 (when it was killed)"
+    assert named([(0, 2), (0, 3)], moments) == "2 (when it was killed); 3 (before)"
 
 
 def test_records_of_coordinators_are_told_in_words(tmp_path: Path) -> None:
