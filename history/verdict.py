@@ -6,7 +6,7 @@ that is forbidden.
 """
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -221,6 +221,15 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     stalls: list[Stall] = []
     available: float | None = None
     under_faults: float | None = None
+
+
+COMPARED: Final = {
+    0: "copies of a log",
+    1: "a log with the model",
+    3: "logs with each other",
+    4: "messages with logs",
+}
+"""Ring of rules about logs -> what they compare, for tables."""
 
 
 class LogTake(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from checkers.engine.check import Reads, Tally
 from history.events import EvidenceMissing
 from history.evidence import Evidence
 from history.reader import History
-from history.verdict import CheckResult, Logs, LogTake
+from history.verdict import COMPARED, CheckResult, Logs, LogTake
 
 DAY_MS: Final = 86_400_000
 FORGETFUL: Final[Mapping[str, str]] = {
@@ -81,5 +81,7 @@ def undecided(logs: Logs, checks: Mapping[str, CheckResult]) -> list[str]:
     for ring, some in sorted(rings.items()):
         doubts = [why for check in some for why in check.doubts]
         if doubts and not any(check.rows for check in some):
-            reasons.append(f"brokers' logs: no rule of ring {ring} could be asked: {doubts[0]}")
+            reasons.append(
+                f"brokers' logs: no rule that compares {COMPARED.get(ring, 'logs')} applied: {doubts[0]}"
+            )
     return reasons

@@ -25,7 +25,7 @@ from harness.clients.command import protocol as client_protocol
 from harness.clients.registry import CLIENTS
 from harness.reproduce import rates
 from history.run_folder import write_atomically
-from history.verdict import Verdict
+from history.verdict import COMPARED, Verdict
 from nemesis.registry import NEMESES
 from nemesis.types import Nemesis
 from scenarios.page import pages
@@ -157,8 +157,8 @@ def log_rules() -> str:
         " [checks.md](checks.md#5-brokers-logs).",
     ]
     for ring, what in RINGS.items():
-        lines += ["", f"## Ring {ring}", "", what, "", "| rule | what has to hold | class | source |"]
-        lines += ["|---|---|---|---|"]
+        lines += ["", f"## Ring {ring}: {COMPARED[ring]}", "", what, ""]
+        lines += ["| rule | what has to hold | class | source |", "|---|---|---|---|"]
         lines += [
             f"| {name} | {check.claim} | {', '.join(check.anomalies)} | {check.source} |"
             for name, check in LOG_CHECKS.items()

@@ -39,7 +39,7 @@ from history.events import (
 )
 from history.recorded_files import regular
 from history.run_folder import Run
-from history.verdict import Example, Fault, FaultLiveness, Verdict
+from history.verdict import COMPARED, Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
 """Most bytes of a report."""
@@ -192,6 +192,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "few": FEW,
         "classes_open": CLASSES_OPEN,
         "places_open": PLACES_OPEN,
+        "compares": COMPARED,
         "doubts_open": DOUBTS_OPEN,
         "logs_line": wording.sentence(wording.logs_line(verdict)),
         "refused": replica_logs.build(inputs),
