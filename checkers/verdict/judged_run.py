@@ -35,10 +35,11 @@ from checkers.verdict.subjects import SUBJECTS, Held
 from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
+from core.op import Phase
 from core.secrets import masked
 from core.systems import ImportedSection
 from history.columns import numbers
-from history.events import FaultFailed, Interrupted, Recovered, WrongClusterSeen, incomplete
+from history.events import FaultFailed, Interrupted, PhaseStarted, Recovered, WrongClusterSeen, incomplete
 from history.evidence import Evidence
 from history.reader import History, planned_faults
 from history.tables import OPEN
@@ -209,7 +210,8 @@ def judge(run: JudgedRun) -> Verdict:
         interrupted=interrupted,
         unmet=bool(verdict.unmet),
     )
-    return msgspec.structs.replace(verdict, exit_code=code, summary=_summary(verdict))
+    summary = _summary(verdict, _interruption(history))
+    return msgspec.structs.replace(verdict, exit_code=code, summary=summary)
 
 
 def _forget(run: JudgedRun) -> None:
@@ -332,7 +334,9 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     history, tally = run.history, run.tally
     causes = [f"not only this run's own: {run.mixed}"] if run.mixed else []
     events = [event for event in history.events if not isinstance(event, WrongClusterSeen)]
-    causes += [f"the recording is not whole: {why}" for event in events if (why := incomplete(event))]
+    cut = _interruption(history)
+    whys = [cut if isinstance(event, Interrupted) else incomplete(event) for event in events]
+    causes += [f"the recording is not whole: {why}" for why in whys if why]
     causes += [_unmade(run)] * bool(_unmade(run))
     reasons = {name: list(causes) for name in CHECKS} if causes else {}
     for name in CHECKS:
@@ -358,6 +362,20 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
         elif not tally.acknowledged and check.subject == "acknowledgements":
             reasons.setdefault(name, []).append("no record was acknowledged")
     return reasons
+
+
+def _interruption(history: History) -> str:
+    """When the user ended the run, and what that leaves open; "" = nobody did."""
+    phase = None
+    for event in history.events:
+        if isinstance(event, PhaseStarted):
+            phase = event.phase
+        elif isinstance(event, Interrupted):
+            during = f", in the phase {phase.name.lower()}" if phase is not None else ""
+            unread = phase is None or phase <= Phase.FINAL
+            left = ", before the final reads were over: lost records cannot be ruled out" if unread else ""
+            return f"interrupted at {history.seconds(event.ns):.1f} s{during}{left}"
+    return ""
 
 
 def _unmade(run: JudgedRun) -> str:
@@ -487,8 +505,8 @@ def _bugs(names: Sequence[str]) -> str:
     return f"known bug{'s' * (len(names) != 1)} {', '.join(names)}"
 
 
-def _summary(verdict: Verdict) -> str:
-    """The verdict in one sentence."""
+def _summary(verdict: Verdict, interruption: str) -> str:
+    """The verdict in one sentence. interruption: in words, "" = there was none."""
     bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
     told = ", ".join(f"{name} ({a.disallowed})" for name, a in bad.items())
     legal = ", ".join(
@@ -504,6 +522,8 @@ def _summary(verdict: Verdict) -> str:
         return f"{cut}found {told}, which this configuration forbids{known}{beside}{also}"
     if missing:
         return f"this control had to find {', '.join(missing)} and did not{also}"
+    if verdict.valid == "unknown" and interruption:
+        return f"{interruption}; no forbidden anomaly until then{also}"
     if verdict.valid == "unknown":
         first = _first(verdict.unknown)
         return f"no forbidden anomaly found, but not everything could be decided: {first}{also}"

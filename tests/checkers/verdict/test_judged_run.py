@@ -26,6 +26,7 @@ from history.events import (
     FaultStarted,
     Interrupted,
     Note,
+    PhaseStarted,
     Recovered,
     RolesSeen,
     TransactionsOpen,
@@ -266,6 +267,30 @@ def test_a_recording_that_is_not_whole_proves_nothing_clean(
     assert (clean.valid, clean.exit_code) == ("unknown", codes[0])
     bad = judged(tmp_path / "b", history(read=3, end=3).tables(), None, STARTED, *events, RECOVERED)
     assert (bad.valid, bad.exit_code) == (False, codes[1])
+
+
+@pytest.mark.parametrize(
+    ("phase", "open_"),
+    [
+        (
+            Phase.FAULTS,
+            ", in the phase faults, before the final reads were over: lost records cannot be ruled out",
+        ),
+        (
+            Phase.FINAL,
+            ", in the phase final, before the final reads were over: lost records cannot be ruled out",
+        ),
+        (Phase.COLLECT, ", in the phase collect"),
+    ],
+)
+def test_an_interrupted_run_says_when_it_was_and_what_that_leaves_open(
+    tmp_path: Path, phase: Phase, open_: str
+) -> None:
+    began, cut = PhaseStarted(ns=2 * S, phase=phase), Interrupted(ns=3 * S)
+    verdict = judged(tmp_path / "run", history().tables(), None, STARTED, began, cut, RECOVERED)
+    told = f"interrupted at 3.0 s{open_}"
+    assert verdict.summary == f"{told}; no forbidden anomaly until then"
+    assert f"durability: the recording is not whole: {told}" in verdict.unknown
 
 
 def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path: Path) -> None:
