@@ -193,10 +193,10 @@ CHECK = Check(
     claim="Every acknowledged record, and every record of a committed transaction, is in the log.",
     anomalies={
         LOST: AnomalyClass(
-            title="Acknowledged record lost",
+            title="Lost record",
             absence=True,
-            meaning="Kafka acknowledged a record (or committed its transaction), and the log does not"
-            " hold it, or consumers at read_committed never get it.",
+            meaning="A record was acknowledged, committed with its transaction, or seen by consumers, and"
+            " the log does not hold it, or consumers at read_committed never get it.",
             literature="lost update; durability",
             half=True,
             rule=loss,

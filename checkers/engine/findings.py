@@ -229,8 +229,8 @@ class LogFinding(Finding):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """By place."""
-        return self.log, self.offset, self.take
+        """By place, those without an offset last: a partition that has no records hurts nobody."""
+        return self.offset < 0, self.log, self.offset, self.take
 
     def sentence(self, history: History) -> str:
         """It is ready."""

@@ -397,7 +397,7 @@ def transactional() -> Folder:
             ),
         ),
         "lost-write": _found(
-            "Acknowledged record lost",
+            "Lost record",
             _example("Record 5/5 has a partition that the history lacks.", "elsewhere-0", [3], [5 << 32 | 5]),
         ),
     }
