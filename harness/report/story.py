@@ -27,6 +27,10 @@ EVIDENCE = (
     *("model-violation", "damaged-log", "hanging-partition"),
 )
 """Classes whose findings say what a broker did; the first is quoted first."""
+FOLLOWS_LOSS = frozenset(
+    {"inconsistent-offsets", "offset-reuse", "offset-realtime-inversion", "nonmonotonic-send"}
+)
+"""Classes that a cut log brings with it: it gives the offsets of lost records to later ones."""
 RANGES_MAX = 4
 FAULTS_MAX = 3
 
@@ -49,10 +53,10 @@ class Story:
     in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
     counted, and ranges do not have. epoch: of the example's reads, where all have one. side: logs side by
     side, where they differ. seen_with: what is quoted beside it. first_step, steps: (what for, command).
-    paths: (what, path). counted: what ranges count. many: findings of the headline; about: how many records
-    all of them name, 0 = not known. others: further transactions, where the records are those of the first.
-    first_fault: when the run's first fault began, if it began only then, else 0. timed: when it came about is
-    on record."""
+    follows: classes that the loss brought with it: name, findings, link. paths: (what, path). counted: what
+    ranges count. many: findings of the headline; about: how many records all of them name, 0 = not known.
+    others: further transactions, where the records are those of the first. first_fault: when the run's first
+    fault began, if it began only then, else 0. timed: when it came about is on record."""
 
     name: str
     anomaly: Anomaly
@@ -78,6 +82,7 @@ class Story:
     drawing: Drawing | None
     side: LogsSideBySide | None
     seen_with: Quotation | None
+    follows: list[tuple[str, int, str]]
     cause: Cause
     first_step: tuple[str, str]
     steps: list[tuple[str, str]]
@@ -145,6 +150,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         about=sum(one.count for one in ranges) if whole else 0,
         many=many,
         seen_with=seen_with(inputs.verdict, name, example, _owner(inputs, traces)),
+        follows=follows(inputs.verdict, name, ranges),
         cause=causes.build(name, anomaly, traces),
         first_step=first_step,
         steps=steps,
@@ -201,6 +207,20 @@ def seen_with(verdict: Verdict, name: str, example: Example, owner: str = "") ->
             other, one = next((told for told in found if owner and owner in told[1].sentence), found[0])
             return Quotation(name=other, same=same, example=one, link=links[other])
     return None
+
+
+def follows(verdict: Verdict, name: str, ranges: Sequence[Records]) -> list[tuple[str, int, str]]:
+    """Classes all of whose examples are at offsets of lost records."""
+    if name != "lost-write":
+        return []
+    ranked = enumerate(wording.ranked(verdict), 1)
+    return [
+        (other, anomaly.disallowed or anomaly.count, f"#anomaly-{number}")
+        for number, (other, anomaly) in ranked
+        if other in FOLLOWS_LOSS
+        and anomaly.examples
+        and all(any(_within(one, row) for row in ranges if row.offsets) for one in anomaly.examples)
+    ]
 
 
 def _within(example: Example, records: Records) -> bool:

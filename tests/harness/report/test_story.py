@@ -371,6 +371,20 @@ def test_findings_in_logs_that_the_headline_does_not_count_are_told(lost: Run) -
     assert "in what clients saw" in build(lost).read_text()
 
 
+def test_what_a_loss_brought_with_it_is_called_its_consequence(lost: Run) -> None:
+    read, found = told(lost)
+    (first, *_) = (row for row in found.ranges if row.offsets)
+    here = msgspec.structs.replace(found.example, partition=first.partition, offsets=[first.offsets[0]])
+    elsewhere = msgspec.structs.replace(here, offsets=[first.offsets[1] + 10**6])
+    one = msgspec.structs.replace(found.anomaly, examples=[here], count=3, disallowed=3)
+    both = msgspec.structs.replace(one, examples=[here, elsewhere])
+    anomalies = {found.name: found.anomaly, "inconsistent-offsets": one, "nonmonotonic-send": both}
+    verdict = msgspec.structs.replace(read.verdict, anomalies=anomalies | {"duplicate": one})
+    ((name, many, _),) = story.follows(verdict, found.name, found.ranges)
+    assert (name, many) == ("inconsistent-offsets", 3)
+    assert story.follows(verdict, "duplicate", found.ranges) == []
+
+
 def test_a_cluster_that_did_not_recover_stands_behind_damaged_data(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
