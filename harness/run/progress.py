@@ -111,6 +111,21 @@ class Display:
             self._status = None
 
 
+class SimulatedStatus(Display):
+    """The status of a run in virtual time, on another display; its lasting lines are not shown."""
+
+    def __init__(self, shown: Display) -> None:
+        super().__init__(shown.console)
+        self._shown = shown
+
+    def say(self, text: str) -> None:
+        """Nothing: what the program says of its cluster is about no machine."""
+
+    def refresh(self, text: Callable[[], str]) -> None:
+        """Seconds in it are those of the simulation."""
+        self._shown.refresh(lambda: f"simulating {text()}")
+
+
 def silent() -> Display:
     """A display that shows nothing."""
     return Display(Console(quiet=True, force_terminal=False))

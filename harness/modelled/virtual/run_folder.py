@@ -19,7 +19,7 @@ from harness.modelled.virtual.frames import frames
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.run.backend import Backend
 from harness.run.planning import RunPlan
-from harness.run.progress import Display
+from harness.run.progress import Display, SimulatedStatus
 from history import evidence, jsonl
 from history import journal as j
 from history import trace as tr
@@ -35,13 +35,16 @@ def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
     return f"simulated-{hashed.hexdigest()[:12]}"
 
 
-def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simulated:
-    """Simulate and write journals, events, schedule, evidence and trace into a new run folder.
+def record(
+    config: RunConfig, steps: Sequence[PlannedFault], run: Run, display: Display | None = None
+) -> Simulated:
+    """Simulate and write journals, events, schedule, evidence and trace into a new run folder. display: shows
+    how far it is.
 
     Raises: OSError.
     """
     write_atomically(run.schedule, jsonl.encode(steps))
-    done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
+    done = simulate(config, run=run_id(config, steps), steps=steps, trace=True, display=display)
     for name, (header, *lines) in done.journals:
         assert isinstance(header, j.JournalHeader)
         journal = j.Journal(run.journal / f"{name}.jsonl", header)
@@ -87,7 +90,7 @@ def _share_groups(config: RunConfig) -> str:
 
 
 def _record(plan: RunPlan, run: Run, display: Display) -> None:
-    done = record(plan.config, plan.steps, run)
+    done = record(plan.config, plan.steps, run, SimulatedStatus(display))
     seal(run)
     display.say(f"{done.simulated_s:.1f} s simulated")
     for one in done.broken:

@@ -1,8 +1,11 @@
 """The status line of a run: what a person reads while it runs."""
 
-import pytest
+import io
 
-from harness.run.progress import RunProgress, StatusLine, short
+import pytest
+from rich.console import Console
+
+from harness.run.progress import Display, RunProgress, SimulatedStatus, StatusLine, short
 
 
 def at(seconds: float, acked: int, **other: object) -> RunProgress:
@@ -50,3 +53,11 @@ def test_a_phase_without_a_planned_end_says_how_long_it_may_take() -> None:
 )
 def test_numbers_are_short(count: int, text: str) -> None:
     assert short(count) == text
+
+
+def test_a_simulated_run_shows_how_far_it_is_and_no_lasting_line_of_its_cluster() -> None:
+    out = io.StringIO()
+    shown = SimulatedStatus(Display(Console(file=out)))
+    shown.say("cluster of 3 brokers ready in 0.0 s")
+    shown.refresh(lambda: "faults 3/20 s")
+    assert out.getvalue() == "simulating faults 3/20 s\n"
