@@ -229,7 +229,7 @@ class LogFinding(Finding):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """By place, those without an offset last: a partition that has no records hurts nobody."""
+        """By place, those without an offset last: a partition that has no records hurts no client."""
         return self.offset < 0, self.log, self.offset, self.take
 
     def sentence(self, history: History) -> str:

@@ -365,7 +365,7 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
 
 
 def _interruption(history: History) -> str:
-    """When the user ended the run, and what that leaves open; "" = nobody did."""
+    """When the user ended the run, and what that leaves open; "" = no one did."""
     phase = None
     for event in history.events:
         if isinstance(event, PhaseStarted):
@@ -373,7 +373,7 @@ def _interruption(history: History) -> str:
         elif isinstance(event, Interrupted):
             during = f", in the phase {phase.name.lower()}" if phase is not None else ""
             unread = phase is None or phase <= Phase.FINAL
-            left = ", before the final reads were over: lost records cannot be ruled out" if unread else ""
+            left = ", before the final reads had ended: lost records cannot be ruled out" if unread else ""
             return f"interrupted at {history.seconds(event.ns):.1f} s{during}{left}"
     return ""
 

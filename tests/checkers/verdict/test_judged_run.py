@@ -274,11 +274,11 @@ def test_a_recording_that_is_not_whole_proves_nothing_clean(
     [
         (
             Phase.FAULTS,
-            ", in the phase faults, before the final reads were over: lost records cannot be ruled out",
+            ", in the phase faults, before the final reads had ended: lost records cannot be ruled out",
         ),
         (
             Phase.FINAL,
-            ", in the phase final, before the final reads were over: lost records cannot be ruled out",
+            ", in the phase final, before the final reads had ended: lost records cannot be ruled out",
         ),
         (Phase.COLLECT, ", in the phase collect"),
     ],

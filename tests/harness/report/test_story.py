@@ -373,9 +373,10 @@ def test_findings_in_logs_that_the_headline_does_not_count_are_told(lost: Run) -
 
 def test_what_a_loss_brought_with_it_is_called_its_consequence(lost: Run) -> None:
     read, found = told(lost)
-    (first, *_) = (row for row in found.ranges if row.offsets)
-    here = msgspec.structs.replace(found.example, partition=first.partition, offsets=[first.offsets[0]])
-    elsewhere = msgspec.structs.replace(here, offsets=[first.offsets[1] + 10**6])
+    lost_range = next(row for row in found.ranges if row.offsets)
+    low, high = sorted(lost_range.offsets)
+    here = msgspec.structs.replace(found.example, partition=lost_range.partition, offsets=[low])
+    elsewhere = msgspec.structs.replace(here, offsets=[high + 10**6])
     one = msgspec.structs.replace(found.anomaly, examples=[here], count=3, disallowed=3)
     both = msgspec.structs.replace(one, examples=[here, elsewhere])
     anomalies = {found.name: found.anomaly, "inconsistent-offsets": one, "nonmonotonic-send": both}
