@@ -372,8 +372,10 @@ def _interruption(history: History) -> str:
             phase = event.phase
         elif isinstance(event, Interrupted):
             during = f", in the phase {phase.name.lower()}" if phase is not None else ""
-            unread = phase is None or phase <= Phase.FINAL
-            left = ", before the final reads had ended: lost records cannot be ruled out" if unread else ""
+            left = ""
+            if phase is None or phase <= Phase.FINAL:
+                when = "during" if phase is Phase.FINAL else "before"
+                left = f", {when} the final reads: lost records cannot be ruled out"
             return f"interrupted at {history.seconds(event.ns):.1f} s{during}{left}"
     return ""
 

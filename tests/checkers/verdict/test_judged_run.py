@@ -272,14 +272,8 @@ def test_a_recording_that_is_not_whole_proves_nothing_clean(
 @pytest.mark.parametrize(
     ("phase", "open_"),
     [
-        (
-            Phase.FAULTS,
-            ", in the phase faults, before the final reads had ended: lost records cannot be ruled out",
-        ),
-        (
-            Phase.FINAL,
-            ", in the phase final, before the final reads had ended: lost records cannot be ruled out",
-        ),
+        (Phase.FAULTS, ", in the phase faults, before the final reads: lost records cannot be ruled out"),
+        (Phase.FINAL, ", in the phase final, during the final reads: lost records cannot be ruled out"),
         (Phase.COLLECT, ", in the phase collect"),
     ],
 )
