@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from checkers import Result, check
+    from checkers.recordings.formats import record_lines
     from checkers.run_source import RunTables
     from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, Unmet, cluster
 
@@ -30,6 +31,7 @@ __all__ = [
     "Unmet",
     "check",
     "cluster",
+    "record_lines",
     "tables",
 ]
 
@@ -39,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from checkers import api
 
         return getattr(api, name)
+    if name == "record_lines":
+        from checkers.recordings import formats
+
+        return formats.record_lines
     if name in _OF_CLUSTER:
         from harness.guided import cluster as guided
 

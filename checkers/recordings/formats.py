@@ -1,9 +1,12 @@
 """Formats of recordings that Inquest imports, and the import of files into a run folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from checkers.recordings.jepsen import JepsenImport
 from checkers.recordings.lines import LinesImport
@@ -120,6 +123,29 @@ def import_files(
     whole = RunConfig.model_validate(section)
     write_atomically(run.config, whole.model_dump_json(indent=2) + "\n")
     return recording
+
+
+def record_lines(lines: Iterable[Mapping[str, object]], folder: Path, **settings: object) -> Run:
+    """A new run folder, for `check`, of lines that a program has in memory: each is one of the line format,
+    as a dict (docs/importing.md). They are kept there as `recording.jsonl`. settings: those of the clients
+    and topics that the user knows, such as `acks=1, idempotent=False`.
+
+    Raises: HistoryError, for a line that cannot be read or where nothing can be judged; UsageError,
+    ConfigError, for settings; OSError, such as a folder that there is.
+    """
+    request = ImportRequest(format="jsonl", files=[folder / "recording.jsonl"])
+    config = import_config(request, settings)
+    run = Run(folder)
+    run.journal.mkdir(parents=True)
+    try:
+        request.files[0].write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+        if reasons := import_files(run, config, request).reasons:
+            raise HistoryError(reasons[0])
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return run
 
 
 def _section(config: RunConfig) -> dict[str, object]:

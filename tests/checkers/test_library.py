@@ -15,6 +15,7 @@ from checkers import check
 from checkers.api import FINDINGS, Result
 from checkers.caller_tables import run_of
 from checkers.engine.spark import spark
+from checkers.recordings.formats import record_lines
 from core.config import run_config
 from core.errors import HistoryError, UsageError
 from history.events import Recorder
@@ -201,6 +202,7 @@ def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> 
 
 def test_the_package_for_other_programs_has_the_same_function() -> None:
     assert inquest.check is check
+    assert inquest.record_lines is record_lines
 
 
 @pytest.mark.sampled(2)
@@ -215,6 +217,8 @@ def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.Mo
                 exec(code, space)
             if "result" in space:  # of a check; others ask tables
                 results.append(space["result"])
+    *results, of_lines = results
+    assert of_lines.forbidden == {"lost-write": 1}
     assert len(results) == 3
     assert [result.counts for result in results] == [results[0].counts] * 3
     assert results[0].counts

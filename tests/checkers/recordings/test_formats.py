@@ -9,7 +9,7 @@ import pytest
 
 from checkers.api import check_history
 from checkers.recordings.files import opened
-from checkers.recordings.formats import ImportRequest, import_config
+from checkers.recordings.formats import ImportRequest, import_config, record_lines
 from checkers.recordings.lines import json_schema
 from checkers.verdict.judged_run import NOT_ON_RECORD
 from checkers.verdict.repeat import repro
@@ -302,3 +302,17 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
         import_config(ImportRequest(format="x", files=[]), {})
     with pytest.raises(HistoryError, match="No such file"), opened(tmp_path / "x"):
         pass
+
+
+def test_lines_in_memory_become_a_run_folder_or_nothing(tmp_path: Path) -> None:
+    sent = {"topic": "t", "partition": 0, "value": "a", "offset": 0}
+    op = {"line": "op", "process": 0, "outcome": "ok", "begin_ns": 1, "end_ns": 2, "sends": [sent]}
+    run = record_lines([op], tmp_path / "mine", acks=1, idempotent=False)
+    assert json.loads(run.config.read_text())["acks"] == 1
+    assert [json.loads(line) for line in (run.folder / "recording.jsonl").read_text().splitlines()] == [op]
+    with pytest.raises(FileExistsError):
+        record_lines([op], run.folder)
+    assert run.config.exists()
+    with pytest.raises(HistoryError, match="line 2: "):
+        record_lines([op, {"line": "oops"}], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
