@@ -20,7 +20,7 @@ from harness.containers.nodes import NodeContainer
 from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.processes.waiting import on_each
-from history.evidence import END, KILLED, LOST_POWER
+from history.evidence import END, KILLED, LOST_POWER, WHEN
 
 
 class NodeEvidence:
@@ -68,7 +68,7 @@ class NodeEvidence:
                 into, many = self._copies / str(node.number), self.directories(node.number)
                 copied[node.number] = copy_directories(node.own, into, many, limit)
             except (ClusterError, OSError) as error:
-                self._takes.miss(f"take {number} ({why}) of node {node.number}: {error}")
+                self._takes.miss(f"files of node {node.number} {WHEN[why]}: {error}")
 
         try:
             on_each(copy, nodes)
@@ -77,7 +77,7 @@ class NodeEvidence:
                     first, *others = copies(self._copies / str(node), self.directories(node))
                     found = directory.read(first, node, number, at_ns, why, others)
                 except OSError as error:
-                    self._takes.miss(f"take {number} ({why}) of node {node}: {error}")
+                    self._takes.miss(f"files of node {node} {WHEN[why]}: {error}")
                 else:
                     self._takes.add(found)
         finally:

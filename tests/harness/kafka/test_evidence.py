@@ -100,7 +100,7 @@ def test_a_node_that_cannot_be_copied_is_missed_alone(
     taken.at_end([Ended(1), Ended(2, broken=broken), Ended(3)])
     found, (missed,) = takes(taken, tmp_path)
     assert found == [(0, 1, END), (0, 3, END)]
-    assert missed.startswith("take 0 (end) of node 2: ")
+    assert missed.startswith("files of node 2 at the end: ")
     assert why in missed
 
 
@@ -114,7 +114,7 @@ def test_takes_at_kills_share_a_limit(
     taken.at_end([Ended(4)])
     found, (missed,) = takes(taken, tmp_path)
     assert found == [(0, 1, KILLED), (1, 2, KILLED), (3, 4, END)]
-    assert "take 2 (killed) of node 3" in missed
+    assert "files of node 3 when it was killed: " in missed
     assert "they are more than" in missed
 
 
