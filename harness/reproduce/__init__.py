@@ -6,6 +6,7 @@ deleted_topics    Topics that are deleted and made again while a group's coordin
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
 library_producer  Producers of librdkafka, transactional and plain.
+lost_directory    A follower loses one of two log directories, and its leader waits for it.
 producer          A transactional producer by hand: one request at a time, to a chosen broker.
 rates             Measured rates, and the page of known bugs that shows them.
 schedules         The bugs: for each a schedule with a bad and a good side.

@@ -4,8 +4,9 @@ A run of the bad side has to show the bug: a coordinator acknowledged the commit
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
 coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
 transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets, or
-still has one of a deleted topic, so that the group passes over records of the new one. A run of the good side
-has to show that every record of an acknowledged commit is read, or that the commit was refused or kept.
+still has one of a deleted topic, so that the group passes over records of the new one; or a leader waits long
+for a replica that is not in sync. A run of the good side has to show that every record of an acknowledged
+commit is read, or that the commit was refused or kept, or that the leader does not wait.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -29,6 +30,7 @@ from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import Say, StagedCluster
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
+from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent, anomalies
@@ -43,6 +45,9 @@ WATCH_S = TIMEOUT.total_seconds() + 30.0
 COMPLETE_S = 5.0
 """A completed transaction gets no marker any more; one that is on its way arrives much sooner."""
 PAUSE_S = 0.5
+AT_ONCE_S, LONG_S = 5.0, 15.0
+"""A leader that waits for no replica answers much sooner; one that does waits for 30 s
+(`replica.lag.time.max.ms`)."""
 TOLD = 5
 """Anomalies of one run that its text names."""
 
@@ -91,7 +96,14 @@ def attempts(
         stage = ThreeBrokers(kafka, folder, at, settings)
     else:
         stage = FiveBrokers(
-            kafka, folder, at, settings, wire=reproduction.wire, between=reproduction.between, deaths=deaths
+            kafka,
+            folder,
+            at,
+            settings,
+            wire=reproduction.wire,
+            between=reproduction.between,
+            deaths=deaths,
+            log_dirs=reproduction.log_dirs,
         )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 
@@ -185,6 +197,8 @@ def perform(
                 return judge_sent(stage, performed, reproduction.shows, good), ""
             case PerformedReplicas():
                 return judge_replicas(performed), ""
+            case PerformedWait():
+                return judge_wait(performed), ""
             case PerformedTransaction():
                 return judge(cast(FiveBrokers, stage), performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
@@ -258,6 +272,18 @@ def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
         return ScheduleRun(shows=Shows.CLEAN, text=f"the replicas are equal: {counts}")
     text = "; ".join(wrong[:TOLD]) + (f"; and {len(wrong) - TOLD} more" if len(wrong) > TOLD else "")
     return ScheduleRun(shows=Shows.SHOWN, text=text)
+
+
+def judge_wait(performed: PerformedWait) -> ScheduleRun:
+    """How long a leader let a producer wait after a follower had left the in-sync set."""
+    text = (
+        f"broker {performed.node} had left the in-sync set of {performed.tp}; a record that was sent then was"
+        f" acknowledged after {performed.waited_s:.1f} s"
+    )
+    if performed.waited_s < AT_ONCE_S:
+        return ScheduleRun(shows=Shows.CLEAN, text=text)
+    shown = performed.waited_s >= LONG_S
+    return ScheduleRun(shows=Shows.SHOWN if shown else Shows.UNREACHED, text=text)
 
 
 def judge(stage: FiveBrokers, performed: PerformedTransaction) -> ScheduleRun:

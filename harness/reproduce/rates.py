@@ -67,6 +67,18 @@ No finding gets this label: a run that loses power on one broker and shows a los
 A request that the network delays, or that a broker refuses for the moment, is sent again. Without
 `enable.idempotence` no broker can tell a copy from a new record, nor the order in which records were sent.
 Finding it is a check of Inquest, and the idempotent twin one of Kafka.""",
+    "offline-directory": """\
+*Acknowledgements that wait for a replica which is not in sync.*
+[the report](findings/offline-directory.md); brokers 3.7 to 4.4, in KRaft mode with several log directories.
+
+A log directory of a follower fails; its broker lives on with the others. The controller takes the replicas
+there out of the in-sync sets at once. Their leaders' high watermarks wait for them all the same, as for any
+replica that was caught up within `replica.lag.time.max.ms` (30 s) and may join again: whether it may is asked
+of its broker, not of its directory. No record with acks=all is acknowledged for that long, and no consumer
+gets one. Afterwards the next append moves the watermark, and nothing else does: where every producer waits,
+that is a request which is sent again.
+
+No finding gets this label: nothing is lost, and a run has tighter times (1 s).""",
     "acks1": """\
 *Records lost with acks=1.* Kafka permits this.
 

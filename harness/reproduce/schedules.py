@@ -27,6 +27,7 @@ from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
+from harness.reproduce.lost_directory import PerformedWait, waits
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.sendings import (
     Sent,
@@ -244,7 +245,13 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
 
 
 Performed = (
-    PerformedTransaction | PerformedCommit | PerformedDeletion | PerformedEndings | PerformedReplicas | Sent
+    PerformedTransaction
+    | PerformedCommit
+    | PerformedDeletion
+    | PerformedEndings
+    | PerformedReplicas
+    | PerformedWait
+    | Sent
 )
 """What a schedule left, to be judged."""
 
@@ -261,7 +268,7 @@ class Reproduction:
     brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
     too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
     the bad side, of a plain producer's records: these and no others. on_zookeeper: its cluster is that of
-    `three_brokers`, else that of `stage`.
+    `three_brokers`, else that of `stage`. log_dirs: log directories of each broker there.
     """
 
     title: str
@@ -277,6 +284,7 @@ class Reproduction:
     deaths: tuple[Deaths, ...] = (Deaths.KILL,)
     shows: frozenset[str] = frozenset()
     on_zookeeper: bool = False
+    log_dirs: int = 1
 
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
@@ -433,6 +441,15 @@ REPRODUCTIONS = {
         label="librdkafka-4953",
         wire=True,
         shows=frozenset([DUPLICATE]),
+    ),
+    "offline-directory": Reproduction(
+        title="A follower loses a log directory: no record with acks=all is acknowledged for 30 s.",
+        bad="one of two log directories of a follower fails, and its broker lives on",
+        good="the follower's broker is killed",
+        versions=("4.4.0", "4.4.0"),
+        play=waits,
+        label="offline-directory",
+        log_dirs=2,
     ),
     "reordered": Reproduction(
         title="The first of five requests in flight is refused and comes again: it is behind the others.",

@@ -47,11 +47,17 @@ class FiveBrokers(StagedCluster):
         wire: bool = False,
         between: bool = False,
         deaths: Deaths = Deaths.KILL,
+        log_dirs: int = 1,
     ) -> None:
         """As `StagedCluster`. settings: of brokers, beside SETTINGS. deaths: how coordinators lose their
-        partition."""
-        brokers = {**SETTINGS, **(settings or {})}
-        config = {"brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": brokers}
+        partition. log_dirs: log directories of each broker."""
+        config = {
+            "brokers": 5,
+            "controllers": 1,
+            "kafka": kafka,
+            "broker_settings": {**SETTINGS, **(settings or {})},
+            "log_dirs": log_dirs,
+        }
         super().__init__(config, folder, say, wire=wire, between=between)
         self.deaths = deaths
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)

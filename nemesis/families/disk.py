@@ -196,7 +196,9 @@ starts it: the replicas there are as old as the fault, and catch up. The metadat
 
 What it tends to show: leaders and coordinators that live on for half of their partitions; a replica that
 comes back with records that the others do not have, and is not cut; a replica that begins empty on the disk
-that is left. None of that is allowed.""",
+that is left. None of that is allowed. Writes with acks=all to the partitions whose follower was there wait
+for `replica.lag.time.max.ms` ([the report](findings/offline-directory.md)): 1 s in a run, 30 s by
+default.""",
     colour="#884422",
     kinds={
         "write-errors": FaultKind(

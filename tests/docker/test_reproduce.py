@@ -144,12 +144,22 @@ def an_election_keeps_offsets_of_a_deleted_topic(tmp_path: Path) -> None:
     assert good.shows is Shows.CLEAN, good.text
 
 
+def a_leader_waits_for_a_follower_whose_directory_is_gone_and_not_for_a_dead_one(tmp_path: Path) -> None:
+    stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, log_dirs=2)
+    one = REPRODUCTIONS["offline-directory"]
+    bad, good = attempts.on_one_cluster(stage, [(one, "bad", False), (one, "good", True)], tmp_path)
+    assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
+    assert not bad.in_logs
+    assert not good.in_logs
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
     a_rolling_restart_loses_what_two_deaths_lose,
     two_elections_lose_what_two_deaths_lose,
     an_election_keeps_offsets_of_a_deleted_topic,
+    a_leader_waits_for_a_follower_whose_directory_is_gone_and_not_for_a_dead_one,
     a_coordinator_that_does_not_follow_loses_no_commit,
     a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
     a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,

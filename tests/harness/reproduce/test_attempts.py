@@ -17,6 +17,7 @@ from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.cluster import NotReached
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
+from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, PerformedCommit, PerformedTransaction, Reproduction
 from harness.reproduce.sendings import Sent
@@ -101,6 +102,17 @@ def test_a_deleted_topic_leaves_its_offset_and_the_group_passes_over_records(
     attempt = attempts.judge_deletion(PerformedDeletion(group="g", offset=2, found=found, passed=passed))
     assert attempt.shows is shows
     assert all(value in attempt.text for value in passed)
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "shows"), [(30.1, Shows.SHOWN), (0.1, Shows.CLEAN), (8.0, Shows.UNREACHED)]
+)
+def test_a_leader_waits_for_a_replica_that_is_not_in_sync_or_answers_at_once(
+    waited_s: float, shows: Shows
+) -> None:
+    attempt = attempts.judge_wait(PerformedWait(tp=P0, node=2, waited_s=waited_s))
+    assert attempt.shows is shows
+    assert f"after {waited_s} s" in attempt.text
 
 
 def reproduction(error: Exception) -> Reproduction:

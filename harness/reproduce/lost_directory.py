@@ -1,0 +1,61 @@
+"""A follower loses one of two log directories: its leader waits for it, though it is not in sync any more."""
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from core.cluster import DirectoryFailable
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.brokers.admin import log_directories
+from harness.containers.data import SECOND
+from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import PAUSE_S, STEP_S
+from harness.reproduce.library_producer import PlainProducer
+from harness.reproduce.stage import FiveBrokers
+
+PARTITIONS: Final = 4
+"""A broker puts each new replica into the directory with the fewest: some are in the second one."""
+PATIENT: Final = {"socket.timeout.ms": 60_000, "request.timeout.ms": 30_000}
+"""The producer sends again when the leader gives up waiting, which Kafka's default has after 30 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerformedWait:
+    """One performed schedule. node: the follower that left the in-sync set. waited_s: from then on, until a
+    record that was sent then was acknowledged."""
+
+    tp: TopicPartition
+    node: int
+    waited_s: float
+
+
+def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
+    """The log directory with a follower's replica fails, its broker lives on; the controller takes it out of
+    the in-sync set. Then a record is written. On the good side the broker is killed instead."""
+    leader, follower, other = stage.cluster.brokers[:3]
+    tps = stage.create(name, [(leader, follower, other)] * PARTITIONS)
+    second = log_directories.replicas(stage.cluster.admin, follower)[SECOND] or ()
+    tp = next(one for one in tps if one in second)
+    producer = PlainProducer(stage, {"enable.idempotence": True, **PATIENT})
+    producer.write(tp, "before")
+    assert isinstance(stage.cluster, DirectoryFailable)
+    try:
+        if good:
+            stage.kill(follower)
+        else:
+            run_blocking(stage.cluster.fail_directory(follower, STEP_S))
+        until(STEP_S, PAUSE_S, lambda: _left(stage, tp, follower))
+        stage.say(f"broker {follower} {'is dead' if good else 'lives on'}, and is not in sync any more")
+        began = monotonic()
+        producer.write(tp, "after")
+        return PerformedWait(tp=tp, node=follower, waited_s=monotonic() - began)
+    finally:
+        stage.kill(follower)
+        run_blocking(stage.cluster.mend_directories([follower]))
+
+
+def _left(stage: FiveBrokers, tp: TopicPartition, node: int) -> None:
+    """Raises: NotYet, where the replica is in sync."""
+    if node in (found := run_blocking(stage.cluster.roles()).isr[tp]):
+        raise NotYet(f"in sync are {found}")
