@@ -1,5 +1,6 @@
 """The section about brokers' logs: rules, refused places, the copies around them."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -152,6 +153,9 @@ def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> Non
     html = build(folder(tmp_path / "run", logs(place()))).read_text(encoding="utf-8")
     for part in ("Brokers’ logs", "1 rule applied to ", "100 % of them", "Copies are equal."):
         assert part in html
+    assert "<td>copies of a log</td>" in html
+    assert "(files taken at " in html
+    assert not re.search(r"\btake \d|\bRing\b", html)
     for part in ("two copies differ at offset 12", "log end 12", "Not on nodes", 'id="place-1"'):
         assert part.lower() in html.lower()
     calm = build(folder(tmp_path / "calm", logs())).read_text(encoding="utf-8")
