@@ -58,7 +58,9 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
-    await _add(env, hit.nodes, BACK_S)
+    """A voter that another fault holds down cannot catch up: healing all adds it."""
+    down = {node for other in env.down for node in other.nodes}
+    await _add(env, [node for node in hit.nodes if node not in down], BACK_S)
 
 
 async def _add(env: Environment, nodes: Sequence[int], within_s: float) -> None:

