@@ -156,7 +156,7 @@ test-findings: ## the JUnit tests of docs/findings against Kafka's published jar
 	$(BIN)/python -m tests.junit docs/findings/uncommitted-transaction-state
 
 .PHONY: test-clients
-test-clients: $(INSTALLED) ## the Java and Go clients of examples/ are built, keep their protocol, and make a run on brokers of the model
+test-clients: $(INSTALLED) ## the Java, Go and aiokafka clients of examples/ keep their protocol, and make a run on brokers of the model
 	mvn -q -B -f examples/clients/java/pom.xml package
 	go build -C examples/clients/go -o client .
 	@$(MAKE) test-client COMMAND='$(JAVA_CLIENT)'

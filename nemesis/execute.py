@@ -57,7 +57,7 @@ async def inject(env: Environment, step: PlannedFault, roles: Roles, names: Work
         clients=tuple(env.clients.slots),
         roles=roles,
         names=names,
-        down=tuple(sorted({node for other in env.down for node in other.nodes})),
+        down=tuple(sorted(env.held_down())),
         moved=tuple(sorted(env.moved)),
     )
     hit = effect.aim(step, view)

@@ -123,6 +123,10 @@ class Environment:
     remaking: Remaking = field(default_factory=Remaking)
     config: RunConfig = field(default_factory=lambda: RunConfig(seed=0))
 
+    def held_down(self, *, other_than: "AimedFault | None" = None) -> set[int]:
+        """The nodes that hits hold down. other_than: a hit that does not count."""
+        return {node for hit in self.down if hit != other_than for node in hit.nodes}
+
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing
         when the limit was reached or the run began to stop. `missing` is called at least once."""

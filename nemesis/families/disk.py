@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from core.cluster import DirectoryFailable, DiskFailable, DiskFillable
 from core.config import RunConfig
@@ -26,12 +27,8 @@ from nemesis.types import (
 STOPPED_S = 20.0
 """How long a broker has to stop once its writes fail: one that leads something is asked to write all the
 time."""
-
-
 OFFLINE_S = 10.0
 """How long a broker has to take a log directory offline: it writes a checkpoint there every second."""
-
-
 DONE = {
     "write-errors": "could write no file any more, and stopped",
     "full": "had no space left on its disk, and stopped",
@@ -139,19 +136,12 @@ async def _mend(env: Environment, nodes: Sequence[int]) -> None:
 async def _start(env: Environment, nodes: Sequence[int]) -> None:
     """Start brokers, but for ones that another fault holds down."""
     assert isinstance(env.cluster, DirectoryFailable)
-    held = {node for other in env.down for node in other.nodes}
+    held = env.held_down()
     await env.cluster.revive([node for node in nodes if node not in held])
 
 
 def _failed(env: Environment) -> Sequence[int]:
     return env.cluster.failed_directories() if isinstance(env.cluster, DirectoryFailable) else ()
-
-
-def _mend_all(env: Environment) -> Act:
-    async def act(nodes: Sequence[int]) -> None:
-        await _mend(env, nodes)
-
-    return act
 
 
 MENDED = Healing(
@@ -160,7 +150,7 @@ MENDED = Healing(
     what="mend the log directory of",
     of="node",
     everyone=_failed,
-    act=_mend_all,
+    act=lambda env: partial(_mend, env),
 )
 DISK = Nemesis(
     name="disk",

@@ -71,10 +71,9 @@ async def kill(env: Environment, hit: AimedFault, *nodes: int) -> None:
 async def revive(env: Environment, hit: AimedFault) -> None:
     """Start the nodes of a hit that are down, but for ones that another hit holds down."""
     assert isinstance(env.cluster, Killable | Restartable | Powered)
-    others = [other for other in env.down if other != hit]
-    held = {node for other in others for node in other.nodes}
+    held = env.held_down(other_than=hit)
     await env.cluster.revive([node for node in hit.nodes if node not in held])
-    env.down[:] = others
+    env.down[:] = [other for other in env.down if other != hit]
 
 
 async def mend_and_revive(env: Environment, hit: AimedFault) -> None:

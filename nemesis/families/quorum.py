@@ -1,14 +1,14 @@
 """The nemesis `quorum`: voters of the metadata quorum are removed, and added again."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from core.cluster import VotersChangeable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection
-from nemesis.targets import TARGETS, Aim, described, find
+from nemesis.targets import TARGETS, described, find
 from nemesis.types import (
-    Act,
     AimedFault,
     ClusterView,
     Effect,
@@ -40,11 +40,8 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    rng = source(step.seed, "aim")
-    if step.target == "random" and view.controllers:
-        found = Aim(rng.choice(view.controllers))
-    else:
-        found = find(step.target, rng, view, answering=True)
+    voters = view.controllers or view.brokers
+    found = find(step.target, source(step.seed, "aim"), view, answering=True, hits=voters.__contains__)
     text = f"{described(found.node, view, found.role)} was removed from the voters of the metadata quorum"
     return AimedFault(step=step, nodes=(found.node,), text=text)
 
@@ -59,11 +56,11 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
     """A voter that another fault holds down cannot catch up: healing all adds it."""
-    down = {node for other in env.down for node in other.nodes}
-    await _add(env, [node for node in hit.nodes if node not in down], BACK_S)
+    held = env.held_down()
+    await _add(env, [node for node in hit.nodes if node not in held], BACK_S)
 
 
-async def _add(env: Environment, nodes: Sequence[int], within_s: float) -> None:
+async def _add(env: Environment, nodes: Sequence[int], within_s: float = RETURN_S) -> None:
     assert isinstance(env.cluster, VotersChangeable)
     away = [node for node in nodes if node in env.cluster.removed_voters()]
     await env.cluster.add_voters(away, within_s)
@@ -73,20 +70,13 @@ def _away(env: Environment) -> Sequence[int]:
     return env.cluster.removed_voters() if isinstance(env.cluster, VotersChangeable) else ()
 
 
-def _add_all(env: Environment) -> Act:
-    async def act(nodes: Sequence[int]) -> None:
-        await _add(env, nodes, RETURN_S)
-
-    return act
-
-
 ADDED = Healing(
     at=HealingStage.METADATA,
     needs=VotersChangeable,
     what="add to the quorum's voters",
     of="node",
     everyone=_away,
-    act=_add_all,
+    act=lambda env: partial(_add, env),
 )
 
 QUORUM = Nemesis(

@@ -111,7 +111,7 @@ async def _change(env: Environment, node: int, *, later: bool) -> None:
     assert isinstance(cluster, Upgradable)
     await cluster.shut_down([node])
     await cluster.install([node], later=later)
-    if not any(node in other.nodes for other in env.down):
+    if node not in env.held_down():
         await cluster.revive([node])
 
 
