@@ -71,7 +71,8 @@ RULES: Final = {
     ),
 }
 
-SEGMENT: Final = re.compile(r"([0-9]{20})\.log")
+SEGMENT: Final = re.compile(r"([0-9]{20})\.log(\.swap)?")
+"""A segment, also one that the cleaner had written and the broker had not renamed when it ended."""
 COORDINATES: Final = ("replication", "recovery-point", "log-start")
 """Checkpoints that name an offset of the log."""
 
@@ -114,12 +115,13 @@ class _Audit:
 
     def readable(self, log: ReplicaLog) -> None:
         """Files of the partition that could not be read as a whole."""
-        every, folder = log.every, f"{self.tp.topic}-{self.tp.partition}/"
+        every, folder = log.every, f"{self.tp.topic}-{self.tp.partition}"
         rows = self.evidence.table("damage").to_pylist()
         for row in rows:
-            if (row["take"], row["node"]) != (log.take, log.node) or not row["file"].startswith(folder):
+            place, _, file = row["file"].rpartition("/")  # of a further log directory, its name in front
+            if (row["take"], row["node"]) != (log.take, log.node) or place.rpartition("/")[2] != folder:
                 continue
-            name = SEGMENT.fullmatch(row["file"].removeprefix(folder))
+            name = SEGMENT.fullmatch(file)
             text = f"{log.where()}: {row['file']} at byte {row['position']}: {row['why']}"
             if name is None:
                 self.result.asked[INTACT] += 1

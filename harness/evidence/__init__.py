@@ -14,6 +14,8 @@ metadata_records     The metadata log of KRaft (`__cluster_metadata-0`) and its
                      snapshots.
 old_messages         Messages of formats 0 and 1, which brokers before 0.11 write: each as
                      a batch of one record.
+partition_files      The files of a partition's folder that belong to its log, as a
+                     broker would take them when it starts.
 producer_state       What a broker computed from a log: producer states (`.snapshot`)
                      and aborted transactions (`.txnindex`).
 records              The records inside of uncompressed batches: keys and values of the

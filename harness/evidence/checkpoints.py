@@ -14,15 +14,16 @@ from typing import Final
 import pyarrow as pa
 
 from harness.evidence.damage import Damages
-from history.evidence import ENDS, EPOCHS, Row, table
+from history.evidence import EPOCHS, Row, table
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
+CLEANER: Final = "cleaner-offset-checkpoint"
 OFFSETS: Final = {
     "recovery-point-offset-checkpoint": "recovery-point",
     "replication-offset-checkpoint": "replication",
     "log-start-offset-checkpoint": "log-start",
-    "cleaner-offset-checkpoint": "cleaner",
+    CLEANER: "cleaner",
 }
 """Files at the top of a log directory, and the value of `ends.file` for each."""
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -41,13 +42,13 @@ def leader_epochs(path: Path, damages: Damages) -> pa.Table:
     return table(EPOCHS, rows)
 
 
-def offsets(path: Path, damages: Damages) -> dict[tuple[str, int], pa.Table]:
-    """One of the files OFFSETS: rows of `tables.ENDS` by topic and partition. Raises: OSError."""
-    found: dict[tuple[str, int], pa.Table] = {}
+def offsets(path: Path, damages: Damages) -> dict[tuple[str, int], int]:
+    """One of the files OFFSETS: the offset by topic and partition. Raises: OSError."""
+    found: dict[tuple[str, int], int] = {}
     for position, words in _entries(path, damages):
         if len(words) == 3 and all(map(_is_number, words[1:])):
             place = words[0].decode(errors="replace"), int(words[1])
-            found[place] = table(ENDS, [(OFFSETS[path.name], int(words[2]))])
+            found[place] = int(words[2])
         else:
             damages.note(path, position, "the line is not `topic partition offset`")
     return found

@@ -1,9 +1,9 @@
 """A node's data directory, or the ones that it has → the tables of evidence.
 
 Read a copy, or the directory of a node that has ended: files that change meanwhile look damaged. Left out:
-indexes by offset and time (they follow from the batches), directories and files that wait for their deletion
-(`-delete`, `.deleted`) or replace others (`-future`, `.swap`, `.cleaned`), strays (`-stray`), and
-`bootstrap.checkpoint`, whose records the metadata log begins with.
+indexes by offset and time (they follow from the batches), directories that wait for their deletion
+(`-delete`) or replace others (`-future`), strays (`-stray`), and `bootstrap.checkpoint`, whose records the
+metadata log begins with. What of a partition's files belongs to its log: `partition_files`.
 """
 
 import re
@@ -19,6 +19,7 @@ from harness.evidence import (
     control,
     coordinator_records,
     metadata_records,
+    partition_files,
     producer_state,
     segments,
     share_records,
@@ -70,10 +71,15 @@ class _Directories:
 
     def read(self) -> dict[str, pa.Table]:
         homes = self._homes()
-        for (topic, partition), folder in sorted(homes.items(), key=lambda one: one[1].name):
-            self._partition(folder, topic, partition)
+        cleaned: dict[Place, int] = {}
+        for place, folder in sorted(homes.items(), key=lambda one: one[1].name):
+            cleaned[place] = self._partition(folder, *place)
         for name in checkpoints.OFFSETS:
-            for (topic, partition), rows in self._ends(name, homes).items():
+            ends = self._ends(name, homes)
+            if name == checkpoints.CLEANER:
+                ends = ends | {place: max(to, ends.get(place, 0)) for place, to in cleaned.items() if to}
+            for (topic, partition), value in ends.items():
+                rows = evidence.table(evidence.ENDS, [(checkpoints.OFFSETS[name], value)])
                 self._add("ends", rows, topic, partition)
         self._add("nodes", self._about_the_node())
         damage = [(self._named(one.file), one.position, one.why) for one in self._damages]
@@ -84,22 +90,30 @@ class _Directories:
         }
 
     def _homes(self) -> dict[Place, Path]:
-        """Where each partition is; of two folders, the one with more."""
-        found: dict[Place, Path] = {}
+        """Where each partition is; of two folders, the one whose log ends later: a failed directory keeps
+        what the node has elsewhere by now."""
+        found: dict[Place, list[Path]] = {}
         for folder in (path for directory in self._folders for path in directory.iterdir() if path.is_dir()):
             if named := PARTITION.fullmatch(folder.name):
-                place = named["topic"], int(named["partition"])
-                found[place] = max(found.get(place, folder), folder, key=_size)
-        return found
+                found.setdefault((named["topic"], int(named["partition"])), []).append(folder)
+        return {
+            place: folders[0] if len(folders) == 1 else max(folders, key=partition_files.log_end)
+            for place, folders in found.items()
+        }
 
-    def _ends(self, name: str, homes: Mapping[Place, Path]) -> dict[Place, pa.Table]:
-        """A checkpoint: of each partition what the log directory says that has it, and else any."""
-        found: dict[Place, pa.Table] = {}
-        nothing: dict[Place, pa.Table] = {}
+    def _ends(self, name: str, homes: Mapping[Place, Path]) -> dict[Place, int]:
+        """A checkpoint: of each partition what the log directory says that has it, else one that has no log
+        of it: the partition was moved from there. What a directory with another log of it says is about that
+        one. How far a log is cleaned, any may say: the directory that gets it notes that later."""
+        found: dict[Place, int] = {}
+        nothing: dict[Place, int] = {}
         for directory in self._folders:
-            for place, rows in self._tried(checkpoints.offsets, directory / name, nothing).items():
-                if place not in found or (place in homes and homes[place].parent == directory):
-                    found[place] = rows
+            for place, value in self._tried(checkpoints.offsets, directory / name, nothing).items():
+                home = homes[place].parent if place in homes else None
+                if name == checkpoints.CLEANER:
+                    found[place] = max(value, found.get(place, 0))
+                elif home == directory or not (place in found or _folder(directory, place).is_dir()):
+                    found[place] = value
         return found
 
     def _named(self, file: Path) -> str:
@@ -117,20 +131,23 @@ class _Directories:
             self._damages.note(path, 0, f"it cannot be read: {error.strerror}")
             return otherwise
 
-    def _partition(self, folder: Path, topic: str, partition: int) -> None:
+    def _partition(self, folder: Path, topic: str, partition: int) -> int:
+        """Returns how far files show that the cleaner had come; 0 = none does."""
+
         def add(name: str, rows: pa.Table) -> None:
             self._add(name, rows, topic, partition)
 
-        logs = sorted(path for path in folder.glob("*.log") if SEGMENT.fullmatch(path.name))
+        files = partition_files.partition_files(folder)
+        logs = files.logs
         for path in logs:
             self._segment(path, topic, add)
         if topic == metadata_records.TOPIC:
             for path in sorted(folder.glob("*.checkpoint")):
                 if SNAPSHOT.fullmatch(path.name):
                     self._add("metadata", self._tried(self._snapshot, path, evidence.METADATA.empty_table()))
-        for path in sorted(folder.glob("*.snapshot")):
+        for path in files.snapshots:
             add("producers", self._tried(producer_state.producers, path, evidence.PRODUCERS.empty_table()))
-        for path in sorted(folder.glob("*.txnindex")):
+        for path in files.indexes:
             add("aborted", self._tried(producer_state.aborted, path, evidence.ABORTED.empty_table()))
         epochs = folder / checkpoints.LEADER_EPOCHS
         add("epochs", self._tried(checkpoints.leader_epochs, epochs, evidence.EPOCHS.empty_table()))
@@ -138,6 +155,7 @@ class _Directories:
         start = segments.offset_of(logs[0]) if logs else -1
         row: evidence.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
         add("partitions", evidence.table(evidence.PARTITIONS, [row]))
+        return files.cleaned_to
 
     def _segment(self, path: Path, topic: str, add: Callable[[str, pa.Table], None]) -> None:
         segment = self._tried(self._batches, path, None)
@@ -195,8 +213,9 @@ class _Directories:
         self._found[name].append(pa.table([*columns, *rows.columns], schema=schema))
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*.log"))
+def _folder(directory: Path, place: Place) -> Path:
+    topic, partition = place
+    return directory / f"{topic}-{partition}"
 
 
 def _text(path: Path, damages: Damages) -> str | None:

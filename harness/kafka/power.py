@@ -95,7 +95,8 @@ def _kept(folder: Path, lost: Sequence[CutSegment]) -> dict[str, bytes]:
 def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: int) -> list[CutSegment]:
     """What each log of a data directory loses; nothing is changed. killed_ms: when its node ended, in ms of
     the wall's clock. Raises: ClusterError, OSError."""
-    damages, points = Damages(), {}
+    damages = Damages()
+    points: dict[tuple[str, int], int] = {}
     if (path := folder / RECOVERY_POINTS).exists():
         points = checkpoints.offsets(path, damages)
     if damages:
@@ -105,8 +106,7 @@ def cuts(folder: Path, rng: random.Random | None, config: RunConfig, killed_ms: 
         place = PARTITION.fullmatch(log.name)
         if place is None or place["topic"] == metadata_records.TOPIC:
             continue
-        rows = points.get((place["topic"], int(place["partition"])))
-        flushed = rows["value"][0].as_py() if rows is not None else 0
+        flushed = points.get((place["topic"], int(place["partition"])), 0)
         if cut := _cut(log, flushed, rng, flushing(config, place["topic"]), killed_ms):
             found.append(cut)
     return found

@@ -71,8 +71,7 @@ class ThreeBrokers(StagedCluster):
         """
         with self._copied(node) as folder:
             found = checkpoints.offsets(folder / WATERMARKS, Damages())
-        rows = found.get((tp.topic, tp.partition))
-        return 0 if rows is None else int(rows["value"][0].as_py())
+        return found.get((tp.topic, tp.partition), 0)
 
     def log(self, node: int, tp: TopicPartition) -> dict[int, str]:
         """Values by offset on the disk of a broker that has ended or is frozen. Raises: ClusterError."""

@@ -222,6 +222,24 @@ def test_each_rule_fires_at_the_place(tamper: Callable[[Made], None]) -> None:
     assert found == FIRES[tamper]
 
 
+@pytest.mark.parametrize("folder", ["q-0", "1/q-0", "a/q-0"])
+@pytest.mark.parametrize("ending", ["log", "log.swap"])
+def test_a_damaged_segment_is_told_wherever_it_stands(folder: str, ending: str) -> None:
+    """In any log directory of a node, also as what the cleaner had just written."""
+    made = clean()
+    cut_in_the_middle(made)
+    made["damage"][0]["file"] = f"{folder}/{0:020}.{ending}"
+    assert [(one.check, one.offset) for one in judged(made).in_logs] == [("batches-intact", 50)]
+
+
+@pytest.mark.parametrize("folder", ["q-1", "1/q-1", "1/x-q-0", "q-0/x-1"])
+def test_damage_of_another_partition_is_not_told_here(folder: str) -> None:
+    made = clean()
+    cut_in_the_middle(made)
+    made["damage"][0]["file"] = f"{folder}/{0:020}.log"
+    assert not judged(made).in_logs
+
+
 def test_a_file_that_cannot_be_read_is_asked_about_like_a_batch() -> None:
     made, sound = clean(), judged(clean())
     unreadable_checkpoint(made)

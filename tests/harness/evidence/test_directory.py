@@ -5,6 +5,7 @@ import random
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
@@ -257,3 +258,60 @@ def test_a_malformed_record_is_damage_at_its_byte(node: Path) -> None:
     markers = [one["offset"] for one in found["control"].to_pylist() if one["topic"] == "in"]
     assert markers == [3, 5, 7, 9]
     assert found["batches"]["intact"].to_pylist().count(False) == 0
+
+
+def ends(found: dict[str, pa.Table], name: str) -> list[int]:
+    """What a checkpoint says of `in-0`."""
+    mine = [row for row in found["ends"].to_pylist() if (row["topic"], row["partition"]) == ("in", 0)]
+    return [row["value"] for row in mine if row["file"] == name]
+
+
+CHECKPOINTS = ("replication", "recovery-point", "log-start", "cleaner")
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize(
+    ("elsewhere", "here", "keeps", "value"),
+    [
+        (99, 7, False, 7),
+        (3, 7, False, 7),
+        (3, None, False, 3),  # moved a moment ago: the directory has not noted it yet
+        (99, None, True, None),  # of another log of the partition, in a directory that failed
+        (99, 7, True, 7),
+    ],
+)
+def test_a_checkpoint_speaks_of_the_logs_of_its_own_directory(
+    node: Path, tmp_path: Path, name: str, elsewhere: int, here: int | None, keeps: bool, value: int | None
+) -> None:
+    """But for the cleaner's, of which any may be the newest one."""
+    other, file = tmp_path / "other", f"{name}-offset-checkpoint"
+    other.mkdir()
+    (other / "in-0").mkdir()
+    shutil.copy(node / "in-0" / LOG, other / "in-0" / LOG)
+    if keeps:
+        content = (node / "in-0" / LOG).read_bytes()
+        (node / "in-0" / LOG).write_bytes(content[: len(content) // 2])
+    else:
+        shutil.rmtree(node / "in-0")
+    for directory, said in ((node, elsewhere), (other, here)):
+        (directory / file).write_text("0\n0\n" if said is None else f"0\n1\nin 0 {said}\n")
+    newest = [one for one in (elsewhere, here) if one is not None]
+    expected = [max(newest)] if name == "cleaner" else [value] * (value is not None)
+    for first, second in ((node, other), (other, node)):
+        assert ends(read(first, 3, others=[second]), name) == expected
+
+
+@pytest.mark.parametrize("larger", [True, False])
+def test_a_failed_directory_keeps_a_log_that_the_node_has_elsewhere_by_now(
+    node: Path, tmp_path: Path, larger: bool
+) -> None:
+    """The one that ends later is the node's, also where the older one has more bytes."""
+    other = tmp_path / "other"
+    shutil.copytree(node / "in-0", other / "in-0")
+    content, half = (node / "in-0" / LOG).read_bytes(), 72 + 78 + 72 + 78  # four batches
+    (node / "in-0" / LOG).write_bytes(content[: half + 72])
+    if larger:
+        (other / "in-0" / LOG).unlink()
+        (other / "in-0" / f"{8:020}.log").write_bytes(content[2 * half :])
+    found = read(node, 3, others=[other])["batches"].to_pylist()
+    assert [row["base"] for row in found if row["topic"] == "in"] == ([8, 9] if larger else [*range(10)])

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from harness.evidence import checkpoints, producer_state
@@ -91,10 +90,7 @@ def test_leader_epochs(tmp_path: Path, damages: Damages) -> None:
 def test_offsets_of_topics_with_dots_and_dashes(tmp_path: Path, damages: Damages) -> None:
     path = written(tmp_path, "replication-offset-checkpoint", b"0\n2\na.b-c 0 5\n__x 12 -1\n")
     found = checkpoints.offsets(path, damages)
-    assert {place: rows.to_pylist() for place, rows in found.items()} == {
-        ("a.b-c", 0): [{"file": "replication", "value": 5}],
-        ("__x", 12): [{"file": "replication", "value": -1}],
-    }
+    assert found == {("a.b-c", 0): 5, ("__x", 12): -1}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +126,7 @@ def test_damaged_checkpoints(
     ],
 )
 def test_a_small_file_flipped_or_cut_is_read_or_damaged(
-    tmp_path: Path, read: Callable[[Path, Damages], pa.Table], name: str
+    tmp_path: Path, read: Callable[[Path, Damages], object], name: str
 ) -> None:
     """No exception; at most one damage."""
     content = (NODE / name).read_bytes()
