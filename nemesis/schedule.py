@@ -237,23 +237,28 @@ def _mix(wishes: Sequence[FaultName], terms: Constraints) -> Iterator[Draft]:
 def _sequence(
     turns: Sequence[Callable[[], FaultName]], at: float, times: Times, rng: random.Random
 ) -> Iterator[Draft]:
-    """Fault, pause, fault, … until no whole one fits; the first is cut short where it has to be."""
-    first, misfits = True, 0
+    """Fault, pause, fault, … until no whole one fits. The first is cut short where it has to be, and so
+    is the pause behind it: two short faults show more than one and a calm end."""
+    first, misfits, spare = True, 0, 0.0
     over: set[int] = set()
     for number, turn in cycle(enumerate(turns)):
         asked = turn()
         kind = NEMESES[asked.family].kinds[asked.kind]
         low, high = times.hold(kind)
         room = times.end - at - times.applying(kind)
-        if (room < low and not first) or number in over:
+        sooner = max(0.0, low - room)
+        if (sooner > spare and not first) or number in over:
             misfits += 1
             if misfits == MISFITS * len(turns):
                 return
             continue  # a shorter kind may still fit
+        if not first:
+            at, room = at - sooner, room + sooner
         hold = min(rng.uniform(low, high), room)
         yield Draft(at, hold, asked, rng.getrandbits(32))
-        at += times.applying(kind) + hold + times.pause(rng)
-        first, misfits = False, 0
+        pause = times.pause(rng)
+        at += times.applying(kind) + hold + pause
+        first, misfits, spare = False, 0, pause - GAP_S if first else 0.0
         if kind.once:
             over.add(number)
 

@@ -179,6 +179,7 @@ def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers:
     seed=st.integers(0, 2**63 - 1),
 )
 @example(text="random", seed=5_931_280_259_537_754)
+@example(text="slow-follower:new-leader@random", seed=17)
 def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
     steps = plan(text, configured(seed, duration_s=20))
     # A client that outlives its transaction's timeout stands still for more than half of the phase.
