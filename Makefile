@@ -153,7 +153,7 @@ test-docker: $(INSTALLED) ## tests on a real cluster, two side by side; DOCKER_J
 
 .PHONY: test-findings
 test-findings: ## the JUnit tests of docs/findings against Kafka's published jars (Maven): each has to fail as it says
-	$(BIN)/python -m tests.junit docs/findings/uncommitted-transaction-state
+	$(BIN)/python -m tests.junit docs/findings/junit
 
 .PHONY: test-clients
 test-clients: $(INSTALLED) ## the Java, Go and aiokafka clients of examples/ keep their protocol, and make a run on brokers of the model

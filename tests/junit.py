@@ -1,6 +1,6 @@
-"""A finding's JUnit test against Kafka's published jars: cases that show the bug fail, and their twins pass.
+"""The findings' JUnit tests against Kafka's published jars: cases that show the bug fail, their twins pass.
 
-    python -m tests.junit docs/findings/uncommitted-transaction-state
+    python -m tests.junit docs/findings/junit
 
 The folder is a project of Maven. The first case of each of its tests shows the bug, the second is its twin.
 Exit code 0: all do as they should. 1: a newer Kafka has mended the bug, or something else is wrong.
@@ -44,7 +44,7 @@ def outcomes(folder: Path, target: Path) -> dict[str, str]:
 
 
 def main() -> int:
-    """Run the tests of one folder and compare."""
+    """Run the tests of the folder and compare."""
     with tempfile.TemporaryDirectory() as target:
         found = outcomes(Path(sys.argv[1]), Path(target))
     for name, outcome in sorted(found.items()):
