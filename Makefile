@@ -123,7 +123,7 @@ test-versions: $(INSTALLED) ## test-quick with the lowest versions of the librar
 
 .PHONY: setup-tests
 setup-tests: $(INSTALLED)
-	@$(BIN)/python -c 'from harness.cli.doctor import setup; setup(browser=True)'
+	@$(BIN)/python -c 'from harness.cli.doctor import setup; setup(tests=True)'
 
 .PHONY: lint
 lint: $(INSTALLED) ## ruff; plain words

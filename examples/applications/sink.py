@@ -1,57 +1,103 @@
-"""Reads one topic and writes each record to a database (SQLite); right, or wrong in one of three ways.
+"""Reads one topic and writes each record to a database; right in two ways, wrong in three.
 
     SINK="python examples/applications/sink.py"; inquest run --app "$SINK unique" --effects "$SINK show"
 
+The database is a file of the run (SQLite), or a schema of its own in PostgreSQL: `--database postgresql://...`,
+after `pip install 'psycopg[binary]'`. Where PostgreSQL is gone, the program waits, and begins again.
+
 plain: a row for each record, then it commits their offsets to Kafka. early: it commits the offsets first.
 unique: as plain, and the place of a record in Kafka is unique in the database. offsets: the database has the
-next offset of each partition, written with the rows; below it no record is written. one-behind: as unique,
-but it commits the offset of the last record in the place of the next one.
+next offset of each partition, written with the row, in one transaction: it starts there, and writes no record
+below it. one-behind: as unique, but it commits the offset of the last record in the place of the next one.
 """
 
+import argparse
+import hashlib
 import json
 import os
 import signal
 import sqlite3
-import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
-MODE = sys.argv[1]
-WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.03
-FILE = Path(os.environ["INQUEST_FOLDER"], "sink.sqlite")
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS plain (value BLOB);
-CREATE TABLE IF NOT EXISTS placed (partition INTEGER, source INTEGER, value BLOB, UNIQUE (partition, source));
-CREATE TABLE IF NOT EXISTS next (partition INTEGER PRIMARY KEY, source INTEGER);
+parser = argparse.ArgumentParser()
+parser.add_argument("mode", choices=("plain", "early", "unique", "offsets", "one-behind", "show"))
+parser.add_argument("work_s", type=float, nargs="?", default=0.03, help="seconds that each record takes")
+parser.add_argument("--database", default="", help="postgresql://...; without it, SQLite")
+given = parser.parse_args()
+
+if given.database:
+    import psycopg
+
+Database = sqlite3.Connection if not given.database else psycopg.Connection
+Gone = sqlite3.OperationalError if not given.database else psycopg.OperationalError
+FOLDER = os.environ["INQUEST_FOLDER"]
+# SQLite takes any type's name, and keeps bytes as they are.
+TABLES = """
+CREATE TABLE IF NOT EXISTS plain (value BYTEA);
+CREATE TABLE IF NOT EXISTS placed (partition INTEGER, source BIGINT, value BYTEA, UNIQUE (partition, source));
+CREATE TABLE IF NOT EXISTS next (partition INTEGER PRIMARY KEY, source BIGINT);
 """
+PLACED = "INSERT INTO placed VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 NEXT = (
-    "INSERT INTO next VALUES (?, ?) ON CONFLICT DO UPDATE SET source = excluded.source"
-    " WHERE excluded.source > source"
+    "INSERT INTO next VALUES (?, ?) ON CONFLICT (partition) DO UPDATE SET source = excluded.source"
+    " WHERE excluded.source > next.source"
 )
 stopping = threading.Event()
 
 
-def write(database: sqlite3.Connection, message) -> None:
+def opened() -> Database:
+    """A connection where each statement is a transaction, unless BEGIN begins one."""
+    if not given.database:
+        file = Path(FOLDER, "sink.sqlite")
+        file.parent.mkdir(exist_ok=True)
+        database = sqlite3.connect(file, timeout=30, isolation_level=None)
+        database.executescript(TABLES)
+        return database
+    database = psycopg.connect(given.database, autocommit=True, connect_timeout=5)
+    schema = "inquest_" + hashlib.sha256(FOLDER.encode()).hexdigest()[:16]
+    # One transaction; the lock, because of two that create the same table one may fail.
+    lock = f"SELECT pg_advisory_xact_lock(hashtext('{schema}'))"
+    database.execute(f"{lock}; CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path TO {schema}; {TABLES}")
+    return database
+
+
+def query(database: Database, statement: str, *values):
+    return database.execute(statement.replace("?", "%s") if given.database else statement, values)
+
+
+def write(database: Database, message) -> None:
     """One record, in the open transaction of the database, or in one of its own."""
     partition, offset, value = message.partition(), message.offset(), message.value()
-    if MODE in ("unique", "one-behind"):
-        database.execute("INSERT OR IGNORE INTO placed VALUES (?, ?, ?)", (partition, offset, value))
-    elif MODE != "offsets" or database.execute(NEXT, (partition, offset + 1)).rowcount:
-        database.execute("INSERT INTO plain VALUES (?)", (value,))
+    if given.mode in ("unique", "one-behind"):
+        query(database, PLACED, partition, offset, value)
+    elif given.mode != "offsets" or query(database, NEXT, partition, offset + 1).rowcount:
+        query(database, "INSERT INTO plain VALUES (?)", value)
 
 
-def store(database: sqlite3.Connection, messages: list) -> None:
-    early = MODE == "early"
+def store(database: Database, messages: list) -> None:
+    early = given.mode == "early"
     for message in messages:
-        time.sleep(early * WORK_S)  # between the commit of offsets and the row, where a crash does harm
-        database.execute("BEGIN IMMEDIATE")
+        time.sleep(early * given.work_s)  # between the commit of offsets and the row, where a crash does harm
+        query(database, "BEGIN" if given.database else "BEGIN IMMEDIATE")
         write(database, message)
-        database.execute("COMMIT")
-        time.sleep((not early) * WORK_S)
+        query(database, "COMMIT")
+        time.sleep((not early) * given.work_s)
 
 
-def consume(database: sqlite3.Connection) -> None:
+def assigned(database: Database, consumer, partitions: list) -> None:
+    """Start where the database says, and say so to Kafka: it may know less."""
+    for tp in partitions:
+        for (offset,) in query(database, "SELECT source FROM next WHERE partition = ?", tp.partition):
+            tp.offset = offset
+    consumer.assign(partitions)
+    if known := [tp for tp in partitions if tp.offset >= 0]:
+        consumer.commit(offsets=known, asynchronous=False)
+
+
+def consume(database: Database) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     own = {
@@ -61,7 +107,8 @@ def consume(database: sqlite3.Connection) -> None:
     }
     common = {**json.loads(os.environ["INQUEST_CLIENT"]), "log_level": 0, "session.timeout.ms": 6000}
     consumer = Consumer({**common, **own, "isolation.level": "read_committed"})
-    consumer.subscribe([os.environ["INQUEST_IN"]])
+    on_assign = {"on_assign": lambda *ours: assigned(database, *ours)} if given.mode == "offsets" else {}
+    consumer.subscribe([os.environ["INQUEST_IN"]], **on_assign)
     try:
         while not stopping.is_set():
             first = consumer.poll(0.2)
@@ -69,32 +116,34 @@ def consume(database: sqlite3.Connection) -> None:
             messages = [message for message in messages if message.error() is None]
             if not messages:
                 continue
-            next_one = MODE != "one-behind"
+            next_one = given.mode != "one-behind"
             last = {(m.topic(), m.partition()): m.offset() + next_one for m in messages}
             offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
-            if MODE != "early":
+            if given.mode != "early":
                 store(database, messages)
             consumer.commit(offsets=offsets, asynchronous=False)
-            if MODE == "early":
+            if given.mode == "early":
                 store(database, messages)
-    except KafkaException as error:  # begin anew at the committed offsets
+    except KafkaException as error:  # begin again at the committed offsets
         print(error, flush=True)
     finally:
         consumer.close()
 
 
 def main() -> None:
-    FILE.parent.mkdir(exist_ok=True)
-    database = sqlite3.connect(FILE, timeout=30, isolation_level=None)
-    database.executescript(SCHEMA)
-    if MODE == "show":
-        for table in ("plain", "placed"):
-            for (value,) in database.execute(f"SELECT hex(value) FROM {table}"):
-                print(value)
+    if given.mode == "show":
+        with closing(opened()) as database:
+            for table in ("plain", "placed"):
+                for (value,) in database.execute(f"SELECT value FROM {table}"):
+                    print(value.hex())
         return
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     while not stopping.is_set():
-        consume(database)
+        try:
+            with closing(opened()) as database:
+                consume(database)
+        except Gone as error:  # what it was about to write may be there, or not: as after a crash
+            print(error, flush=True)
         time.sleep(0.2)
 
 

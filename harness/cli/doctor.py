@@ -30,6 +30,8 @@ MIN_PYTHON = (3, 11)
 MIN_JAVA = 17
 MIN_DISK_GB = 5
 MIN_MEMORY_GB = 4
+POSTGRESQL = Path("/usr/lib/postgresql")
+"""Where Debian has the programs of its servers, a folder of each version."""
 
 
 class Status(StrEnum):
@@ -83,11 +85,11 @@ def try_cluster() -> int:
     return ExitCode.HARNESS if bad else ExitCode.VALID
 
 
-def setup(kafka_version: str = KAFKA_VERSION, upgrade: str = "", *, browser: bool = False) -> None:
+def setup(kafka_version: str = KAFKA_VERSION, upgrade: str = "", *, tests: bool = False) -> None:
     """Prepare engine, images and Spark's class archive, unless they are ready; remove what killed runs left.
 
-    upgrade: the version that nodes are to change to, "" = none. browser: Chromium too, for the tests of the
-    report.
+    upgrade: the version that nodes are to change to, "" = none. tests: what only tests need, too: Chromium,
+    PostgreSQL.
 
     Raises: ClusterError, SparkError: what is missing and what to do.
     """
@@ -103,10 +105,11 @@ def setup(kafka_version: str = KAFKA_VERSION, upgrade: str = "", *, browser: boo
         if not can_install:
             raise
         engine.install_packages(["openjdk-17-jre-headless"])
-    if browser and _chromium() is None:
+    needs = {"chromium": _chromium(), "postgresql": postgresql()} if tests else {}
+    if lacks := [package for package, found in needs.items() if found is None]:
         if not can_install:
-            raise ClusterError("no Chromium for the browser tests; install it (apt: chromium)")
-        engine.install_packages(["chromium"])
+            raise ClusterError(f"tests need what is missing; install it (apt: {' '.join(lacks)})")
+        engine.install_packages(lacks)
     client = engine.ensure()
     try:
         remove_left(client)
@@ -134,10 +137,10 @@ def examine() -> Iterator[Prerequisite]:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     need = f"{MIN_MEMORY_GB} GB or more for 3 brokers"
     yield _judged("memory", total >= MIN_MEMORY_GB, f"{total:.0f} GB", need)
-    if found := _chromium():
-        yield Prerequisite("Chromium", Status.THERE, found)
-    else:
-        yield Prerequisite("Chromium", Status.OPTIONAL, "none", "only make test needs it")
+    for subject, found in {"Chromium": _chromium(), "PostgreSQL": postgresql()}.items():
+        advice = "" if found else "only make test needs it"
+        status = Status.THERE if found else Status.OPTIONAL
+        yield Prerequisite(subject, status, str(found or "none"), advice)
 
 
 def _judged(
@@ -261,3 +264,12 @@ def _proxies() -> Prerequisite:
 def _chromium() -> str | None:
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def postgresql() -> Path | None:
+    """The folder of its programs: Debian keeps them off the PATH. None = there is no server."""
+    if on_path := shutil.which("initdb"):
+        return Path(on_path).resolve().parent
+    versions = POSTGRESQL.glob("*/bin/initdb")
+    newest = max(versions, key=lambda initdb: float(initdb.parts[-3]), default=None)
+    return newest.parent if newest else None

@@ -137,7 +137,7 @@ def test_an_engine_that_cannot_say_what_runs_left_is_a_line_of_the_table(
         Prerequisite("Docker engine", Status.MISSING, "fails", "what runs left could not be listed: no")
         in lines
     )
-    assert lines[-1].subject == "Chromium"
+    assert [one.subject for one in lines[-2:]] == ["Chromium", "PostgreSQL"]
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,27 @@ def test_ports_that_clients_may_take_are_told_with_what_to_do(
     assert one.status is status
     assert one.advice.endswith(advice)
     assert bool(one.advice) is bool(advice)
+
+
+@pytest.mark.parametrize(
+    ("on_path", "versions", "found"),
+    [
+        ("bin/initdb", ("15",), "bin"),
+        ("", ("9.6", "15", "14"), "debian/15/bin"),
+        ("", ("15 without a server",), ""),
+        ("", (), ""),
+    ],
+)
+def test_programs_of_a_server_are_on_the_path_or_where_debian_has_the_newest(
+    on_path: str, versions: tuple[str, ...], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for version in versions:
+        (tmp_path / "debian" / version.partition(" ")[0] / "bin").mkdir(parents=True)
+        if " " not in version:
+            (tmp_path / "debian" / version / "bin/initdb").touch()
+    (tmp_path / "bin").mkdir()
+    if on_path:
+        (tmp_path / on_path).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(doctor, "POSTGRESQL", tmp_path / "debian")
+    assert doctor.postgresql() == (tmp_path / found if found else None)

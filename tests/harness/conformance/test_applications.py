@@ -3,11 +3,14 @@
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.errors import ExitCode
+from tests.harness.conformance.postgresql import Server
 from tests.harness.conformance.test_runs import inquest
 from tests.processes import alive
 from tests.waiting import until
@@ -98,6 +101,56 @@ def test_each_sink_has_its_verdict(tmp_path: Path, kind: str, code: ExitCode, sa
     ended, output = run(tmp_path, [*SINK, kind, WORK_S], CRASH, "--effects", effects)
     assert ended == code, output
     assert said in output
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize(
+    ("kind", "nemesis", "code", "said"),
+    [
+        ("plain", CRASH, ExitCode.ANOMALY, "first eos-duplicate"),
+        ("early", CRASH, ExitCode.ANOMALY, "first eos-loss"),
+        ("one-behind", "none", ExitCode.ANOMALY, "first eos-uncommitted"),
+        ("unique", f"{CRASH},kill", ExitCode.VALID, "VALID: no forbidden anomaly"),
+        ("offsets", f"{CRASH},kill", ExitCode.VALID, "VALID: no forbidden anomaly"),
+    ],
+)
+def test_each_sink_with_postgresql_has_its_verdict(
+    tmp_path: Path, server: Server, kind: str, nemesis: str, code: ExitCode, said: str
+) -> None:
+    ended, output = run(tmp_path, *with_postgresql(kind, nemesis, server))
+    assert ended == code, output
+    assert said in output
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("kind", ["unique", "offsets"])
+def test_a_database_that_dies_and_comes_back_makes_no_right_sink_wrong(
+    tmp_path: Path, server: Server, kind: str
+) -> None:
+    """What it makes of a wrong one: test_sink.py."""
+    before = set(server.rows())
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(run, tmp_path, *with_postgresql(kind, "none", server), "--duration", "15")
+        for rows in (20, 60, 100):
+            until(partial(more_than, rows, server, before), f"{rows} rows are written")
+            server.crash()
+            server.start()
+        ended, output = running.result()
+    assert ended == ExitCode.VALID, output
+    logs = [log.read_text() for log in tmp_path.glob("2*/application/instance-*.log")]
+    assert len(logs) == 3
+    assert all("server closed the connection unexpectedly" in log for log in logs)
+
+
+def with_postgresql(kind: str, nemesis: str, server: Server) -> tuple[list[str], str, str, str]:
+    """Of `run`: the sink, the nemesis, and its effects."""
+    where = ["--database", server.url]
+    return [*SINK, kind, WORK_S, *where], nemesis, "--effects", shlex.join([*SINK, "show", *where])
+
+
+def more_than(rows: int, server: Server, before: set[str]) -> bool:
+    """Tables of runs that were not there before have more rows."""
+    return sum(count for schema, count in server.rows().items() if schema not in before) > rows
 
 
 @pytest.mark.sampled(3)
