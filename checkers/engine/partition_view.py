@@ -212,10 +212,8 @@ class KernelView:
 
     @property
     def begins_known(self) -> bool:
-        """Nothing below `start` is left, nor was anything above it removed later: no retention and no
-        deletion, or a listing says where the log starts."""
-        listed = any(b is not None and b.start >= 0 for b in self.bounds)
-        return listed or not (self.known.removed or self._deleted)
+        """No retention, or a listing says where the log starts: how far deletions go is on record."""
+        return not self.known.removed or any(b is not None and b.start >= 0 for b in self.bounds)
 
     @property
     def assignments(self) -> Columns | None:

@@ -57,6 +57,21 @@ def test_a_consumer_may_pass_records_that_were_deleted_and_came_back(
     assert {finding.name for finding in tally.findings} == found
 
 
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(("below", "skips"), [(1, True), (2, False)])
+def test_a_deletion_says_where_a_log_begins_that_was_not_listed(
+    listed: bool, below: int, skips: bool
+) -> None:
+    """A partition may have no leader when the ends are listed. Of its records above a deletion a consumer
+    whose position is reset skips none."""
+    (story,) = stories(RESET)
+    tables = story.tables()
+    tables["bounds"] = tables["bounds"] if listed else tables["bounds"].slice(0, 0)
+    events: list[Event] = [RecordsDeleted(ns=1, fault=0, offsets={"x-0": below})]
+    tally = check_tables(tables, portable=False, events=[*story.events(), *events])
+    assert ("poll-skip" in {finding.name for finding in tally.findings}) is skips
+
+
 def begun(fault: str, ns: int, number: int = 0) -> Event:
     return FaultStarted(
         begin_ns=ns, ns=ns, fault=number, name=f"{fault}:all", nodes=(1,), text="", colour="#000000"

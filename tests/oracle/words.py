@@ -168,10 +168,8 @@ class Partition:
         return max([listed if self.history.retention else 0, *begun])
 
     def begins_known(self) -> bool:
-        """Nothing removes records, or a listing tells where the log starts."""
-        return not (self.history.retention or self.deletions) or any(
-            bound.start >= 0 for bound in self.bounds.values()
-        )
+        """Only deletions on record remove anything, or a listing tells where the log starts."""
+        return not self.history.retention or any(bound.start >= 0 for bound in self.bounds.values())
 
     def stuck(self) -> bool:
         """The last stable offset lay below the high watermark when all was quiet."""
