@@ -8,6 +8,7 @@ clients        Lone clients of the small Kafka.
 compaction     The judge's words about compacted topics.
 compare        Judge against checker: differences, shrunk, as text.
 cycle_classes  The judge's rules about cycles of dependencies.
+deleted        The judge's words about what was deleted on purpose.
 excuses        Windows in which a log may have lost its end, and what they excuse.
 facts          The words of docs/checks.md, section 1.
 faults         Faults that let Kafka lose what it may lose, and planted bugs.
@@ -16,10 +17,12 @@ judge          What is permitted, what is undecided, and the verdict.
 members        Members of groups.
 metamorphic    Changes of a history that change no verdict.
 noise          What no cluster did, in what was recorded.
+removals       Records and topics that are deleted, and partitions whose last leader is gone.
 rows           A history as plain rows, and what the checker says of it.
 runs           Whole runs.
+sealed         What was recorded, as rows of the tables.
 world          The cluster and its clock.
 
-Not here: deletions (nemesis `delete-records`) and share groups, which the small Kafka does not have. Kernels
-and oracle are compared on them (`tests.histories.random_faults`, `tests/checkers/test_share_groups.py`).
+Not here: applications and share groups, which the small Kafka does not have. Kernels and oracle are compared
+on them (`tests.histories.random_applications`, `tests/checkers/test_share_groups.py`).
 """

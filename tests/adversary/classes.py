@@ -307,7 +307,7 @@ def _began_late(f: Facts, r: Row, q: Row | None, changes: list[Row], inside: boo
     goes_on = q is not None and q["assignment"] >= number
     if not rows or goes_on or r["phase"] == Phase.FINAL or not f.begins_known(tp):
         return
-    if f.between(tp, f.start(tp) - 1, r["offset"], r["isolation"]):
+    if f.between(tp, f.given_from(tp, r["complete_ns"]) - 1, r["offset"], r["isolation"]):
         key = ("int-poll-skip", tp, r["op"], r["pos"]) if inside else ("poll-skip", tp, r["op"])
         until = r["complete_ns"] if f.still_there(r) else EVER
         f.spans[key].append(Span(min(a["ns"] for a in rows) - TEN_S, until, (tp,)))
@@ -324,7 +324,8 @@ def _undone(f: Facts, read: Row, changes: list[Row]) -> bool:
 def _explained(f: Facts, q: Row, r: Row, changes: list[Row], inside: bool) -> bool:
     for row in changes:
         if row["kind"] != AssignmentKind.REWIND:
-            to_start = not f.between(r["tp"], f.start(r["tp"]) - 1, r["offset"], r["isolation"])
+            start = f.given_from(r["tp"], r["complete_ns"])
+            to_start = not f.between(r["tp"], start - 1, r["offset"], r["isolation"])
             asked = not f.portable and row["kind"] == AssignmentKind.RESET and f.begins_known(r["tp"])
             led_there = to_start or not asked
             if led_there and q["assignment"] < row["assignment"] <= r["assignment"]:

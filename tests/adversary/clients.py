@@ -21,6 +21,9 @@ def deliver(world: World, row: Row, token: int = -1) -> Steps:
     if world.chance(0.04) or (token >= 0 and is_fenced(world, row["process"])):
         row["outcome"] = FAIL
         return
+    if log.lost:
+        row["outcome"] = world.rng.choice((FAIL, INFO, INFO))
+        return
     if log.replaced is not None and settings["acks"] != -1 and world.chance(0.4):
         log = log.replaced
     entry = log.append(row["value"], token)
@@ -33,7 +36,7 @@ def deliver(world: World, row: Row, token: int = -1) -> Steps:
         while world.chance(0.3):
             yield
         for _ in range(20):
-            if log.holds(entry):
+            if log.holds(entry) or entry.value in log.deleted:
                 log.high = max(log.high, entry.offset + 1)
                 break
             yield
@@ -174,13 +177,13 @@ def end_txn(
         yield
         return op.outcome
     doubt = world.chance(0.12)
-    abort = failed or op.deliberate or (doubt and world.chance(0.5))
+    abort = failed or op.deliberate or (doubt and world.chance(0.5)) or _unwritten(world, op)
     if not abort:
         for row in op.sends:
             log = world.logs[row["tp"]]
             there = [e for e in log.entries if e.value == row["value"]]
             if row["outcome"] != FAIL:
-                if not there and row["outcome"] != OK:
+                if not there and row["outcome"] != OK and row["value"] not in log.deleted:
                     there = [log.append(row["value"], token)]
                 log.high = max(log.high, there[-1].offset + 1) if there else log.high
                 row["outcome"] = OK if not doubt else row["outcome"]
@@ -202,6 +205,11 @@ def end_txn(
     world.end(op, INFO if doubt else FAIL if abort else OK)
     yield
     return op.outcome
+
+
+def _unwritten(world: World, op: Op) -> bool:
+    """Whether a record waits for a leader that is gone."""
+    return any(world.logs[row["tp"]].lost and row["outcome"] == INFO for row in op.sends)
 
 
 def _took_over(world: World, op: Op, heir: int) -> bool:
@@ -235,6 +243,8 @@ def poll(world: World, op: Op, positions: dict[int, int]) -> list[tuple[int, Ent
         if world.chance(0.2):
             continue
         log = world.logs[tp]
+        if log.lost:
+            continue
         last = last_read(world, op.process, tp)
         expected = positions[tp]
         if last is not None and world.strikes("consumer-skips", 0.2):
@@ -265,9 +275,9 @@ def _begin(world: World, op: Op, tp: int, positions: dict[int, int]) -> None:
     """A partition that was assigned by hand is read from the beginning of its log."""
     if not world.plan.portable:
         world.assign(op, tp, AssignmentKind.BEGINNING)
-    positions[tp] = 0
+    positions[tp] = world.logs[tp].start if world.logs[tp].asked else 0
     if not world.plan.portable and world.strikes("begins-late", 0.4):
-        positions[tp] = world.rng.randint(1, 3)
+        positions[tp] += world.rng.randint(1, 3)
         world.late[op.process, tp, world.assignment(op.process, tp)] = positions[tp]
 
 
@@ -275,14 +285,25 @@ def _began(world: World, log: Log, op: Op, first: int) -> None:
     """A consumer began behind the beginning of the log."""
     if world.late.pop((op.process, log.tp, world.assignment(op.process, log.tp)), 0) == 0:
         return
-    skipped = [e.value for e in log.entries if log.start <= e.offset < first and e.value != MARKER]
+    skipped = _records(log, log.start, first)
 
     def seen() -> bool:
-        return world.read_whole(log.tp) and any(
-            world.promised(log.tp, v) and world.holds(log.tp, v) for v in skipped
-        )
+        return world.read_whole(log.tp) and _held(world, log, skipped)
 
     world.promise("begins-late", seen, "poll-skip", "int-poll-skip")
+
+
+def _records(log: Log, begin: int, end: int) -> list[tuple[int, int]]:
+    """Offsets and values of the records between two offsets."""
+    return [(e.offset, e.value) for e in log.entries if begin <= e.offset < end and e.value != MARKER]
+
+
+def _held(world: World, log: Log, records: list[tuple[int, int]]) -> bool:
+    """Whether some promised record of these is still there, and no leader was asked to delete it."""
+    return any(
+        offset >= log.asked and world.promised(log.tp, value) and world.holds(log.tp, value)
+        for offset, value in records
+    )
 
 
 def last_read(world: World, process: int, tp: int) -> Row | None:
@@ -312,13 +333,13 @@ def _read_too_early(world: World, log: Log, some: list[Entry]) -> None:
 def _moved(world: World, log: Log, last: Row, op: Op, first: int) -> None:
     """A consumer went on at a place where it was not."""
     low, before = last["offset"], [other for other in world.ops if last in other.reads]
-    skipped = [e.value for e in log.entries if low < e.offset < first and e.value != MARKER]
+    skipped = _records(log, low + 1, first)
 
     def seen() -> bool:
         undone = before and before[0] is not op and before[0].outcome != OK
         if undone or not world.read_whole(log.tp):
             return False
-        return first <= low or any(world.promised(log.tp, v) and world.holds(log.tp, v) for v in skipped)
+        return first <= low or _held(world, log, skipped)
 
     back = ("nonmonotonic-poll", "int-nonmonotonic-poll")
     world.promise("consumer-moved", seen, *(back if first <= low else ("poll-skip", "int-poll-skip")))

@@ -8,7 +8,8 @@ from history.events import FaultStarted, WrongClusterSeen
 from history.tables import OPEN
 from tests.adversary.judge import judge
 from tests.adversary.rows import Recorded, Row, Said, answer
-from tests.adversary.world import MS, settle
+from tests.adversary.sealed import settle
+from tests.adversary.world import MS
 
 QUIET = {"valid": "quiet", "unasked": "quiet"}
 """Statuses of checks that the judge does not distinguish."""

@@ -21,6 +21,7 @@ from history.events import (
 )
 from history.tables import OPEN
 from tests.adversary.compaction import kept_ns, key, may_stand_above, tombstone
+from tests.adversary.deleted import deleted_topics, deletions
 from tests.adversary.excuses import Span, retention
 from tests.adversary.rows import Key, Recorded, Row
 
@@ -58,8 +59,9 @@ class Facts:
         self.tombstones = kept_ns(recorded)
         self.bounds: dict[tuple[int, int], Row] = {}
         for row in () if self.portable else rows["bounds"]:
-            start = row["start"] if self.retention else 0  # else nothing removes records
-            self.bounds[row["tp"], row["isolation"]] = row | {"start": start}
+            self.bounds[row["tp"], row["isolation"]] = row
+        self.deletions = deletions(recorded)
+        self.deleted_topics = deleted_topics(recorded)
         self.spans: dict[Key, list[Span]] = defaultdict(list)
         self.torn: dict[Key, list[Span]] = {}
         """Of findings about what is missing: when it may have been taken (`tests.adversary.excuses`)."""
@@ -246,14 +248,23 @@ class Facts:
     def between(self, tp: int, low: int, high: int, level: int) -> int:
         return sum(low < offset < high for offset in self.order(tp, level))
 
-    def start(self, tp: int) -> int:
-        """Where the log starts, as far as bounds tell."""
-        return int(max([0, *(row["start"] for (of, _), row in self.bounds.items() if of == tp)]))
+    def given_from(self, tp: int, ns: int) -> int:
+        """Below, no consumer need have been given by then what the log holds."""
+        starts = [row["start"] for (of, _), row in self.bounds.items() if of == tp and self.retention]
+        return int(max([0, *starts, *(one.offset for one in self.deletions[tp] if one.begun <= ns)]))
 
     def begins_known(self, tp: int) -> bool:
-        """Nothing removes records, or bounds tell where the log starts."""
+        """No time or size removes records, or bounds tell where the log starts."""
         starts = [row["start"] for (of, _), row in self.bounds.items() if of == tp]
         return not self.retention or max(starts, default=-1) >= 0
+
+    def start(self, row: Row, send: Row) -> int:
+        """Where the log starts for a send, by a row of bounds."""
+        if self.retention:
+            return int(row["start"])
+        gone = [one.offset for one in self.deletions[send["tp"]] if one.ns >= send["invoke_ns"]]
+        deleted = max(gone, default=0)
+        return deleted if row["start"] < 0 else min(deleted, int(row["start"]))
 
     # Final reads --------------------------------------------------------------------------------
 
@@ -278,8 +289,8 @@ class Facts:
         to_end = row["complete"] and not (level == RC and self.may_hide(send["tp"]))
         to_end = to_end and not self.waits_for_replicas(send)
         if send["place"] < 0:
-            return bool(row["start"] == 0 and to_end)
-        return bool(row["start"] <= send["place"] and (send["place"] < row["read_to"] or to_end))
+            return bool(self.start(row, send) == 0 and to_end)
+        return bool(self.start(row, send) <= send["place"] and (send["place"] < row["read_to"] or to_end))
 
     def waits_for_replicas(self, send: Row) -> bool:
         """The leader alone may have had it, above the high watermark, when the ends were listed."""
@@ -306,8 +317,10 @@ class Facts:
         return any(r["phase"] == Phase.FINAL for r in same)
 
     def removed(self, send: Row) -> bool:
+        if send["tp"] in self.deleted_topics:
+            return True
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
-        return any(0 <= send["place"] < row["start"] for row in rows)
+        return any(0 <= send["place"] < self.start(row, send) for row in rows)
 
     # Compaction ---------------------------------------------------------------------------------
 
@@ -356,7 +369,7 @@ class Facts:
         if send["txn"] or row is None or not self.shown(RU, send):
             return False
         final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]
-        return bool(row["start"] <= send["place"] < row["read_to"]) and all(
+        return bool(self.start(row, send) <= send["place"] < row["read_to"]) and all(
             r["isolation"] != RC for r in final
         )
 
@@ -368,7 +381,7 @@ class Facts:
     def unread(self, tp: int) -> bool:
         """A partition with sends lacks a complete final read at a level that it needs."""
         own = [s for s in self.sends if s["tp"] == tp]
-        if self.portable or not own:
+        if self.portable or not own or tp in self.deleted_topics:
             return False
         ru, rc = (bool(self.bounds.get((tp, level), {}).get("complete")) for level in (RU, RC))
         return not (rc if any(s["txn"] for s in own) else rc or ru)

@@ -188,7 +188,13 @@ def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
 
 
 def _passed(f: Facts, group: int, tp: int) -> list[int]:
-    return [o for o in f.order(tp, RC) if f.start(tp) <= o < f.position(group, tp)]
+    stored = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp) and f.stored(c)]
+    found = []
+    for o in f.order(tp, RC):
+        moment = min((f.done(c) for c in stored if c["offset"] > o), default=NEVER)
+        if f.given_from(tp, moment) <= o < f.position(group, tp):
+            found.append(o)
+    return found
 
 
 def eos_loss(f: Facts) -> Found:
@@ -247,7 +253,7 @@ def group_skip(f: Facts) -> Found:
 
 def _may_begin_behind(f: Facts, group: int, tp: int, offset: int) -> bool:
     """By `auto.offset.reset`, were it latest."""
-    if f.start(tp) > 0 or not f.begins_known(tp):
+    if f.given_from(tp, NEVER) > 0 or not f.begins_known(tp):
         return True
     rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp) and f.stored(c)]
     first = min((f.done(c) for c in rows), default=NEVER)

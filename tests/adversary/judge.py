@@ -79,7 +79,7 @@ class Permission:
         self.begins_late = config.client_settings.get("consumer.auto.offset.reset") == "latest"
         self.sink = config.sink if config.workload == "sink" else ""
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
-        names = {row["tp"]: f"{row['topic']}-{row['partition']}" for row in f.rows["tps"]}
+        names = {row["tp"]: f"{row['topic'].split('~')[0]}-{row['partition']}" for row in f.rows["tps"]}
         self.logs = Logs(config, f.recorded.events, names)
 
     def excuses(self, key: Key) -> set[str]:
@@ -242,7 +242,7 @@ def doubts(f: Facts) -> set[str]:
         given = any(f.group_of(r) == group and r["phase"] != Phase.FINAL for r in f.reads)
         if given and not any(f.position(group, tp) >= 0 for tp in f.tps):
             found |= {"group-delivery"} | ({"exactly-once"} if group in copying(f) else set())
-    for tp in f.tps:
+    for tp in sorted(set(f.tps) - f.deleted_topics):
         if min(f.ends(tp)) < 0 or (f.hiding(tp) and not settled(events)):
             found.add("stability")
     if not any(isinstance(e, Recovered) for e in events):

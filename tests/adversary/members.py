@@ -122,9 +122,10 @@ def _committed(
 
 def _ahead(world: World, group: Group, tp: int, at: int, stored: int) -> None:
     """The coordinator stored more than was committed."""
+    log = world.logs[tp]
 
     def skipped() -> bool:
-        if not world.read_whole(tp):
+        if not world.read_whole(log.tp):
             return False
         own = [row for row in world.processes if row["group"] == group.number]
         if any(row["auto_commit"] for row in own):
@@ -140,12 +141,12 @@ def _ahead(world: World, group: Group, tp: int, at: int, stored: int) -> None:
             and (op.outcome if row["kind"] == CommitKind.TXN else row["outcome"]) == OK
         ]
         return any(
-            at <= e.offset < stored
+            max(at, log.asked) <= e.offset < stored
             and e.value != MARKER
             and e.offset not in got
             and e.offset < max(rows, default=-1)
             and world.promised(tp, e.value)
-            for e in world.logs[tp].entries
+            for e in log.entries
         )
 
     world.promise("group-ahead", skipped, "group-skip")

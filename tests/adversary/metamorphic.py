@@ -15,15 +15,17 @@ from history.events import (
     Event,
     FaultStarted,
     JournalsListed,
+    RecordsDeleted,
     Recovered,
     RolesSeen,
     TransactionsOpen,
     WorkerLost,
 )
-from history.tables import OPEN
+from history.tables import GONE, OPEN
 from tests.adversary.facts import Facts
 from tests.adversary.rows import Key, Recorded, Row, Said, answer
-from tests.adversary.world import MS, settle
+from tests.adversary.sealed import settle
+from tests.adversary.world import MS
 
 NANOS = ("invoke_ns", "complete_ns", "ack_ns", "start_ns", "end_ns", "ns")
 THROUGH_TIME = ("G0-realtime", "G1c-realtime")
@@ -84,6 +86,9 @@ def _renamed(event: Event, processes: Mapping[int, int]) -> Event:
         leaders = {_other(name): node for name, node in event.leaders.items()}
         isr = {_other(name): nodes for name, nodes in event.isr.items()}
         return msgspec.structs.replace(event, leaders=leaders, isr=isr)
+    if isinstance(event, RecordsDeleted):
+        offsets = {_other(name): offset for name, offset in event.offsets.items()}
+        return msgspec.structs.replace(event, offsets=offsets)
     if isinstance(event, TransactionsOpen):
         rows = tuple(msgspec.structs.replace(row, topic=f"other{row.topic}") for row in event.rows)
         return msgspec.structs.replace(event, rows=rows)
@@ -247,6 +252,9 @@ def _doubled(event: Event) -> Event:
         leaders = event.leaders | {f"second{name}": node for name, node in event.leaders.items()}
         isr = event.isr | {f"second{name}": nodes for name, nodes in event.isr.items()}
         return msgspec.structs.replace(event, leaders=leaders, isr=isr)
+    if isinstance(event, RecordsDeleted):
+        offsets = event.offsets | {f"second{name}": offset for name, offset in event.offsets.items()}
+        return msgspec.structs.replace(event, offsets=offsets)
     return event
 
 
@@ -254,8 +262,9 @@ def forget(recorded: Recorded, rng: Random) -> Recorded:
     """Some evidence is missing: a final read of a partition, a bounds row, or what events say."""
     tables, events = _copy(recorded), list(recorded.events)
     kind = rng.randrange(4)
-    if kind == 0 and tables["bounds"]:
-        bound = rng.choice(tables["bounds"])
+    listed = [row for row in tables["bounds"] if row["start"] != GONE]
+    if kind == 0 and listed:
+        bound = rng.choice(listed)
         tables["bounds"].remove(bound)
         gone = {
             id(row)
@@ -264,8 +273,8 @@ def forget(recorded: Recorded, rng: Random) -> Recorded:
             and (row["tp"], row["isolation"]) == (bound["tp"], bound["isolation"])
         }
         tables["reads"] = [row for row in tables["reads"] if id(row) not in gone]
-    elif kind == 1 and tables["bounds"]:
-        bound = rng.choice(tables["bounds"])
+    elif kind == 1 and listed:
+        bound = rng.choice(listed)
         bound["complete"], bound["end"] = False, -1
     elif kind == 2:
         events = [event for event in events if not isinstance(event, Recovered)]

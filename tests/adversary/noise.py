@@ -8,6 +8,7 @@ from typing import Any
 
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import FaultStarted
+from history.tables import GONE
 from tests.adversary.rows import Row
 from tests.adversary.world import MS, Op, World
 
@@ -199,8 +200,13 @@ def _no_assignments(rng: Random, world: World) -> None:
         op.assigns = []
 
 
+def _listed(world: World) -> list[Row]:
+    """Rows of bounds of topics that were not deleted."""
+    return [row for row in world.bounds if row["start"] != GONE]
+
+
 def _cut_bounds(rng: Random, world: World) -> None:
-    for row in _some(rng, world.bounds):
+    for row in _some(rng, _listed(world)):
         match rng.randrange(5):
             case 0:
                 row["start"] = rng.randint(0, max(row["end"], 0))
@@ -216,7 +222,7 @@ def _cut_bounds(rng: Random, world: World) -> None:
 
 
 def _read_less(rng: Random, world: World) -> None:
-    for row in _some(rng, world.bounds):
+    for row in _some(rng, _listed(world)):
         row["read_to"] = rng.randint(-1, row["end"] + 1)
         row["complete"] = row["end"] >= 0 and row["read_to"] >= row["end"]
 

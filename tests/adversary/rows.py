@@ -34,7 +34,8 @@ Key = tuple[str | int, ...]
 class Recorded:
     """A history. planted: what was done to it, by name. portable: it has no final reads, no events.
 
-    promises: bugs that struck, and the classes of which one has to be found. quiet: without noise.
+    promises: bugs that struck, and the classes of which one has to be found. quiet: without noise. more: what
+    it has of `tests.adversary.removals`.
     """
 
     seed: int
@@ -45,6 +46,7 @@ class Recorded:
     planted: list[str] = field(default_factory=list)
     promises: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     quiet: bool = True
+    more: frozenset[str] = frozenset()
 
     def arrow(self) -> dict[str, pa.Table]:
         """The tables."""

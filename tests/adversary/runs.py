@@ -33,7 +33,18 @@ from tests.adversary.facts import Facts
 from tests.adversary.faults import BUGS, bugs, cleaned, nemesis
 from tests.adversary.members import member
 from tests.adversary.noise import shaken
+from tests.adversary.removals import (
+    bounds_of_deleted,
+    deleted,
+    deletions,
+    kinds,
+    orphaned,
+    remake,
+    remembered,
+    unread,
+)
 from tests.adversary.rows import Recorded
+from tests.adversary.sealed import tables
 from tests.adversary.world import MS, RC, RU, Group, Plan, Steps, World
 
 # Runs -------------------------------------------------------------------------------------------
@@ -97,32 +108,23 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     noise = rng.random() < 0.5
     if noise:
         made.bugs = made.bugs[:1]
-    world = World(rng, made)
-    clients: list[Steps] = [
-        producer(world, 0),
-        transactional(world, 1, 1, rng.random() < 0.5),
-        consumer(world, 2),
-    ]
-    clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
     if not portable:
-        clients += _company(world)
-    clients += [nemesis(world), bugs(world)]
-    while clients:
-        if world.chance(0.2):
-            world.land()
-        client = rng.choice(clients)
-        try:
-            next(client)
-        except StopIteration:
-            clients.remove(client)
-    while world.later:
-        world.land()
+        made.more, more_bugs = kinds(seed, made.config.compacted)
+        made.bugs += more_bugs
+    world = World(rng, made)
+    lives = rng.choice((2, 2, 3)) if "remade" in made.more else 1
+    for life in range(lives):
+        if life:
+            remake(world, life - 1)
+            world.budget = rng.randint(5, 15)
+        _live(world, life, last=life == lives - 1)
     for log in world.logs:
         log.high = log.end
     world.time_out()
     cleaned(world)
     begin_final = world.tick()
     _final_reads(world)
+    bounds_of_deleted(world)
     if noise:
         shaken(world)
     events = [] if portable else _events(world, begin_final)
@@ -133,17 +135,48 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     )
     history = Recorded(
         seed=seed,
-        tables=world.tables(),
+        tables=tables(world),
         config=made.config,
         events=events,
         portable=portable,
         planted=world.planted,
         promises=promises,
         quiet=not noise,
+        more=made.more,
     )
     if made.config.compacted or world.retired or Facts(history).cut:  # what would show a bug may be missing
         history.promises = []
     return history
+
+
+def _live(world: World, life: int, *, last: bool) -> None:
+    """Clients and faults, from the beginning until topics are deleted, or until the final reads."""
+    rng, more = world.rng, world.plan.more
+    clients: list[Steps] = [
+        producer(world, 0),
+        transactional(world, 1, 1, rng.random() < 0.5),
+        consumer(world, 2),
+    ]
+    clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
+    if not world.plan.portable:
+        clients += _company(world)
+    clients += [nemesis(world, 10 * life), bugs(world)]
+    if "deletions" in more:
+        clients.append(deletions(world, 40 + 3 * life))
+    if not last:
+        clients.append(deleted(world))
+    elif "leaderless" in more:
+        clients.append(orphaned(world))
+    while clients:
+        if world.chance(0.2):
+            world.land()
+        client = rng.choice(clients)
+        try:
+            next(client)
+        except StopIteration:
+            clients.remove(client)
+    while world.later:
+        world.land()
 
 
 def _unsure(bug: str, events: list[Event], world: World) -> bool:
@@ -153,7 +186,7 @@ def _unsure(bug: str, events: list[Event], world: World) -> bool:
     if bug == "phantom":
         return not any(isinstance(event, PhaseStarted) and event.phase >= Phase.COLLECT for event in events)
     if bug == "group-forgets":  # what it went back to may be what was committed
-        return "group-ahead" in world.planted
+        return bool({"group-ahead", "offsets-kept"} & set(world.planted))
     return bug == "hanging" and any(map(_unsettled, events))
 
 
@@ -177,6 +210,8 @@ def _company(world: World) -> list[Steps]:
         found += [member(world, 20 + n, group, copies=True) for n in range(rng.randint(1, 2))]
     if world.chance(0.4):
         found += [transactional(world, slot, 30, False) for slot in (30, 31)]
+    for group in world.groups:
+        remembered(world, group)
     world.budget += 4 * len(found)
     return found
 
@@ -197,6 +232,10 @@ def _final_reads(world: World) -> None:
         for log in world.logs:
             if not first and world.chance(0.02):
                 continue
+            bound = unread(world, log, level) if log.lost else {}
+            if bound and bound["read_to"] < 0:
+                world.bounds.append(bound)
+                continue
             op = world.begin(process, "poll" if portable else "final", phase=phase)
             if first and not portable:
                 for each in world.logs:
@@ -205,9 +244,10 @@ def _final_reads(world: World) -> None:
             first = False
             some = log.visible(level, 0)
             end = log.high if level == RU else log.stable()
-            read_to = end
+            read_to = bound["read_to"] if bound else end
             if not portable and end and world.chance(0.03):
                 read_to = world.rng.randrange(end)
+            if read_to < end:
                 some = [e for e in some if e.offset < read_to]
             world.got(op, log.tp, some, world.tick())
             world.end(op, Outcome.OK)
@@ -308,8 +348,9 @@ def _events(world: World, begin_final: int) -> list[Event]:
         found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
     if (draw := rng.random()) < 0.97:
         still = (0,) if draw > 0.96 else ()
+        recovered = draw < (0.2 if any(log.lost for log in world.logs) else 0.95)
         found.append(
-            Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why="", stalled=still)
+            Recovered(ns=begin_final + 2 * MS, recovered=recovered, seconds=1.0, why="", stalled=still)
         )
     if rng.random() < 0.95:
         found.append(PhaseStarted(ns=begin_final + 3 * MS, phase=Phase.COLLECT))

@@ -8,6 +8,7 @@ import pytest
 from tests.adversary.campaign import campaign
 from tests.adversary.faults import BUGS
 from tests.adversary.judge import CHECKS, judge
+from tests.adversary.removals import FAULTS, SHARES
 from tests.adversary.runs import recorded
 
 CHUNK = 150
@@ -36,4 +37,6 @@ def test_the_runs_show_every_class_verdict_and_bug() -> None:
     assert {name for classes in CHECKS.values() for name in classes} - found == {"unseen"}
     assert {each.valid for each in said} == {True, False, "unknown"}
     assert {each.code for each in said} == {0, 1, 2, 3, 4, 130}
-    assert set(BUGS) - {name for each in made for name in each.planted} == set()
+    planted = {name for each in made for name in each.planted}
+    assert {*BUGS, *(bug for bugs in FAULTS.values() for bug in bugs)} - planted == set()
+    assert {name for each in made for name in each.more} == {*SHARES}

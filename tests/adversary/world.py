@@ -13,8 +13,7 @@ from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase, value_of
 from history.events import Event, RolesSeen
 from history.rows import NUMBER_KEPT
-from history.tables import OPEN, TABLES
-from tests.adversary.rows import F, Row
+from tests.adversary.rows import Row
 
 Steps = Generator[None, None, None]
 Ended = Generator[None, None, Outcome]
@@ -37,7 +36,10 @@ class Entry:
 @dataclass
 class Log:
     """One partition. fate: of each transaction that wrote here: "open", "commit", "abort". replaced: the log
-    of a leader that was cut off and replaced, and still answers clients that wait for it alone."""
+    of a leader that was cut off and replaced, and still answers clients that wait for it alone. lost: it has
+    no leader any more. Of records that were deleted (`tests.adversary.removals`): asked: below which offset;
+    deleted: values; forgotten: where the log began before the last deletion, what that took, and the
+    transactions that wrote it."""
 
     tp: int
     entries: list[Entry] = field(default_factory=list)
@@ -48,6 +50,16 @@ class Log:
     epoch: int = 0
     fate: dict[int, str] = field(default_factory=dict)
     replaced: "Log | None" = None
+    topic: str = ""
+    lost: bool = False
+    asked: int = 0
+    deleted: set[int] = field(default_factory=set)
+    forgotten: tuple[int, list[Entry], set[int]] = (0, [], set())
+
+    @property
+    def name(self) -> str:
+        """Topic and partition."""
+        return f"{self.topic or f't{self.tp}'}-0"
 
     def append(self, value: int, token: int = -1) -> Entry:
         """Add a record, or a marker, at the end."""
@@ -151,13 +163,15 @@ class Group:
 
 @dataclass
 class Plan:
-    """What a run is to be. bugs: planted, each strikes at most once. config: what Kafka is set to."""
+    """What a run is to be. bugs: planted, each strikes at most once. config: what Kafka is set to. more: what
+    it has of `tests.adversary.removals`."""
 
     config: RunConfig
     bugs: list[str]
     coarse: bool
     portable: bool
     tps: int
+    more: frozenset[str] = frozenset()
 
 
 class World:
@@ -191,6 +205,12 @@ class World:
         """Fenced processes that brokers serve all the same: a bug."""
         self.late: dict[tuple[int, int, int], int] = {}
         """Where a process begins, by partition and assignment, that has to begin at the beginning: a bug."""
+        self.past: list[Log] = []
+        """Logs of topics that were deleted, and made again."""
+        self.former: list[Group] = []
+        """Groups as they were then."""
+        self.remaking = 0
+        """Since when topics are being deleted; 0 = not now."""
         self._values: dict[int, int] = {}
         self._assignment: dict[tuple[int, int], int] = {}
 
@@ -238,11 +258,20 @@ class World:
 
     def holds(self, tp: int, value: int) -> bool:
         """Whether the log holds a record."""
-        return any(entry.value == value for entry in self.logs[tp].entries)
+        log = next(log for log in (*self.logs, *self.past) if log.tp == tp)
+        return any(entry.value == value for entry in log.entries)
 
     def gone(self, tp: int, values: list[int]) -> bool:
         """Whether some promised record of these is not in the log, and the final reads show so."""
-        return self.read_whole(tp) and any(self.promised(tp, v) and not self.holds(tp, v) for v in values)
+        return self.read_whole(tp) and any(
+            self.promised(tp, v) and not self.holds(tp, v) and not self.may_be_deleted(tp, v) for v in values
+        )
+
+    def may_be_deleted(self, tp: int, value: int) -> bool:
+        """Whether the record may have stood where a leader was asked to delete."""
+        found = self.op_of(tp, value)
+        asked = self.logs[tp].asked
+        return found is not None and found[1]["offset"] < asked and asked > 0
 
     def land(self) -> None:
         """One of the delayed effects takes place."""
@@ -340,8 +369,8 @@ class World:
         self.events.append(
             RolesSeen(
                 ns=self.tick(),
-                leaders={f"t{log.tp}-0": log.leader for log in self.logs} | self.coordinators,
-                isr={f"t{log.tp}-0": tuple({1, 2, 3} - self.out) for log in self.logs}
+                leaders={log.name: -1 if log.lost else log.leader for log in self.logs} | self.coordinators,
+                isr={log.name: tuple({1, 2, 3} - self.out) for log in self.logs}
                 | {name: tuple({1, 2, 3} - self.out) for name in self.coordinators},
                 controller=1,
                 answering=(1, 2, 3),
@@ -404,7 +433,11 @@ class World:
         return self.read_whole(log.tp) and any(each and each[0].outcome == Outcome.FAIL for each in found)
 
     def _held(self, log: Log) -> bool:
-        return log.stable() < log.high and len([row for row in self.bounds if row["tp"] == log.tp]) == 2
+        return (
+            log.stable() < log.high
+            and not (log.lost or log.topic)
+            and len([row for row in self.bounds if row["tp"] == log.tp]) == 2
+        )
 
     def hidden(self, log: Log, values: list[int]) -> bool:
         """Whether the log has some promised record of these, and readers at read_committed do not get it."""
@@ -430,51 +463,3 @@ class World:
                     if log.fate.get(known.token) == "open":
                         log.mark(known.token, "abort")
                 known.token = -1
-
-    # Tables ---------------------------------------------------------------------------------------
-
-    def tables(self) -> dict[str, list[Row]]:
-        """All rows, with what follows from others: numbers of ops, places, outcomes of ops."""
-        rows: dict[str, list[Row]] = {name: [] for name in TABLES}
-        rows["tps"] = [{"tp": log.tp, "topic": f"t{log.tp}", "partition": 0} for log in self.logs]
-        rows["processes"], rows["bounds"] = self.processes, self.bounds
-        rows["producers"] = self.producers
-        done = sorted(self.ops, key=lambda op: (op.complete < 0, op.complete, op.invoke))
-        for number, op in enumerate(done):
-            complete = op.complete if op.complete >= 0 else OPEN
-            level = self.processes[op.process]["isolation"]
-            rows["ops"].append(
-                {
-                    "op": number, "process": op.process, "f": F.index(op.f), "outcome": op.outcome,
-                    "phase": op.phase, "txn": int(op.txn), "deliberate": int(op.deliberate), "error": -1,
-                    "n_sends": len(op.sends), "n_reads": len(op.reads), "invoke_ns": op.invoke,
-                    "complete_ns": complete,
-                }
-            )  # fmt: skip
-            of_op = {"op": number, "op_outcome": op.outcome}
-            rows["sends"] += [
-                row | of_op | {"txn": int(op.txn), "op_sends": len(op.sends)} for row in op.sends
-            ]
-            rows["reads"] += [row | of_op | {"isolation": level, "phase": op.phase} for row in op.reads]
-            rows["commits"] += [
-                row | {"op": number} | ({"outcome": op.outcome} if row["kind"] == CommitKind.TXN else {})
-                for row in op.commits
-            ]
-            rows["assignments"] += [row | {"op": number} for row in op.assigns]
-            rows["foreign"] += [row | {"op": number} for row in op.foreign]
-        settle(rows)
-        return rows
-
-
-def settle(rows: dict[str, list[Row]]) -> None:
-    """Bring clustered rows into their order, and give each send its place."""
-    lowest: dict[tuple[int, int], int] = {}
-    for read in rows["reads"]:
-        key = read["tp"], read["value"]
-        lowest[key] = min(read["offset"], lowest.get(key, read["offset"]))
-    for send in rows["sends"]:
-        read_at = lowest.get((send["tp"], send["value"]), -1)
-        send["place"] = send["offset"] if send["offset"] >= 0 else read_at
-    rows["sends"].sort(key=lambda row: (row["tp"], row["op"], row["pos"]))
-    rows["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
-    rows["assignments"].sort(key=lambda row: row["ns"])

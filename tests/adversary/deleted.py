@@ -1,0 +1,49 @@
+"""The naive judge's words about what was deleted on purpose (docs/checks.md, section 1, "Bounds").
+
+See `tests.adversary.facts`.
+"""
+
+from typing import NamedTuple
+
+from history.events import FaultFailed, FaultStarted, RecordsDeleted
+from tests.adversary.rows import Recorded
+
+EVER = 2**63 - 1
+ALL = 2**62 - 1
+"""Behind all records."""
+
+
+class Deletion(NamedTuple):
+    """Records below `offset` that were sent by `ns` may be gone; consumers may pass them since `begun`."""
+
+    begun: int
+    ns: int
+    offset: int
+
+
+def deletions(recorded: Recorded) -> dict[int, list[Deletion]]:
+    """Of each partition, what was asked for. (The harness records none of portable histories.)"""
+    found: dict[int, list[Deletion]] = {row["tp"]: [] for row in recorded.tables["tps"]}
+    if recorded.portable:
+        return found
+    faults = [e for e in recorded.events if isinstance(e, FaultStarted | FaultFailed)]
+    begun = {e.fault: max(e.begin_ns, 0) for e in faults}
+    remade = [
+        e.begin_ns for e in faults if isinstance(e, FaultStarted) and e.name.startswith("recreate-topics:")
+    ]
+    for row in recorded.tables["tps"]:
+        topic, _, older = row["topic"].partition("~")
+        for event in recorded.events:
+            if not isinstance(event, RecordsDeleted) or f"{topic}-{row['partition']}" not in event.offsets:
+                continue
+            if older or all(event.ns >= ns for ns in remade):
+                offset = event.offsets[f"{topic}-{row['partition']}"]
+                found[row["tp"]].append(Deletion(begun.get(event.fault, 0), event.ns, offset))
+        if older:
+            found[row["tp"]].append(Deletion(min(remade, default=0), EVER, ALL))
+    return found
+
+
+def deleted_topics(recorded: Recorded) -> set[int]:
+    """Partitions of topics that were deleted."""
+    return {row["tp"] for row in recorded.tables["tps"] if "~" in row["topic"]}
