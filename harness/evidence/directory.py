@@ -60,6 +60,14 @@ def read(
     return tables | {"takes": evidence.table(evidence.schema("takes"), [(take, node, at_ns, why)])}
 
 
+def log_directories(folder: Path) -> list[Path]:
+    """The log directories of a node in what was copied of it: those folders that have Kafka's mark of one
+    (`meta.properties`), the one with the metadata log first; the folder, where none has. Raises: OSError."""
+    marked = sorted(path.parent for path in folder.rglob(META))
+    marked.sort(key=lambda one: not _folder(one, (metadata_records.TOPIC, 0)).is_dir())
+    return marked or [folder]
+
+
 class _Directories:
     def __init__(self, folders: Sequence[Path], node: int, take: int) -> None:
         self._folders = folders
@@ -94,7 +102,7 @@ class _Directories:
         what the node has elsewhere by now."""
         found: dict[Place, list[Path]] = {}
         for folder in (path for directory in self._folders for path in directory.iterdir() if path.is_dir()):
-            if named := PARTITION.fullmatch(folder.name):
+            if folder not in self._folders and (named := PARTITION.fullmatch(folder.name)):
                 found.setdefault((named["topic"], int(named["partition"])), []).append(folder)
         return {
             place: folders[0] if len(folders) == 1 else max(folders, key=partition_files.log_end)

@@ -20,7 +20,7 @@ from harness.processes.waiting import on_each
 from history.evidence import END
 
 DATA: Final = "data"
-"""Folder of a node's log directory in what was collected."""
+"""Folder of a node's log directory, or of those that it has, in what was collected."""
 NO_HOOK: Final = "nothing brings what nodes have on disk: the cluster's file has no hook collect for it"
 
 MOVED: Final = "nodes worked while their disks were copied, so that these are not of one moment"
@@ -67,7 +67,8 @@ class Disks:
         found = {node: data for node, data in sorted(self._data.items()) if any(data.iterdir())}
         for node, data in found.items() if not self._moved else ():
             try:
-                takes.add(directory.read(data, node, number, self._at_ns, END))
+                first, *others = directory.log_directories(data)
+                takes.add(directory.read(first, node, number, self._at_ns, END, others))
             except OSError as error:
                 takes.miss(f"the disk of node {node}: {error}")
         for data in self._data.values():

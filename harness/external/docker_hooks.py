@@ -19,14 +19,19 @@ HOOKS: Final[Mapping[str, str]] = {
     "collect": 'set -eu; docker logs "$INQUEST_NAME" >"$INQUEST_TARGET/server.log" 2>&1',
 }
 DISKS: Final = """
-place=/proc/$(docker inspect -f "{{.State.Pid}}" "$INQUEST_NAME")/root$INQUEST_LOG_DIRS
-if [ -r "$place" ]; then
-    tar -C "$place" --exclude="*.index" --exclude="*.timeindex" -cf - . | tar -C "$INQUEST_TARGET/data" -xf -
-else
-    docker cp "$INQUEST_NAME:$INQUEST_LOG_DIRS/." "$INQUEST_TARGET/data" >/dev/null
-fi"""
-"""After `collect`, where the file has `log_dirs`. Root of the engine's machine leaves out the indexes, which
-are 20 MB for each partition; an engine copies them, too."""
+root=/proc/$(docker inspect -f "{{.State.Pid}}" "$INQUEST_NAME")/root
+number=0
+echo "$INQUEST_LOG_DIRS" | tr , "\\n" | while read -r dir; do
+    into=$INQUEST_TARGET/data
+    case $INQUEST_LOG_DIRS in *,*) number=$((number + 1)) into=$into/$number; mkdir -p "$into";; esac
+    if [ -r "$root$dir" ]; then
+        tar -C "$root$dir" --exclude="*.index" --exclude="*.timeindex" -cf - . | tar -C "$into" -xf -
+    else
+        docker cp "$INQUEST_NAME:$dir/." "$into" >/dev/null
+    fi
+done"""
+"""After `collect`, where the file has `log_dirs`: several are copied into folders of their own. Root of the
+engine's machine leaves out the indexes, which are 20 MB for each partition; an engine copies them, too."""
 _BOX: Final = """set -eu
 box=$(docker inspect -f "{{.NetworkSettings.SandboxKey}}" "$INQUEST_NAME")
 within() { nsenter --net="$box" "$@"; }

@@ -71,7 +71,8 @@ class ClusterPart(_Part):
     controllers: tuple[int, ...] = ()
     """Which nodes are controllers only."""
     log_dirs: str = ""
-    """With `docker`: the folder that a node has its logs in, in its container; "" = no evidence is taken."""
+    """With `docker`: the folder that a node has its logs in, in its container, or several with commas between
+    them, as Kafka's `log.dirs`; "" = no evidence is taken."""
 
     @field_validator("bootstrap")
     @classmethod

@@ -1,5 +1,6 @@
 """Disks are evidence where they are of one moment."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from core.errors import ClusterError
 from harness.external.disks import MOVED, NO_HOOK, Disks
+from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from history.evidence import Evidence
 from tests.histories.old_messages import message
@@ -63,3 +65,78 @@ def test_disks_of_nodes_that_worked_meanwhile_are_no_evidence(
         assert {*Evidence.load(tmp_path / "evidence").table("takes")["node"].to_pylist()} == nodes
     else:
         assert not (tmp_path / "evidence").exists()
+
+
+META = "meta.properties"
+
+
+def log_directory(folder: Path, topic: str, end: int, high: int) -> None:
+    """A log directory with one partition of as many messages, and two lines of checkpoints."""
+    (folder / f"{topic}-0").mkdir(parents=True)
+    content = b"".join(message(offset, None, b"x") for offset in range(end))
+    (folder / f"{topic}-0" / f"{0:020}.log").write_bytes(content)
+    (folder / META).write_text("version=1\n")
+    for name in ("replication", "recovery-point"):
+        (folder / f"{name}-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {high}\n")
+
+
+class Copies(Hooks):
+    """Brings log directories as a hook may lay them out: below one folder, or the second within the first."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__()
+        self.places = first, second
+
+    def on_node(self, name: str, node: int, **around: str) -> None:
+        data = Path(around["INQUEST_TARGET"]) / "data"
+        for place, topic, end in zip(self.places, ("q", "r"), (3, 5), strict=True):
+            log_directory(data / place, topic, end, end - 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("0", "1"), ("kafka-logs-1", "kafka-logs-2"), ("", "more-1"), ("b/data-0", "a")]
+)
+def test_each_log_directory_of_a_node_is_read(tmp_path: Path, first: str, second: str) -> None:
+    """With its own checkpoints; one whose name looks like a partition's is none."""
+    disks = Disks(cast(HookRunner, Copies(first, second)), [1], still(""))
+    disks.collect(tmp_path / "cluster")
+    assert disks.take(tmp_path / "evidence") == []
+    found = Evidence.load(tmp_path / "evidence")
+    assert sorted(found.table("partitions")["topic"].to_pylist()) == ["q", "r"]
+    assert sorted(found.table("batches")["topic"].to_pylist()) == ["q"] * 3 + ["r"] * 5
+    ends = {(row["topic"], row["file"]): row["value"] for row in found.table("ends").to_pylist()}
+    assert ends == {(topic, file): at for topic, at in (("q", 2), ("r", 4)) for file in FILES}
+    assert found.table("damage").num_rows == 0
+
+
+FILES = ("replication", "recovery-point")
+DOCKER = """#!/bin/sh
+case $1 in
+inspect) echo {pid};;
+logs) echo started;;
+cp) from=${{2#k1:}}; cp -r "$from" "$3";;
+esac
+"""
+
+
+@pytest.mark.parametrize("pid", ["self", "0"])  # root's way to the files, and the engine's
+@pytest.mark.parametrize("several", [False, True])
+def test_the_shorthand_docker_brings_each_log_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: str, several: bool
+) -> None:
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text(DOCKER.format(pid=pid))
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    log_directory(tmp_path / "d1", "q", 3, 2)
+    log_directory(tmp_path / "d2", "r", 5, 4)
+    given = {"bootstrap": "here:1", "docker": {"1": "k1"}, "log_dirs": f"{tmp_path}/d1"}
+    if several:
+        given["log_dirs"] = f"{tmp_path}/d1,{tmp_path}/d2/"
+    disks = Disks(HookRunner(ClusterFile.model_validate({"cluster": given}), {1: "k1"}), [1], still(""))
+    disks.collect(tmp_path / "cluster")
+    assert disks.take(tmp_path / "evidence") == []
+    found = Evidence.load(tmp_path / "evidence")
+    assert sorted(found.table("partitions")["topic"].to_pylist()) == (["q", "r"] if several else ["q"])
+    assert found.table("ends").num_rows == (4 if several else 2)
