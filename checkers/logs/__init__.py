@@ -34,6 +34,8 @@ metadata_rows        Rows of the metadata log as the records that the model's ac
                      takes.
 placement            Ring 3: where the controller placed the replicas of new partitions,
                      against the placer of KRaft in the model.
+power_losses         Losses of power by the metadata log: since when a replica was
+                     out, and until when.
 producer_files       Files that brokers compute from a log of producers, against the
                      model: snapshots and the aborted index.
 producer_walk        Logs of producers, fed to the model: what it refuses, and the

@@ -256,9 +256,7 @@ class _Audit:
             text += f" {log.marks[name]}"
             # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
             lineage = elections(self.evidence, self.tp)
-            excuse = "" if lineage.unknown and not log.died else lineage.may_lose()
-            excuse = excuse or lineage.cut(log) or lineage.returned(log)
-            if excuse:
+            if excuse := lineage.behind(log, name):
                 self.result.leave_open(ENDS, self.tp, f"{text}; {excuse}")
             else:
                 self._refuse(ENDS, log.end, [log], text)

@@ -3,9 +3,8 @@
 The states of the partition are those of `model.accepting`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from math import inf
 from typing import Final
 
@@ -13,15 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.logs.metadata_rows import READ, Row, change, record, rows, state
+from checkers.logs.power_losses import Heard, PowerLoss, heard_of, losses_of, outages, power_losses
 from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from core.op import TopicPartition
-from history.evidence import END, LOST_POWER, METADATA_LOG, Evidence
+from history.evidence import END, METADATA_LOG, Evidence
 from model.accepting import partition_state
 from model.accepting.metadata_records import Config
 from model.protocol.messages import PartitionState
 
 MIN_ISR: Final = "min.insync.replicas"
 METADATA: Final = METADATA_LOG
+NOTED_MS: Final[Mapping[str, int]] = {"replication": 15_000, "recovery-point": 75_000, "log-start": 75_000}
+"""A broker that was in sync for so long has written its checkpoint again: high watermarks each 5 s
+(`replica.high.watermark.checkpoint.interval.ms`), the others each minute. 10 s more, for a broker that is
+paused, or whose directory fails, is in sync until the controller notes that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +47,23 @@ class Election:
 class Elections:
     """The leaders of a partition in the order of their epochs.
 
-    unknown: why the metadata log does not tell all of them, "" = it does. powerless: replicas that lost power
-    in the run. together: the most of them that were out at one time. minimum: the topic's
-    min.insync.replicas, 1 where the metadata log does not have it. topics: how many topics had the name, one
-    after the other. removed: the last of them was deleted. in_sync: the in-sync replicas at the end. states:
-    the partition's states, each with its time (ms).
+    unknown: why the metadata log does not tell all of them, "" = it does. losses: of power, of replicas.
+    minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it. topics: how many
+    topics had the name, one after the other. removed: the last of them was deleted. in_sync: the in-sync
+    replicas at the end. states: the partition's states, each with its time (ms). offsets: of their records in
+    the metadata log. heard: how far each disk had that log.
     """
 
     found: Sequence[Election] = field(default=())
     unknown: str = ""
-    powerless: frozenset[int] = frozenset()
-    together: frozenset[int] = frozenset()
+    losses: Sequence[PowerLoss] = field(default=())
     minimum: int = 1
     topics: int = 1
     removed: bool = False
     in_sync: frozenset[int] = frozenset()
     states: Sequence[tuple[int, PartitionState]] = field(default=(), repr=False)
+    offsets: Sequence[int] = field(default=(), repr=False)
+    heard: Heard = field(default_factory=dict, repr=False)
 
     @property
     def last(self) -> Election | None:
@@ -75,28 +80,73 @@ class Elections:
         disk does not tell."""
         if self.unknown:
             return self.unknown
-        if len(self.together) >= self.minimum:
-            return f"nodes {', '.join(map(str, sorted(self.together)))} lost power"
+        given = next((one.offset for one in self.found if one.epoch == after_epoch), -1)
+        for outage in outages(self.losses):
+            enough = len(outage.nodes) >= self.minimum
+            if enough and outage.until > given and outage.until_ms >= since_ms:
+                return _lost_power(outage.nodes)
         for one in self.found:
             if not one.clean and one.epoch > after_epoch and one.heard_ms >= since_ms:
-                return f"the election of leader epoch {one.epoch} was unclean"
+                return _unclean(one)
         return ""
 
     def cut(self, *logs: ReplicaLog) -> str:
-        """Why one of these logs may have lost its end, whatever others have, "" = none did."""
-        lost = sorted({log.node for log in logs} & self.powerless)
-        return f"node {lost[0]} lost power" if lost else ""
+        """Why one of these logs may have lost its end, whatever others have, "" = none did: its node lost
+        power before it was looked at, and was not in sync again by then."""
+        for log in logs:
+            heard, _ = self.heard.get((log.take, log.node), (-1, -1))
+            mine = [loss for loss in self.losses if loss.node == log.node and loss.take <= log.take]
+            if any(loss.until > heard for loss in mine):
+                return _lost_power([log.node])
+        return ""
 
-    def returned(self, log: ReplicaLog) -> str:
-        """Why the high watermark of a log that a death left may be that of another log, "" = it is not.
+    def behind(self, log: ReplicaLog, file: str) -> str:
+        """Why a checkpoint may be of what a log had before, "" = it is not. file: of NOTED_MS.
 
-        A node that gets a replica again begins a new log. Its checkpoint keeps what it says of the log before
-        until it is written again (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
+        A log may have been cut since: by its leader, after an unclean election that the node had heard of, or
+        after a loss of power of enough replicas, which had been looked at before; or by the node's own loss.
+        Or it is a new one: the node gets a replica again, or the topic its name. The checkpoint keeps
+        what it says until the broker writes it again.
         """
-        times = sum(has for has, _ in groupby(self.states, lambda state: log.node in state[1].replicas))
-        if not log.died or times < 2:
-            return ""
-        return f"node {log.node} was a replica before, and its checkpoint may be of the log that it had then"
+        if self.unknown:
+            return self.unknown if log.died else self.cut(log)
+        after = self._since_replica(log.node)
+        if after is not None and not self._noted(log, file, after):
+            return f"node {log.node} had a log of that name before, and its checkpoint may be of that one"
+        for outage in outages(self.losses, before_take=log.take):
+            if len(outage.nodes) >= self.minimum and not self._noted(log, file, outage.until):
+                return _lost_power(outage.nodes)
+        for loss in self.losses:
+            mine = loss.node == log.node and loss.take <= log.take
+            if mine and not self._noted(log, file, loss.until):
+                return _lost_power([loss.node])
+        heard, _ = self.heard.get((log.take, log.node), (inf, -1))
+        for one in self.found:
+            reached = not one.clean and one.offset <= heard
+            if reached and not self._noted(log, file, one.offset):
+                return _unclean(one)
+        return ""
+
+    def _since_replica(self, node: int) -> int | None:
+        """Offset in the metadata log at which a node got its replica, None = it had none before."""
+        has = [node in state.replicas for _, state in self.states]
+        gets = [at for at, now in enumerate(has) if now and not (at and has[at - 1])]
+        if len(gets) > 1 or (gets and self.topics > 1):
+            return self.offsets[gets[-1]]
+        return None
+
+    def _noted(self, log: ReplicaLog, file: str, since: float) -> bool:
+        """Whether the log's node has written a checkpoint since a metadata record: it stood in sync for long
+        enough, as far as it had heard."""
+        heard, heard_ms = self.heard.get((log.take, log.node), (-1, -1))
+        begin: int | None = None
+        for offset, (ms, one) in zip(self.offsets, self.states, strict=True):
+            if offset < since or offset > heard:
+                continue
+            if begin is not None and ms - begin >= NOTED_MS[file]:
+                return True
+            begin = (ms if begin is None else begin) if log.node in one.isr else None
+        return begin is not None and heard_ms - begin >= NOTED_MS[file]
 
     def lacks(self, log: ReplicaLog) -> str:
         """Why the log that was judged may lack records that are committed and not lost, "" = it may not."""
@@ -116,82 +166,44 @@ class Elections:
         return ""
 
 
+def _lost_power(nodes: Iterable[int]) -> str:
+    many = sorted(nodes)
+    return f"node{'s' * (len(many) > 1)} {', '.join(map(str, many))} lost power"
+
+
+def _unclean(one: Election) -> str:
+    return f"the election of leader epoch {one.epoch} was unclean"
+
+
 def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     """The leaders that the newest metadata log at the end of the run gave to a partition."""
-    takes = evidence.table("takes")
-    powerless = frozenset(row["node"] for row in takes.to_pylist() if row["why"] == LOST_POWER)
+    losses = evidence.once(power_losses)
     if tp == METADATA:
         why = "the quorum of the controllers elects its leader itself"
-        return Elections(unknown=why, powerless=powerless)
+        return Elections(unknown=why, losses=losses)
     log = evidence.once(newest_log)
     if log is None:
-        return Elections(unknown="the evidence has no whole metadata log", powerless=powerless)
+        return Elections(unknown="the evidence has no whole metadata log", losses=losses)
     named = log.filter(pc.and_(pc.equal(log["topic"], tp.topic), pc.equal(log["name"], "TopicRecord")))
     ids = named["topic_id"].to_pylist()
     if not ids:
-        return Elections(unknown=f"the metadata log has no topic {tp.topic}", powerless=powerless)
+        return Elections(unknown=f"the metadata log has no topic {tp.topic}", losses=losses)
     mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
     found, states, offsets = _replayed(changes, tp)
-    mine_powerless = powerless.intersection(
-        node for _, one in states for node in (*one.replicas, *one.isr, one.leader)
-    )
-    looks = [(offset, one) for offset, (_, one) in zip(offsets, states, strict=True)]
+    looks = [(offset, ms, one) for offset, (ms, one) in zip(offsets, states, strict=True)]
     return Elections(
         found=found,
-        powerless=mine_powerless,
-        together=_together(evidence, log, looks, mine_powerless),
+        losses=losses_of(evidence, log, looks),
         minimum=_minimum(log, tp.topic),
         topics=len(ids),
         removed=removed,
         in_sync=frozenset(states[-1][1].isr if states else ()),
         states=states,
+        offsets=offsets,
+        heard=evidence.once(heard_of),
     )
-
-
-def _together(
-    evidence: Evidence,
-    log: pa.Table,
-    states: Sequence[tuple[int, PartitionState]],
-    powerless: Collection[int],
-) -> frozenset[int]:
-    """The most replicas that were out at one time, after losses of power. states: with their offsets.
-
-    One is out from the last metadata record that its disk had when it was looked at, until it stands in
-    sync again after it registered again, and was not in sync meanwhile.
-    """
-    every = evidence.table("metadata")
-    spans: list[tuple[int, float, int]] = []
-    for row in evidence.table("takes").to_pylist():
-        if row["why"] == LOST_POWER and row["node"] in powerless:
-            disk = pc.and_(pc.equal(every["node"], row["node"]), pc.equal(every["take"], row["take"]))
-            had = pc.max(every.filter(disk)["offset"]).as_py()
-            until = inf if had is None else _back(log, states, row["node"], had)
-            spans.append((-1 if had is None else had, until, row["node"]))
-    most: frozenset[int] = frozenset()
-    for at, _, _ in spans:
-        out = frozenset(node for since, until, node in spans if since <= at < until)
-        most = max(most, out, key=len)
-    return most
-
-
-def _back(log: pa.Table, states: Sequence[tuple[int, PartitionState]], node: int, since: int) -> float:
-    """The offset in the metadata log at which a node was in sync again, infinity = never."""
-    registered = log.filter(
-        pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
-    )["offset"].to_pylist()
-    again = min((offset for offset in registered if offset > since), default=None)
-    if again is None:
-        return inf
-    before = [one for offset, one in states if offset <= again]
-    out = bool(before) and node not in before[-1].isr
-    for offset, one in states:
-        if offset > again:
-            if out and node in one.isr:
-                return offset
-            out = out or node not in one.isr
-    return inf
 
 
 def _minimum(metadata: pa.Table, topic: str) -> int:

@@ -4,7 +4,7 @@ The metadata log says which broker led in which epoch, and which elections were 
 or a loss of power, may lose records (KIP-966).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -23,6 +23,7 @@ from checkers.windows import deletions
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
 from core.retention import removes
+from history.events import JournalsListed
 from history.evidence import Evidence
 from history.reader import History
 from history.unit_files import read_columns
@@ -67,6 +68,7 @@ def join(run: WholeRun, result: Tally) -> None:
     kept = _kept(history) if history is not None else frozenset()
     gone = deletions({tp: tp for tp in evidence.partitions()}, history.events if history is not None else ())
     read, apart = _read(evidence), apart_ms(history)
+    begun_ms = _begun_ms(history) if history is not None else {}
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
@@ -83,7 +85,7 @@ def join(run: WholeRun, result: Tally) -> None:
         if (sent := acknowledged.get(tp)) is not None:
             lineage.acknowledged(main, sent)
         if (positions := read.get(tp)) is not None:
-            lineage.consumed(main, positions)
+            lineage.consumed(main, positions, begun_ms)
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
@@ -168,8 +170,8 @@ class _Lineage:
             made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns)
 
-    def consumed(self, main: ReplicaLog, positions: pa.Table) -> None:
-        """Where groups have read to."""
+    def consumed(self, main: ReplicaLog, positions: pa.Table, begun_ms: Mapping[str, float]) -> None:
+        """Where groups have read to. begun_ms: when the first member of a group began."""
         if self.elections.topics > 1:
             self.result.leave_open(CONSUMED, self.tp, NAMESAKES)
             return
@@ -198,7 +200,8 @@ class _Lineage:
                 text += f"{main.batch(int(here[row]))}, made at {main.whole['base_timestamp'][here[row]]} ms"
             else:
                 text += f"no record there, its log ends at {main.end}"
-            self._lost(CONSUMED, int(offset[row]), [main], text, epoch)
+            # what was gone before a group began it cannot have read
+            self._lost(CONSUMED, int(offset[row]), [main], text, epoch, begun_ms.get(told["group"], -inf))
 
     def _lost(
         self,
@@ -210,8 +213,8 @@ class _Lineage:
         made_ms: float = -inf,
         made_ns: int = 0,
     ) -> None:
-        """A finding, unless the partition may have lost it, or the first of the logs may lack it. made_ms,
-        made_ns: when it was made, by the clock of the nodes and as time of the run."""
+        """A finding, unless the partition may have lost it, or the first of the logs may lack it. made_ms: no
+        log had lost it before, by the clock of the nodes. made_ns: when it was made, as time of the run."""
         since_ms = made_ms - self.apart_ms
         excuse = self.elections.may_lose(after_epoch=after_epoch, since_ms=since_ms)
         if excuse := excuse or self.elections.lacks(logs[0]):
@@ -224,6 +227,22 @@ class _Lineage:
     ) -> None:
         found = finding(rule, self.tp, offset, logs, text)
         self.result.refuse(replace(found, since_ns=since_ns))
+
+
+def _begun_ms(history: History) -> dict[str, float]:
+    """When the first process of each group began, by the clock of the nodes; nothing where a process may be
+    missing."""
+    listed = [
+        number for event in history.events if isinstance(event, JournalsListed) for number in event.processes
+    ]
+    if not listed or not history.processes.keys() >= {*listed}:
+        return {}
+    found: dict[str, float] = {}
+    for one in history.processes.values():
+        if one.group >= 0:
+            name, ms = history.group(one.group), history.wall_ms(one.start_ns)
+            found[name] = min(ms, found.get(name, inf))
+    return found
 
 
 def _kept(history: History) -> frozenset[str]:

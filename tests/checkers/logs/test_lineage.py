@@ -9,7 +9,7 @@ import pytest
 from checkers.engine.findings import Found
 from checkers.logs.lineage import CHECKS
 from core.op import TopicPartition
-from history.events import ClockJumped
+from history.events import ClockJumped, JournalsListed
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
 from tests.checkers.logs.made import TP, at, batch, of_all, tables, whole
@@ -335,7 +335,8 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
         (4, True, [2], True),  # node 1 was in sync again when node 2 lost power
         (5, True, [2], True),
         (3, True, [2], False),  # it was not yet, as far as the disk of node 2 tells
-        (0, True, [2], False),
+        (1, True, [2], False),
+        (0, True, [2], True),  # it had not heard that the partition was created: it had no log of it
         (4, False, [2], False),  # it did not start again: that was before its loss
         (4, True, [1, 2], False),  # it was never out of sync: nothing says that it has what it lost
         (None, True, [2], False),  # the disk of node 2 had no metadata
@@ -421,3 +422,79 @@ def test_what_only_a_replica_out_of_sync_has_is_lost(tmp_path: Path, in_sync: bo
     made["metadata"][2]["isr"] = [1, 2] if in_sync else [2]
     found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 10))
     assert places(found) == ([] if in_sync else [("acknowledged-held", 10)])
+
+
+@pytest.mark.parametrize(
+    ("begin_s", "journals", "found"),
+    [
+        (8.4, (0, 1), False),  # the group may have read it before the old leader had heard
+        (8.6, (0, 1), True),  # half a second: the clocks
+        (8.6, (0, 1, 2), False),  # what another process did is not known
+        (8.6, (), False),
+        (None, (0, 1), False),  # another group
+    ],
+)
+def test_a_group_has_not_read_what_was_gone_before_it_began(
+    tmp_path: Path, begin_s: float | None, journals: tuple[int, ...], found: bool
+) -> None:
+    """The election was at 4 s, and the old leader in sync again at 8 s. The commit names no leader epoch."""
+    made = clean()
+    made["metadata"][1]["isr"] = [1]
+    made["metadata"][2]["timestamp"] = BEGAN_MS + 4000
+    back = {"offset": 3, "leader": -2, "isr": [1, 2], "timestamp": BEGAN_MS + 8000}
+    made["metadata"].append(made["metadata"][2] | back)
+    made["offset_log"].append(read_to(12, -1))
+    begin = round((begin_s or 9) * 10**9)
+    ops = [
+        Op(process=0, f="send", invoke=0, complete=1, mops=[Send(tp=0, value=0, offset=0)]),
+        Op(process=1, f="poll", invoke=begin, complete=begin + 1, mops=[]),
+    ]
+    built = Built(tps=[TP.topic], ops=ops, processes={0: Process(), 1: Process(group=0)})
+    listed = [JournalsListed(ns=10**10, processes=journals)]
+    history = load(write_run(tmp_path / "run", built.tables(), events=listed))
+    name = "g" if begin_s is None else history.group(0)
+    made["offset_log"][-1]["group"] = name + "x" * (begin_s is None)
+    judged = of_all(CHECKS, Evidence(tables(made)), history)
+    assert (("consumed-kept", 11) in places(judged)) is found
+    assert found or "consumed-kept" in {doubt.check for doubt in judged.doubts}
+
+
+@pytest.mark.parametrize(("epoch", "found"), [(-1, False), (0, False), (1, True)])
+def test_an_unclean_election_takes_nothing_of_a_later_leader_epoch_that_a_group_read(
+    epoch: int, found: bool
+) -> None:
+    """Leader epoch 1 is of the unclean election: what its leader wrote later is its own."""
+    made = clean()
+    made["metadata"][1]["isr"] = [1]
+    made["offset_log"].append(read_to(12, epoch))
+    judged = of_all(CHECKS, Evidence(tables(made)), None)
+    assert (places(judged) == [("consumed-kept", 11)]) is found
+
+
+@pytest.mark.parametrize(
+    ("epoch", "s", "found"), [(0, 5, False), (-1, 5, False), (1, 5, True), (-1, 8, True)]
+)
+def test_a_loss_of_power_takes_nothing_that_was_made_when_the_node_was_back(
+    tmp_path: Path, epoch: int, s: int, found: bool
+) -> None:
+    """Node 1 lost power when it had heard of record 1, and was in sync again at 7 s, before leader epoch 1. A
+    record of that epoch, or one that was made at 8 s, is lost by nothing that is permitted."""
+    made = clean()
+    made["takes"][0]["why"] = LOST_POWER
+    created, change = made["metadata"][1:]
+    created["isr"], created["replicas"] = [1, 2], [1, 2]
+    empty = {**dict.fromkeys(change), **{name: change[name] for name in PLACE}}
+    out = change | {"offset": 2, "leader": -2, "isr": [2], "timestamp": BEGAN_MS + 3000}
+    made["metadata"][2:] = [
+        out,
+        empty | {"offset": 3, "name": "RegisterBrokerRecord", "broker": 1},
+        out | {"offset": 4, "isr": [1, 2], "timestamp": BEGAN_MS + 7000},
+        change | {"offset": 5, "isr": [1, 2], "timestamp": BEGAN_MS + 7500},
+    ]
+    made["metadata"] += [row | {"take": 0, "node": 1} for row in made["metadata"][:2]]
+    if epoch >= 0:
+        made["offset_log"].append(read_to(12, epoch))
+    history = sent(tmp_path, 9, at_s={9: s}) if epoch < 0 else None
+    judged = of_all(CHECKS, Evidence(tables(made)), history)
+    wanted = ("acknowledged-held", 9) if epoch < 0 else ("consumed-kept", 11)
+    assert places(judged) == [wanted] * found
