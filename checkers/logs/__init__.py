@@ -17,6 +17,8 @@ audit                Ring 0: what the files of brokers say of one partition agre
                      replica with replica and file with log.
 classes              Anomaly classes that only logs show, and where Kafka permits
                      their findings.
+cleaned_to           How far a log of a compacted topic may have been cleaned, where
+                     the cleaner's checkpoint does not say it.
 clocks               How far the times of clients, of messages and of brokers' logs
                      may be apart.
 cluster_era          Which behaviours of Kafka a cluster had, by what it has finalized

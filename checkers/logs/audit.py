@@ -151,6 +151,11 @@ class _Audit:
         for at in np.flatnonzero(whole & (base[1:] != last[:-1] + 1)).tolist():
             text = f"the batch at offset {base[at + 1]} follows the one that ends with offset {last[at]}"
             self._refuse(DENSE, int(base[at + 1]), [log], f"{log.where()}: {text}")
+        if log.cleaned:
+            text = f"{log.where()} lacks offsets below {log.cleaned} that its cleaner has not noted"
+            self.result.leave_open(
+                DENSE, self.tp, f"{text}; the topic is compacted, and the cleaner may have been stopped"
+            )
         many = intact & (every["records"] != last - base + 1) & (base >= log.compacted)
         for at in np.flatnonzero(many).tolist():
             text = f"the batch of offsets {base[at]} to {last[at]} has {every['records'][at]} records"

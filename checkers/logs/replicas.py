@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.engine.findings import LogFinding
+from checkers.logs.cleaned_to import cleaned_to, compacted_topics
 from core.op import TopicPartition
 from history.evidence import END, KILLED, WHEN, Evidence
 from history.tables import TableRow
@@ -35,7 +36,8 @@ class ReplicaLog:
     first segment is named for, and the last one. every: columns of all batches; whole: of the intact ones.
     marks: checkpoints of the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as
     `leader-epoch-checkpoint` has them. compacted: no batch below it is where its leader put it, perhaps.
-    ordered: offsets rise.
+    cleaned: the end of what this log lacks behind the cleaner's checkpoints, perhaps for it was compacted;
+    0 = it lacks nothing. ordered: offsets rise.
     """
 
     take: int
@@ -49,6 +51,7 @@ class ReplicaLog:
     marks: dict[str, int]
     epochs: dict[int, int]
     compacted: int
+    cleaned: int
     ordered: bool
 
     @property
@@ -130,7 +133,10 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     batches = dict(_by_log(evidence.of("batches", tp), _READ))
     marks = _pairs(evidence.of("ends", tp), "file", "value")
     epochs = _pairs(evidence.of("epochs", tp), "epoch", "start")
-    compacted = max((one.get("cleaner", 0) for one in marks.values()), default=0)
+    noted = max((one.get("cleaner", 0) for one in marks.values()), default=0)
+    may = noted > 0 or tp.topic in evidence.once(compacted_topics)
+    cleaned = {place: cleaned_to(every, noted) for place, every in batches.items()} if may else {}
+    compacted = max(noted, *cleaned.values(), 0)
     nothing = {name: np.empty(0, np.int64) for name in _READ} | {"intact": np.empty(0, np.bool_)}
     found = []
     for row in _directories(evidence, tp):
@@ -150,6 +156,7 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
             marks=marks.get(place, {}),
             epochs=epochs.get(place, {}),
             compacted=compacted,
+            cleaned=cleaned.get(place, 0),
             ordered=bool((whole["base"][1:] > whole["last"][:-1]).all()),
         )
         found.append(one)
