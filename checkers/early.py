@@ -23,6 +23,7 @@ from checkers.engine.check import Early
 from checkers.engine.findings import INFO, Finding, Level
 from checkers.windows import OFFSETS, log_settings, whenever
 from core.config import RunConfig
+from core.producer_state import forgetful
 from history.columns import Array, columns, numbers
 from history.reader import History
 from history.tables import OPEN, TABLES
@@ -80,7 +81,7 @@ def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> 
     windows = whenever(
         numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power, away=config.compacted
     )
-    tally = pipeline.check_tables(settled, checks, recorded=True, config=config, windows=windows)
+    tally = pipeline.check_tables(settled, checks, recorded=True, config=forgetful(config), windows=windows)
     acks = numbers(tables["processes"], "acks")
     weak = bool(((acks == 0) | (acks == 1)).any())
     whole = set(_neighbours(settled, tally.findings))

@@ -21,6 +21,7 @@ keys           Keys of records in compacted topics: a value says its key.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
 programs       Python programs of this code as child processes.
+producer_state  How long brokers remember what an idle producer has written.
 progress       How far long work has come, for watchers such as a line on a terminal.
 replica_order  The order of a partition's replicas, the preferred leader first: what
                nodes tell of it, what may be asked.

@@ -9,21 +9,25 @@ from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView, among, distinct
+from core.producer_state import EXPIRATION
 from history.columns import Array
 from history.reader import History
+from history.tables import OPEN
 
 DUPLICATE = "duplicate"
 
 
 class Idempotence(Variant):
-    """Whether the sending process is idempotent; if not, whether its client may send a record again."""
+    """Whether the sending process is idempotent; if not, whether its client may send a record again; if so,
+    whether brokers may have forgotten it by then (FORGOTTEN)."""
 
     ONCE = "0"
     WITH = "1"
     RETRIES = "retries"
+    FORGOTTEN = "forgotten"
 
 
-_ONCE, _WITH, _RETRIES = range(3)
+_ONCE, _WITH, _RETRIES, _FORGOTTEN = range(4)
 VARIANTS: Final = dict(enumerate(Idempotence))
 
 
@@ -74,6 +78,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         of_sends = np.where(p.known.idempotent[p.owner] == 1, _WITH, plain)
         codes = np.append(of_sends, _WITH)[row]
         codes[row < 0] = _unsent(p, found[row < 0])
+        codes[(codes == _WITH) & _forgotten(p, found, row, near)] = _FORGOTTEN
         hits = np.arange(len(found))
 
         def duplicate(at: int) -> Finding:
@@ -95,6 +100,16 @@ def _unsent(p: KernelView, values: Array) -> Array:
     plain = np.where(p.known.retries[at] != 0, _RETRIES, _ONCE)
     codes[begun] = np.where(p.known.idempotent[at] == 1, _WITH, plain)
     return codes
+
+
+def _forgotten(p: KernelView, values: Array, row: Array, reads: Array) -> Array:
+    """Flags, of each of these sorted values: its send (a row, -1 = none) belongs to no transaction, and was
+    so long before the last of these reads of it that brokers may have forgotten its producer meanwhile."""
+    last = np.full(len(values), -1)
+    mine = reads[among(p.reads["value"][reads], values) & (p.reads["complete_ns"][reads] < OPEN)]
+    np.maximum.at(last, np.searchsorted(values, p.reads["value"][mine]), p.reads["complete_ns"][mine])
+    sent, txn = np.append(p.sends["invoke_ns"], NEVER)[row], np.append(p.sends["txn"], 1)[row]
+    return np.asarray((txn == 0) & (last - sent >= p.known.forgotten_ns))
 
 
 def _again(p: KernelView, row: Array) -> Array:
@@ -134,6 +149,8 @@ def repeat(ground: Ground, variant: str) -> Answer:
     """A record was written again."""
     if variant == Idempotence.RETRIES:
         return True, "enable.idempotence=false, and the producer retries: a lost answer means a second copy"
+    if variant == Idempotence.FORGOTTEN:
+        return True, f"{EXPIRATION}: brokers may have forgotten the producer before the record came again"
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == Idempotence.ONCE:

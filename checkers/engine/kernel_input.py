@@ -27,6 +27,7 @@ from checkers.windows import (
 )
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
+from core.producer_state import forgotten_after_ns
 from core.retention import removes
 from core.watermark import still_s
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
@@ -115,6 +116,7 @@ class KernelInput:
     process, sorted by process number. joined: a group gave it partitions, or took some away.
     windows: when records may have been taken off which log. removed: retention may have removed records.
     tombstones_ns: how long compaction keeps tombstones, NOT_COMPACTED = nothing is compacted.
+    forgotten_ns: how long after its last record in a partition a producer may be forgotten there.
     deleted: what faults may have deleted, of the partitions that had it.
     dense: no process has a transactional id, so that each offset of a log is one of a record.
     transactions: when the first process with a transactional id started, 0 = there is none.
@@ -171,6 +173,7 @@ class KernelInput:
     windows: RunWindows
     removed: bool
     tombstones_ns: int
+    forgotten_ns: int
     deleted: Mapping[int, Sequence[Deletion]]
     dense: bool
     transactions: int
@@ -322,6 +325,7 @@ def kernel_input(
         windows=windows,
         removed=not record.recovery or removes(config),
         tombstones_ns=tombstones_kept_ns(config) if record.recovery else NOT_COMPACTED,
+        forgotten_ns=forgotten_after_ns(config),
         deleted=deletions(named, events),
         dense=not (process["txn_id"] >= 0).any(),
         transactions=_earliest(process["start_ns"][process["txn_id"] >= 0]),

@@ -22,6 +22,7 @@ from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, repl
 from checkers.logs.rule import Rule, checks_of, refused
 from checkers.windows import TRANSACTIONS
 from core.op import TopicPartition
+from core.producer_state import EXPIRATION
 from history.evidence import Evidence
 from model.accepting.data_partition import (
     COORDINATOR_EPOCH,
@@ -34,7 +35,7 @@ from model.accepting.data_partition import (
     UNKNOWN_BEGINS,
 )
 
-FORGETS: Final = "producer.id.expiration.ms"
+FORGETS: Final = EXPIRATION
 """After this time a log no longer remembers its producers from their first batch on."""
 
 RULES: Final = {

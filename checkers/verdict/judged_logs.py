@@ -6,6 +6,7 @@ from typing import Final
 
 from checkers.catalogue import ALL_CHECKS
 from checkers.engine.check import Reads, Tally
+from core.producer_state import EXPIRATION
 from history.events import EvidenceMissing
 from history.evidence import Evidence
 from history.reader import History
@@ -13,7 +14,7 @@ from history.verdict import COMPARED, CheckResult, Logs, LogTake
 
 DAY_MS: Final = 86_400_000
 FORGETFUL: Final[Mapping[str, str]] = {
-    "producer.id.expiration.ms": "brokers forget producers after {} ms",
+    EXPIRATION: "brokers forget producers after {} ms",
     "log.cleaner.delete.retention.ms": "compaction takes tombstones away after {} ms, and a broker that was"
     " down for longer never has them",
 }

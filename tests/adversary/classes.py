@@ -119,7 +119,8 @@ def duplicate(f: Facts) -> Found:
                     yield key, {"1" if f.unexplained(value) else _repeats(f.processes.get(value >> 32))}
                     continue
                 f.spans[key].append(Span(send["invoke_ns"], _acked(send), (tp,)))
-                yield key, {_repeats(f.processes[send["process"]])}
+                variant = _repeats(f.processes[send["process"]])
+                yield key, {"forgotten" if variant == "1" and f.forgotten(send) else variant}
 
 
 def _repeats(settings: Row | None) -> str:

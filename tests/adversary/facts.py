@@ -66,6 +66,13 @@ class Facts:
         self.torn: dict[Key, list[Span]] = {}
         """Of findings about what is missing: when it may have been taken (`tests.adversary.excuses`)."""
 
+    def forgotten(self, send: Row) -> bool:
+        """Brokers may have forgotten the producer of a plain record before they got it again."""
+        kept = self.recorded.config.broker_settings.get("producer.id.expiration.ms", "86400000")
+        reads = [row["complete_ns"] for row in self.reads_of[send["tp"], send["value"]]]
+        spans = [ns - send["invoke_ns"] for ns in reads if ns != OPEN]
+        return send["txn"] == 0 and max(spans, default=-1) >= int(kept) * 10**6
+
     # Single records -----------------------------------------------------------------------------
 
     def counts(self, read: Row, send: Row) -> bool:

@@ -104,7 +104,7 @@ class Permission:
                 return True
             case (_, ("1" | "ack 1")) if name in OF_THE_LEADER:
                 return bool(excuse)
-            case "duplicate", "retries":
+            case "duplicate", "retries" | "forgotten":
                 return True
             case (("aborted-read" | "precommitted-read"), "ru"):
                 return True

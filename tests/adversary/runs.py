@@ -66,6 +66,7 @@ FLUSHER = {"log.flush.scheduler.interval.ms": "100", "log.initial.task.delay.ms"
 OF_BROKERS = (
     {"log.flush.interval.messages": "1"},
     {"log.retention.hours": "1"},
+    {"producer.id.expiration.ms": "3000"},
     {"unclean.leader.election.enable": "true"},
     FLUSHER,
     FLUSHER | {"log.flush.interval.ms": "2000"},

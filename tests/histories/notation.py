@@ -42,6 +42,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     application    a run of an application: the key of an input record is its value mod 16; `application x…`
                    with a shape, or `effects`
     retention      the topics have a limit that may remove records
+    forgets 5      brokers forget a producer that wrote nothing for 5 ticks, of half a second each
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
     share          a run of the workload share, in ticks of half a second: a lock lasts four. `share 2` = a
@@ -69,6 +70,7 @@ import pyarrow as pa
 from core.cluster import OpenTransaction
 from core.config import RunConfig, run_config
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.producer_state import EXPIRATION
 from history.events import (
     Event,
     FaultHealed,
@@ -144,7 +146,9 @@ class Story:
     def tables(self) -> dict[str, pa.Table]:
         """The tables of its history."""
         made = self.built.tables()
-        return slowed(made) if self.config.compacted or self.config.workload == "share" else made
+        config = self.config
+        slow = config.compacted or config.workload == "share" or EXPIRATION in config.broker_settings
+        return slowed(made) if slow else made
 
     def events(self) -> list[Event]:
         """What the events of such a run say, as far as the checks look at it."""
@@ -318,6 +322,9 @@ def _line(story: Story, line: str) -> None:
         story.config = run_config({"seed": 0, "workload": "application", "app": app})
     elif line == "retention":
         story.config = RunConfig(seed=0, topic_settings={"retention.ms": "1000"})
+    elif word == "forgets":
+        after = {EXPIRATION: str(int(rest[0]) * TICK_NS // 1_000_000)}
+        story.config = RunConfig(seed=0, broker_settings=after)
     elif word == "compact":
         kept = {"cleanup.policy": "compact", "delete.retention.ms": str(int(rest[0]) * TICK_NS // 1_000_000)}
         story.config = RunConfig(seed=0, topic_settings=kept)

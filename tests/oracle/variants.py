@@ -66,8 +66,15 @@ def _idempotent(p: Partition, key: Key) -> Variants:
     if process is None:
         return {"retries"}
     if process["idempotent"]:
-        return {"1"}
+        return {"forgotten" if send and _forgotten(p, send) else "1"}
     return {"retries" if process["retries"] != 0 else "0"}
+
+
+def _forgotten(p: Partition, send: Row) -> bool:
+    """A copy of the record may have come when brokers remembered nothing of its producer any more."""
+    kept = int(p.history.config.broker_settings.get("producer.id.expiration.ms", 24 * 3600 * 1000))
+    ends = [r["complete_ns"] for r in p.reads if r["value"] == send["value"] and r["complete_ns"] != OPEN]
+    return not send["txn"] and bool(ends) and max(ends) >= send["invoke_ns"] + kept * 1_000_000
 
 
 def _level(p: Partition, key: Key) -> Variants:
