@@ -15,6 +15,7 @@ deployment  What runs in the containers of a cluster, as one value: image, files
            environment, controller, disks.
 disks      Disks of bounded size for the logs of nodes: volumes of the engine, in memory
            (tmpfs).
+ends       How a container ended, as the engine and its own log tell it.
 engine     The Docker engine: find it, start one where that is possible, remove what a
            run left in it.
 firewall   Cut links between nodes: cuts become firewall rules inside a node's network

@@ -25,13 +25,14 @@ from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import Brokers
 from harness.brokers.admin.protocol import view
 from harness.brokers.endpoint import endpoint
-from harness.brokers.node_ends import NodeEnds, described, signal_of
+from harness.brokers.node_ends import NodeEnds
 from harness.brokers.peer_proxies import Between
 from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
 from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
 from harness.containers.deployment import Deployment, NodeAddresses
+from harness.containers.ends import ENDED, end_of
 from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.containers.reaper import start_reaper
 from harness.containers.sidecar import Sidecar
@@ -49,12 +50,8 @@ if TYPE_CHECKING:
 READY_DEADLINE_S = 120.0
 READY_POLL_S = 0.2
 TROUBLE_S = 4.0
-ENDED = ("exited", "dead")
-"""States of a container that has run and does not run any more, in the engine's words."""
 CAPTURED = "/captured"
 """Where the capture's container has its tables."""
-TAIL = 60
-"""Lines of a node's log that are looked through when it has ended."""
 
 
 class ContainerCluster(AskedBrokers, ProxiedBrokers):
@@ -399,18 +396,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         own, watcher = self._containers[node].own.id, self._watcher
         if watcher is None or own is None:
             raise ClusterError("the cluster was stopped")
-        with engine.explained(f"the end of node {node} could not be looked at"):
-            state = watcher.api.inspect_container(own)["State"]
-            log = watcher.api.logs(own, tail=TAIL).decode(errors="replace")
-        code = int(state["ExitCode"])
-        return described(
-            node,
-            exit_code=code,
-            signal=signal_of(code),
-            log=log,
-            oom_killed=bool(state.get("OOMKilled")),
-            own_program=self.deployment.own_program,
-        )
+        return end_of(watcher, own, node, own_program=self.deployment.own_program)
 
     def _set_table(self, node: int, table: str) -> None:
         """Apply a node's firewall rules; a node that is down gets them when it is revived."""

@@ -4,16 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from core.cluster import NodeEnd
-from harness.brokers.node_ends import NodeEnds, described, signal_of
+from harness.brokers.node_ends import NodeEnds
 from harness.containers import engine
+from harness.containers.ends import ENDED, end_of
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 CALL_S: Final = 4.0
-LINES: Final = 60
-"""Lines of a node's log that are looked through when it has ended."""
-ENDED: Final = ("exited", "dead")
 
 
 class DockerEnds:
@@ -58,8 +56,4 @@ class DockerEnds:
         return sorted(node for node, name in self._names.items() if name in ended)
 
     def _described(self, node: int) -> NodeEnd:
-        with engine.explained(f"the end of node {node} could not be looked at"):
-            state = self._engine().api.inspect_container(self._names[node])["State"]
-            log = self._engine().api.logs(self._names[node], tail=LINES).decode(errors="replace")
-        code, oom = int(state["ExitCode"]), bool(state.get("OOMKilled"))
-        return described(node, exit_code=code, signal=signal_of(code), log=log, oom_killed=oom)
+        return end_of(self._engine(), self._names[node], node)
