@@ -5,6 +5,7 @@ from functools import partial
 
 from core.cluster import VotersChangeable
 from core.config import RunConfig
+from core.errors import ClusterError
 from core.generator import source
 from core.systems import KafkaSection
 from nemesis.targets import TARGETS, described, find
@@ -55,9 +56,12 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
-    """A voter that another fault holds down cannot catch up: healing all adds it."""
-    held = env.held_down()
-    await _add(env, [node for node in hit.nodes if node not in held], BACK_S)
+    """Raises: ClusterError, where another fault holds the voter down: it cannot catch up, stays away, and is
+    added when all is healed."""
+    away = env.cluster.removed_voters() if isinstance(env.cluster, VotersChangeable) else ()
+    if held := sorted(env.held_down() & set(hit.nodes) & set(away)):
+        raise ClusterError(f"another fault holds node {held[0]} down: it stays away until all is healed")
+    await _add(env, hit.nodes, BACK_S)
 
 
 async def _add(env: Environment, nodes: Sequence[int], within_s: float = RETURN_S) -> None:

@@ -48,6 +48,23 @@ def test_a_voter_that_may_have_gone_is_added_again() -> None:
     assert cluster.whole
 
 
+@pytest.mark.parametrize("revived", [True, False])
+def test_a_voter_that_another_fault_holds_down_stays_away_and_its_healing_says_so(revived: bool) -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    removed, killed = hit(cluster, NAME, stage=stage), hit(cluster, "kill:one@controller", stage=stage)
+    assert killed.nodes == removed.nodes
+    if revived:
+        run_blocking(heal(stage, killed))
+        run_blocking(heal(stage, removed))
+    else:
+        with pytest.raises(ClusterError, match=f"another fault holds node {removed.nodes[0]} down"):
+            run_blocking(heal(stage, removed))
+        assert cluster.voteless == {*removed.nodes}
+        run_blocking(heal_all(stage))
+    assert cluster.whole
+
+
 def test_healing_all_adds_voters_once_their_nodes_run() -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)
