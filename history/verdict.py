@@ -174,6 +174,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
             return not set(self.wanted) & set(self.reached)
         return self.hits is not None and self.hits.nothing is True
 
+    @property
+    def known_to_reach(self) -> bool:
+        """It reached something of that. Of some faults neither is known."""
+        if self.wanted:
+            return not self.idle
+        return self.hits is not None and self.hits.nothing is False
+
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
     """A time in which nothing was acknowledged: in the whole run (partition "") or in one partition.

@@ -118,7 +118,8 @@ def _near(word: str, known: Mapping[str, object]) -> str:
 
 def _required(word: str, verdict: Verdict) -> Requirement:
     if word == "exercised":
-        return Requirement(text=word, met=verdict.exercised, why=_exercise(verdict))
+        known = not verdict.faults or any(fault.known_to_reach for fault in verdict.faults)
+        return Requirement(text=word, met=verdict.exercised and known, why=_exercise(verdict))
     if word.startswith("reached:"):
         facts = verdict.reached or []
         told = f"reached: {', '.join(facts) or 'nothing'}"
@@ -133,5 +134,5 @@ def _exercise(verdict: Verdict) -> str:
         return "no record was acknowledged or read"
     if not verdict.faults:
         return "there was no fault"
-    idle = sum(fault.idle for fault in verdict.faults)
-    return f"{len(verdict.faults) - idle} of {len(verdict.faults)} faults reached what they are for"
+    reached = sum(fault.known_to_reach for fault in verdict.faults)
+    return f"{reached} of {len(verdict.faults)} faults are known to have reached what they are for"

@@ -71,6 +71,8 @@ def canary_words(session: SoakSession) -> str:
     if session.canary is None:
         return "did not run" if session.ended is not None else "has not run yet"
     if session.fired is None:
+        if session.canary.judged:
+            return "left open whether it fires"
         return "interrupted" if session.canary.state == "interrupted" else "reached no verdict"
     return "fired" if session.fired else "did not fire"
 
@@ -81,6 +83,8 @@ def _void(session: SoakSession) -> VerdictState:
         what = "did not find what it has to find: other runs without findings prove nothing."
     elif session.canary is None:
         what = "did not run: nothing shows that the checks would have found anything."
+    elif session.canary.judged:
+        what = "left open whether it finds what it has to find: nothing shows that the checks would have."
     else:
         what = "reached no verdict: nothing shows that the checks would have found anything."
     return VerdictState("silent", "○", "Void", f"The canary {session.started.canary} {what}")

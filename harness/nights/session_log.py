@@ -308,12 +308,12 @@ class SoakSession:
     @property
     def fired(self) -> bool | None:
         """Whether the canary found what it has to find, whatever else it found. None: it has not ended, or
-        reached no verdict."""
+        reached no verdict, or one that leaves this open: a check crashed, or another cluster answered."""
         canary = self.canary
         if canary is None or canary.state in ("error", "interrupted"):
             return None
-        if canary.fired is None:  # of an older version, in which a silent one is never "unknown"
-            return canary.state in ("valid", "unknown")
+        if canary.fired is None and not canary.result:  # of an older version
+            return canary.state in ("valid", "unknown")  # in which a silent one is never "unknown"
         return canary.fired
 
     @property
@@ -321,8 +321,8 @@ class SoakSession:
         """The canary did not fire, reached no verdict, or did not run before the session ended: other runs
         without findings prove nothing."""
         if self.fired is None:
-            failed = self.canary is not None and self.canary.state == "error"
-            return failed or self.ended is not None
+            left_open = self.canary is not None and self.canary.state != "interrupted"
+            return left_open or self.ended is not None
         return not self.fired
 
     @property

@@ -29,6 +29,8 @@ def lived(*faults: FaultLiveness, **more: Any) -> dict[str, Any]:
 
 
 IDLE = {"faults": [fault(True)]}
+UNMEASURED = msgspec.structs.replace(fault(False), hits=None)
+"""Whether it hit anything is not known."""
 CASES = [
     ("recovery<=3s", lived(cost(3.0)), True),
     ("recovery<=2.9s", lived(cost(3.0)), False),
@@ -50,6 +52,8 @@ CASES = [
     ("exercised", lived(), True),
     ("exercised", IDLE, False),
     ("exercised", {}, True),  # no fault was planned
+    ("exercised", {"faults": [UNMEASURED]}, False),
+    ("exercised", {"faults": [UNMEASURED, fault(False)]}, True),
 ]
 
 

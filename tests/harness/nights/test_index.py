@@ -386,6 +386,7 @@ def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
         ([(canary(), outcome("silent"))], False, "Void", "did not fire"),
         ([(canary(), outcome("silent"))], True, "Void", "did not fire"),
         ([(canary(), outcome("unknown", fired=True))], True, "1 run unknown", "fired"),
+        ([(canary(), outcome("unknown", result="unknown"))], False, "Void", "left open whether it fires"),
         ([(canary(), outcome())], False, "Valid", "fired"),
     ],
 )

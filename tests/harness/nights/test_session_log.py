@@ -105,6 +105,7 @@ CASES: list[tuple[list[Run], int, bool]] = [
     ([(canary(), outcome("anomaly", LOST, fired=True)), (task(), outcome())], 1, False),
     ([(canary(), outcome("anomaly", LOST, fired=False)), (task(), outcome())], 1, True),
     ([(canary(), outcome("not-recovered", fired=True)), (task(), outcome())], 3, False),
+    ([(canary(), outcome("unknown", result="unknown")), (task(), outcome())], 4, True),
     ([(canary(), outcome("valid", fired=True)), (task(), outcome())], 0, False),
     ([(canary(), outcome("error", fired=True)), (task(), outcome())], 4, True),
     ([(task(), outcome())], 4, True),
@@ -139,7 +140,9 @@ def test_not_recovered_is_a_finding_of_its_own_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("came", "fired"),
     [(None, None), (outcome("interrupted", fired=True), None), (outcome("error"), None),
-     (outcome(), True), (outcome("silent"), False), (outcome("unknown", fired=True), True)],
+     (outcome(), True), (outcome("silent"), False), (outcome("unknown", fired=True), True),
+     (outcome("unknown"), True), (outcome("unknown", result="unknown"), None),
+     (outcome("anomaly", LOST, result="anomaly"), None)],
 )  # fmt: skip
 def test_whether_the_canary_fired(tmp_path: Path, came: RunResult | None, fired: bool | None) -> None:
     assert write(tmp_path, NAME, [(canary(), came)]).fired is fired
