@@ -50,20 +50,22 @@ def compacted(
     sends may be missing, of any key."""
     key, tombstone = keys_of(sends["value"]), sends["value"] // KEYS % 2 == 1
     heirs = ~failed & (committed | tombstone)
-    final = np.flatnonzero(reads["phase"] == FINAL)
+    final, written = np.flatnonzero(reads["phase"] == FINAL), writer >= 0
+    top = sends["place"].copy()  # a second copy of a record outlives the first one
+    np.maximum.at(top, writer[written], reads["offset"][written])
     last = int(reads["complete_ns"][final].max(initial=-1))
     over = NEVER if last < 0 else last - kept_ns
     return Compacted(
-        succeeded=np.full(len(key), True) if unheard else _succeeded(sends, key, heirs),
+        succeeded=np.full(len(key), True) if unheard else _succeeded(sends, key, heirs, top),
         expired=tombstone & (sends["invoke_ns"] <= over),
-        older=_older(sends, reads, key, final[np.append(committed, False)[writer[final]]], last - kept_ns),
+        older=_older(top, reads, key, final[np.append(committed, False)[writer[final]]], last - kept_ns),
     )
 
 
-def _succeeded(sends: Columns, key: Array, heirs: Array) -> Array:
+def _succeeded(sends: Columns, key: Array, heirs: Array, place: Array) -> Array:
     """Flags, by send: an heir of its key may stand above it: it does, or, where one of the two places is not
-    known, it was not acknowledged before the send began."""
-    place, invoke, ack = sends["place"], sends["invoke_ns"], sends["ack_ns"]
+    known, it was not acknowledged before the send began. place: the highest of each, -1 = not known."""
+    invoke, ack = sends["invoke_ns"], sends["ack_ns"]
     reach = np.where(ack < 0, NEVER, ack)
     highest, latest = np.full(KEYS, -1), np.full(KEYS, -1)
     placed = heirs & (place >= 0)
@@ -77,9 +79,10 @@ def _succeeded(sends: Columns, key: Array, heirs: Array) -> Array:
     return np.asarray(found)
 
 
-def _older(sends: Columns, reads: Columns, key: Array, shown: Array, since: int) -> Array:
-    """Flags, by send: one of the final reads `shown`, not before `since`, is of a lower offset of its key."""
+def _older(place: Array, reads: Columns, key: Array, shown: Array, since: int) -> Array:
+    """Flags, by send: one of the final reads `shown`, not before `since`, is of a lower offset of its key.
+    place: the highest of each."""
     lowest = np.full(KEYS, NEVER)
     timely = shown[reads["complete_ns"][shown] > since]
     np.minimum.at(lowest, keys_of(reads["value"][timely]), reads["offset"][timely])
-    return np.asarray(lowest[key] < sends["place"])
+    return np.asarray(lowest[key] < place)

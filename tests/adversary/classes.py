@@ -74,7 +74,7 @@ def resurrected_key(f: Facts) -> Found:
         older = [
             r
             for r in final
-            if r["offset"] < send["place"] and key(r) == key(send)
+            if r["offset"] < f.last(send)["place"] and key(r) == key(send)
             if max(one["complete_ns"] for one in final) - r["complete_ns"] < f.tombstones
         ]
         writers = [f.send_of.get((r["tp"], r["value"])) for r in older]

@@ -346,7 +346,14 @@ class Facts:
         if self._broke_off or self.gone or self.cut & set(senders):
             return True  # that one may have sent it
         heirs = self._heirs[send["tp"], key(send)]
-        return any(other is not send and may_stand_above(other, send) for other in heirs)
+        return any(
+            other is not send and may_stand_above(self.last(other), self.last(send)) for other in heirs
+        )
+
+    def last(self, send: Row) -> Row:
+        """The send, at the highest offset at which it was acknowledged or read."""
+        offsets = [row["offset"] for row in self.reads_of[send["tp"], send["value"]]]
+        return send | {"place": max([send["place"], *offsets])}
 
     def final(self, tp: int) -> list[Row]:
         return [r for r in self.reads if r["tp"] == tp and r["phase"] == Phase.FINAL]

@@ -74,7 +74,7 @@ def resurrected_key(history: History) -> Iterator[Key]:
             older = [
                 read
                 for read in final
-                if key(read) == key(send) and read["offset"] < send["place"]
+                if key(read) == key(send) and read["offset"] < p.top(send)
                 if read["value"] in p.send_of and p.committed(p.send_of[read["value"]])
             ]
             timely = any(ended - read["complete_ns"] < history.tombstones for read in older)

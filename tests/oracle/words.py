@@ -136,11 +136,16 @@ class Partition:
             if other is send or key(other) != key(send) or not counts:
                 continue
             if min(other["place"], send["place"]) >= 0:
-                if other["place"] > send["place"]:
+                if self.top(other) > self.top(send):
                     return True
             elif other["ack_ns"] < 0 or other["ack_ns"] >= send["invoke_ns"]:
                 return True
         return False
+
+    def top(self, send: Row) -> int:
+        """The highest offset at which it is known to have stood."""
+        read = (r["offset"] for r in self.reads if r["value"] == send["value"])
+        return int(max([send["place"], *read]))
 
     def expired(self, send: Row) -> bool:
         """It is a tombstone that need not be there any more when the final reads ended."""
