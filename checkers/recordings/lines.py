@@ -15,6 +15,7 @@ processes in any order, in one file or in several. docs/import-lines.schema.json
 import inspect
 import json
 import sys
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -160,8 +161,15 @@ class ReachedLine(_NamedLine, frozen=True, kw_only=True, tag="reached"):
     offset: Offset
 
 
+class _SettingsOf(msgspec.Struct, frozen=True, tag_field="line", tag="process"):
+    """Whose settings a line has, whatever else stands in it."""
+
+    process: Number
+
+
 Line = RecordingLine | ProcessLine | OpLine | AssignmentLine | EndLine | ReachedLine
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_SETTINGS_OF: msgspec.json.Decoder[_SettingsOf] = msgspec.json.Decoder(_SettingsOf)
 
 
 class _Contradiction(ValueError):
@@ -178,6 +186,8 @@ class LinesImport:
         self.ends: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._settings: dict[int, ProcessLine] = {}
         self._busy_until: dict[int, int] = {}
+        self._unreadable: set[int] = set()
+        """Processes whose settings could not be read: those of the import need not be theirs."""
         self._read = False
 
     def read(self, path: Path) -> None:
@@ -213,6 +223,8 @@ class LinesImport:
             _Contradiction,
         ) as error:
             self._recording.refuse(where, reason(error))
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                self._unreadable.add(_SETTINGS_OF.decode(content).process)
 
     def _place(self, line: Line, *, is_first: bool) -> None:
         match line:
@@ -276,6 +288,8 @@ class LinesImport:
         if ns < until:
             raise _Contradiction(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
         if not self._recording.known(process):
+            if process in self._unreadable:
+                raise _Contradiction(f"the settings of process {process} could not be read")
             self._recording.process(process, ns=ns)
         self._busy_until[process] = ns
 

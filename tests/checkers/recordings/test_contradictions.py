@@ -102,6 +102,35 @@ def test_a_key_twice_in_one_object_is_damage(tmp_path: Path) -> None:
     assert reason.endswith("line 2: the key 'offset' stands twice in one object")
 
 
+ABORTED = {**SENDS, "outcome": "fail", "txn": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused", "result"),
+    [
+        ([process(1, isolation_level="read_uncommitted")], 2, "unknown"),  # the line, and its process's op
+        (
+            [process(1, isolation_level="read_uncommitted"), process(1, isolation="read_uncommitted")],
+            1,
+            "unknown",
+        ),
+        ([process(2, isolation_level="read_uncommitted")], 1, False),  # of another process
+        ([process(1)], 0, False),
+    ],
+)
+def test_who_has_settings_that_could_not_be_read_is_not_judged_by_others(
+    tmp_path: Path, settings: list[dict[str, Any]], refused: int, result: object
+) -> None:
+    clean = [op(5, 20, sends=records(("c", 2))), op(6, 50, reads=records(("c", 2)))]
+    run, recording = imported(tmp_path, "jsonl", text(KNOWN, *settings, ABORTED, READS, *clean))
+    assert recording.refused == refused
+    verdict = check_run(run)
+    assert verdict.valid == result
+    assert [name for name, one in verdict.anomalies.items() if one.disallowed] == ["aborted-read"] * (
+        result is False
+    )
+
+
 def rewound(*kinds: str) -> str:
     """A consumer that read two records in an op that failed, moved as `kinds` say, and read them again."""
     failed = {**READS, "outcome": "fail"}
