@@ -6,6 +6,7 @@ reporters, providers), a file, a listener or another host, the roles and numbers
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from core.config import RunConfig
@@ -68,6 +69,13 @@ FAMILIES: Final = (
 """Beginnings of names; one that does not end in a dot is a whole name."""
 CLASSES: Final = re.compile(r"assignor|class|plugin|persister|listener|\.dirs?$|\.callback")
 """Parts of names whose values are classes, folders or listeners."""
+_FORGETS = "groups may then lose offsets that were acknowledged, and no check knows of it"
+UNJUDGED: Final[Mapping[str, str]] = {
+    "log.cleanup.policy": "checks read it of the topics: set topic_settings.cleanup.policy",
+    "offsets.commit.required.acks": _FORGETS,
+    "offsets.retention.minutes": _FORGETS,
+}
+"""Settings that change what Kafka promises where no check would know it, and why a run may not have them."""
 VALUE: Final = re.compile(r"[A-Za-z0-9 _.,:;+=-]*")
 """No backslash: at the end of a line it would join the next one to it."""
 
@@ -77,6 +85,8 @@ def refusal(config: RunConfig) -> str:
     for name, value in config.broker_settings.items():
         if not _allowed(name):
             return f"broker_settings: a run may not set {name}; it may set {', '.join(FAMILIES)}"
+        if name in UNJUDGED:
+            return f"broker_settings: a run may not set {name}: {UNJUDGED[name]}"
         if VALUE.fullmatch(value) is None:
             return f"broker_settings: {name}: a number or words, not {value!r}"
     return jars.refusal(config)

@@ -20,6 +20,8 @@ SMALL = {"seed": 1, "nemesis": "none", "duration_s": 1}
         ("log.flush.interval.messages", "1"),
         ("log.message.timestamp.type", "LogAppendTime"),
         ("producer.id.expiration.ms", "5000"),
+        ("offsets.retention.check.interval.ms", "5000"),
+        ("log.cleaner.backoff.ms", "5000"),
         ("group.coordinator.rebalance.protocols", "classic,consumer"),
         ("num.io.threads", "banana"),  # the broker's to refuse
     ],
@@ -58,6 +60,19 @@ def test_sizes_times_and_counts_are_the_users(name: str, value: str) -> None:
 )
 def test_classes_files_hosts_and_roles_are_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match="broker_settings: "):
+        plan(run_config({**SMALL, "broker_settings": {name: value}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("log.cleanup.policy", "compact", "set topic_settings.cleanup.policy"),
+        ("offsets.commit.required.acks", "1", "lose offsets"),
+        ("offsets.retention.minutes", "1", "lose offsets"),
+    ],
+)
+def test_what_changes_a_promise_unknown_to_the_checks_is_refused(name: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: .*{why}"):
         plan(run_config({**SMALL, "broker_settings": {name: value}}))
 
 
