@@ -94,7 +94,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             unlisted.append(tp)
         elif rc.end < ru.end:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
-            own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
+            # one that begins below has ended since, or what it began with was deleted
+            own = sorted((o for o in own if max(o.start, rc.start) >= rc.end), key=lambda o: o.start)
             since, ever = np.full(1, run.known.transactions), np.full(1, FOREVER)
             excuse = int(run.known.windows.excuses_of_markers(tp, since, ever)[0])
             tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))], excuse)

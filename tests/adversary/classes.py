@@ -366,7 +366,8 @@ def hanging_txn(f: Facts) -> Found:
     names = {(row["topic"], row["partition"]): row["tp"] for row in f.rows["tps"]}
     for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
         tp = names.get((row.topic, row.partition), -1)
-        if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
+        begins = [b["start"] for b in f.rows["bounds"] if (b["tp"], b["isolation"]) == (tp, RC)]
+        if tp >= 0 and f.hiding(tp) and max([row.start, *begins]) >= f.ends(tp)[1]:
             span = Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, cleaned=f.tombstones >= 0)
             f.spans["hanging-txn", tp, row.producer_id].append(span)
             yield ("hanging-txn", tp, row.producer_id), PLAIN

@@ -372,7 +372,8 @@ def hanging_txn(history: History) -> Iterator[Key]:
     for row in _open_rows(history.events):
         for p in history.partitions:
             named = history.names.get(p.tp) == (row.topic, row.partition)
-            if named and p.stuck() and history.settled() and row.start >= p.bounds[RC].end:
+            begins = [b["start"] for b in history.bounds if (b["tp"], b["isolation"]) == (p.tp, RC)]
+            if named and p.stuck() and history.settled() and max(row.start, *begins) >= p.bounds[RC].end:
                 yield "hanging-txn", p.tp, row.producer_id
 
 
