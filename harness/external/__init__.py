@@ -9,7 +9,15 @@ docker_hooks  The shorthand `docker`: hooks by the program `docker`, whose engin
              container for each node.
 file         The file of a cluster: where it is, how it is secured, and what breaks and heals it.
 hooks        Hooks: commands of the user's shell that break nodes of the cluster and heal them.
+kubernetes_hooks  The shorthand `kubernetes`: hooks by the program `kubectl`, of the user's PATH and
+             configuration.
+kubernetes_pods  Which pods are the nodes of a cluster, as `kubectl` says, and whether signals reach the
+             programs in them.
+means        By what means hooks reach the nodes of a cluster: what its file says, what a shorthand of it
+             gives.
 named        The file of the cluster that the user named, for this process and its children.
+nodes        What hooks have to know of a cluster's nodes.
+programs     A program of the user's, run to its end: a hook, or the command that reaches a cluster's pods.
 reaper       The reaper of a run on an external cluster: it heals and clears up after a harness
              that was killed.
 survey       What a cluster says of itself before a run.

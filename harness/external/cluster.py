@@ -27,10 +27,8 @@ from harness.containers import claims
 from harness.external import belongings, named
 from harness.external.disks import Disks
 from harness.external.docker_ends import DockerEnds
-from harness.external.file import secured
 from harness.external.hooks import HookRunner
 from harness.external.reaper import LOG, order_of, start_reaper
-from harness.external.survey import survey
 from harness.processes.reaper import Reaper
 from harness.processes.waiting import NotYet, until
 from harness.run.planning import names_of
@@ -59,11 +57,9 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
 
     def __init__(self, config: RunConfig, run_dir: Path, capabilities: frozenset[type]) -> None:
         """Ask the cluster for its addresses; nothing is created. Raises: ClusterError, ConfigError."""
-        file = named.load()
-        its, self._section = secured(file), config.section(ExternalSection)
-        found = survey(file, its.security)
-        brokers = named.brokers_of(file, found)
-        if (*brokers, *file.cluster.controllers) != self._section.nodes or len(brokers) != config.brokers:
+        file, its, found, brokers, nodes = named.reach()
+        self._section = config.section(ExternalSection)
+        if (*brokers, *nodes.controllers) != self._section.nodes or len(brokers) != config.brokers:
             raise ConfigError("external: the cluster has other nodes than the run is made for")
         self.capabilities = capabilities
         self._run, self._ids = Run(run_dir), names_of(config).transactional_ids
@@ -73,10 +69,10 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         super().__init__(self._plan, brokers, found.brokers)
         self.admin = Brokers(found.brokers, its.security, cluster=found.cluster)
         self.controller = CONTROLLER[self._section.profile]
-        self._names = named.node_names(file, found)
+        self._means = nodes
         ports = {node: where.port for node, where in found.brokers.items()}
-        self._hooks = HookRunner(file, self._names, its.without_secrets, ports)
-        self._ends = DockerEnds(self._names) if file.cluster.docker else None
+        self._hooks = HookRunner(file, nodes, its.without_secrets, ports)
+        self._ends = DockerEnds(nodes.names) if file.cluster.docker else None
         self._disks = Disks(self._hooks, self.nodes, self._still)
         self._cuts: list[Cut] = []
         self._down: set[int] = set()
@@ -104,7 +100,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
             raise ConfigError(why)
         log = str((self._run.cluster / LOG).resolve())
         self._reaper = start_reaper(
-            order_of(self._names, self.admin, self._section.prefix, ids=self._ids, log=log)
+            order_of(self._means, self.admin, self._section.prefix, ids=self._ids, log=log)
         )
         self.start_proxies()
         until(READY_S, POLL_S, self._ready)

@@ -12,6 +12,7 @@ docs/external.md is the page for people. Not here: what the cluster itself says 
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -28,6 +29,11 @@ from core.secrets import HIDDEN
 from core.systems import ExternalSection, Profile
 from harness.brokers.admin.connection import SECURITY_SETTINGS
 
+NAME: Final = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
+"""What Kubernetes calls things."""
+LABEL: Final = r"^$|^[A-Za-z0-9!(]"
+"""How a selector of labels begins."""
+PODS_S: Final = 120.0
 SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
 """Settings of clients whose value is a secret."""
 PROTOCOL: Final = "security.protocol"
@@ -58,6 +64,47 @@ class Hooks(_Part):
         return {name: text for name, text in self.model_dump().items() if isinstance(text, str) and text}
 
 
+class Pods(_Part):
+    """Pods of Kubernetes that nodes run in, by label or by name. As text: `namespace/label`."""
+
+    namespace: str = Field(pattern=NAME)
+    label: str = Field(default="", pattern=LABEL)
+    """A selector: of the pods that match, those that a StatefulSet or Strimzi starts again are nodes."""
+    offset: int = 0
+    """With a label: a node's number is the number that ends its pod's name, and this added."""
+    pods: dict[int, str] = Field(default_factory=dict)
+    """Node number → pod, where numbers do not follow from names."""
+    container: str = Field(default="", pattern=f"^$|{NAME}")
+    """In which the node's program runs; none given = the only one, `kafka` or `redpanda`."""
+    context: str = ""
+    """Of kubectl's configuration; none given = the current one when a run begins."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        namespace, slash, label = given.partition("/")
+        if not (namespace and slash and label):
+            raise ValueError(f'{given!r} is not "namespace/label"')
+        return {"namespace": namespace, "label": label}
+
+    @field_validator("pods", mode="before")
+    @classmethod
+    def _numbers(cls, given: object) -> object:
+        return _numbered(given)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if bool(self.label) == bool(self.pods):
+            raise ValueError("label and pods: each says which pods are nodes; give one")
+        if self.offset and self.pods:
+            raise ValueError("offset: it belongs to a label; pods have numbers of their own")
+        if wrong := [name for name in self.pods.values() if not re.match(NAME, name)]:
+            raise ValueError(f"pods: {wrong[0]!r} is not what a pod is called")
+        return self
+
+
 class ClusterPart(_Part):
     """Where the cluster is, and what of it is the run's."""
 
@@ -68,11 +115,13 @@ class ClusterPart(_Part):
     """Names that hooks know nodes by; none given = the hosts that brokers advertise."""
     docker: dict[int, str] = Field(default_factory=dict)
     """Containers that nodes run in: gives all hooks that the file does not."""
+    kubernetes: Pods | None = None
+    """Pods that nodes run in: gives hooks that the file does not."""
     controllers: tuple[int, ...] = ()
-    """Which nodes are controllers only."""
+    """Which nodes are controllers only; pods of Strimzi say so themselves."""
     log_dirs: str = ""
-    """With `docker`: the folder that a node has its logs in, in its container, or several with commas between
-    them, as Kafka's `log.dirs`; "" = no evidence is taken."""
+    """With `docker` or `kubernetes`: the folder that a node has its logs in, in its container, or several,
+    with commas, as Kafka's `log.dirs`; `{node}` is its number; "" = no evidence is taken."""
 
     @field_validator("bootstrap")
     @classmethod
@@ -83,25 +132,18 @@ class ClusterPart(_Part):
     @field_validator("nodes", "docker", mode="before")
     @classmethod
     def _numbers(cls, given: object) -> object:
-        if isinstance(given, dict) and (wrong := [str(n) for n in given if not str(n).isdecimal()]):
-            raise ValueError(f"a node's number, as its broker has it, and not {wrong[0]!r}")
-        return given
+        return _numbered(given)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         ExternalSection(prefix=self.prefix)
-        if self.nodes and self.docker:
-            raise ValueError("nodes and docker: each names the nodes; give one")
-        if unnamed := sorted(set(self.controllers) - set(self.names)):
+        if sum(map(bool, (self.nodes, self.docker, self.kubernetes))) > 1:
+            raise ValueError("nodes, docker and kubernetes: each names the nodes; give one")
+        if not self.kubernetes and (unnamed := sorted({*self.controllers} - {*self.nodes, *self.docker})):
             raise ValueError(f"controllers: node {unnamed[0]} has no name in nodes or docker")
-        if self.log_dirs and not self.docker:
-            raise ValueError("log_dirs: it belongs to docker; elsewhere the hook collect brings logs")
+        if self.log_dirs and not (self.docker or self.kubernetes):
+            raise ValueError("log_dirs: it belongs to a shorthand; elsewhere the hook collect brings logs")
         return self
-
-    @property
-    def names(self) -> Mapping[int, str]:
-        """Names of nodes, as far as the file has them."""
-        return self.docker or self.nodes
 
 
 class AppPart(_Part):
@@ -127,6 +169,12 @@ class ClusterFile(_Part):
     app: AppPart | None = None
     client: dict[str, str] = Field(default_factory=dict)
     hooks: Hooks = Hooks()
+
+    @property
+    def deadline_s(self) -> float:
+        """How long a hook may take: where the file does not say, longer with pods, whose volumes move."""
+        by_pods = self.cluster.kubernetes is not None and "deadline_s" not in self.hooks.model_fields_set
+        return PODS_S if by_pods else self.hooks.deadline_s
 
     @field_validator("client", mode="before")
     @classmethod
@@ -192,6 +240,12 @@ def addresses(bootstrap: str) -> list[Address]:
     return found
 
 
+def _numbered(given: object) -> object:
+    if isinstance(given, dict) and (wrong := [str(n) for n in given if not str(n).isdecimal()]):
+        raise ValueError(f"a node's number, as its broker has it, and not {wrong[0]!r}")
+    return given
+
+
 def _settings(path: str, given: Mapping[str, object]) -> "list[tuple[str, str]]":
     """librdkafka's names, which TOML takes for tables in tables; `{ env = "NAME" }` is `"$NAME"`."""
     found = []
@@ -229,7 +283,7 @@ def _first(error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     if first["type"] == "extra_forbidden":
         sections: dict[str, type[BaseModel]] = {"cluster": ClusterPart, "hooks": Hooks, "app": AppPart}
-        section = sections.get(str(first["loc"][0]), ClusterFile)
+        section = Pods if "kubernetes" in first["loc"] else sections.get(str(first["loc"][0]), ClusterFile)
         near = get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         return f"unknown setting {where}{f'; did you mean {near[0]}?' if near else ''}"
     if first["type"] == "missing":

@@ -16,16 +16,15 @@ without a node. INQUEST_CUTS has a line for each cut: `in` or `out`, then the na
 `clients`, then, where only one listener is meant, `broker` or `controller`.
 """
 
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from core.cluster import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
-from core.errors import ClusterError, Unanswered
-from harness.external.docker_hooks import docker_hooks
+from core.errors import ClusterError
 from harness.external.file import ClusterFile
+from harness.external.means import commands
+from harness.external.nodes import Means
+from harness.external.programs import finish, last
 from harness.processes.waiting import on_each
 
 PAIRS: Final[Mapping[type, tuple[str, str]]] = {
@@ -37,15 +36,6 @@ PAIRS: Final[Mapping[type, tuple[str, str]]] = {
 """The hooks that a capability takes: what breaks, and what heals."""
 HEALING: Final = ("resume", "mend", "revive")
 """The hooks that heal a node, in the order in which they do."""
-LINES: Final = 3
-"""Last lines of what a hook wrote that an error repeats."""
-
-
-def commands(file: ClusterFile) -> Mapping[str, str]:
-    """The hooks of a file by name, those of its shorthand among them; the file's own win."""
-    if not file.cluster.docker:
-        return file.hooks.commands
-    return {**docker_hooks(disks=bool(file.cluster.log_dirs)), **file.hooks.commands}
 
 
 def capabilities(names: Collection[str]) -> frozenset[type]:
@@ -55,8 +45,8 @@ def capabilities(names: Collection[str]) -> frozenset[type]:
 
 
 class HookRunner:
-    """The hooks of one cluster. names: of its nodes. hide: takes secrets out of a text. ports: that clients
-    dial. Safe from any thread.
+    """The hooks of one cluster. its: means to reach all its nodes. hide: takes secrets out of a text. ports:
+    that clients dial. Safe from any thread.
 
     Raises: ClusterError, where a hook fails; Unanswered, where it does not end in time.
     """
@@ -64,19 +54,17 @@ class HookRunner:
     def __init__(
         self,
         file: ClusterFile,
-        names: Mapping[int, str],
+        its: Means,
         hide: Callable[[str], str] = lambda text: text,
         ports: Mapping[int, int] | None = None,
     ) -> None:
-        self._commands = commands(file)
-        self._names = names
-        self._deadline_s = file.hooks.deadline_s
+        self._commands = commands(file, its.lacks)
+        self._names = its.names
+        self.deadline_s = file.deadline_s
         self._hide = hide
         self._ports = ports or {}
-        self._around = {
-            "INQUEST_LOG_DIRS": file.cluster.log_dirs.rstrip("/"),
-            "INQUEST_NAMES": " ".join(names.values()),
-        }
+        self._log_dirs = file.cluster.log_dirs.rstrip("/")
+        self._around = {**its.around, "INQUEST_NAMES": " ".join(its.names.values())}
 
     def has(self, name: str) -> bool:
         """Whether there is a hook of this name."""
@@ -90,7 +78,8 @@ class HookRunner:
         """Run a hook for one node. around: further variables."""
         port = str(self._ports.get(node, ""))
         named = {"INQUEST_NODE": str(node), "INQUEST_NAME": self._names[node], "INQUEST_PORT": port}
-        self._run(name, f"hook {name} of node {node}", {**named, **around})
+        folder = self._log_dirs.replace("{node}", str(node))
+        self._run(name, f"hook {name} of node {node}", {**named, "INQUEST_LOG_DIRS": folder, **around})
 
     def links(self, node: int, cuts: Iterable[Cut]) -> None:
         """Put these cuts in force on a node, and no others."""
@@ -120,25 +109,8 @@ class HookRunner:
         return failed
 
     def _run(self, name: str, what: str, around: Mapping[str, str]) -> None:
-        try:
-            running = subprocess.Popen(
-                ["/bin/sh", "-c", self._commands[name]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **self._around, **around},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ClusterError(f"{what}: {error}") from error
-        try:
-            out, _ = running.communicate(timeout=self._deadline_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.communicate()
-            raise Unanswered(f"{what} did not end within {self._deadline_s:g} s") from None
-        if running.returncode != 0:
-            lines = self._hide(out.decode(errors="replace")).strip().splitlines()[-LINES:]
-            raise ClusterError(
-                f"{what}: exit code {running.returncode}{': ' if lines else ''}{' '.join(lines)}"
-            )
+        command, around = ["/bin/sh", "-c", self._commands[name]], {**self._around, **around}
+        code, out, said = finish(what, command, self.deadline_s, around, self._hide)
+        if code != 0:
+            lines = last(out + said)
+            raise ClusterError(f"{what}: exit code {code}{': ' if lines else ''}{lines}")

@@ -8,13 +8,17 @@ one here.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from core.errors import ConfigError
 from core.extensions import CLUSTER, OWNED
 from harness.clients.application import effects
 from harness.clients.application import named as application
-from harness.external.file import AppPart, ClusterFile, read, secured
+from harness.external.file import AppPart, ClusterFile, Secured, read, secured
+from harness.external.means import means
+from harness.external.nodes import Means
 from harness.external.survey import Survey, survey
 
 
@@ -40,23 +44,43 @@ def load() -> ClusterFile:
     return read(Path(given))
 
 
+class Reached(NamedTuple):
+    """A cluster that answers. brokers: their numbers. nodes: by what means hooks reach all nodes: by the
+    file's names, else by the host that a broker advertises."""
+
+    file: ClusterFile
+    client: Secured
+    found: Survey
+    brokers: tuple[int, ...]
+    nodes: Means
+
+
+def reach() -> Reached:
+    """The cluster that the file names. Raises: ConfigError, ClusterError."""
+    file = load()
+    its, nodes = secured(file), means(file)
+    wanted = set(nodes.names) - set(nodes.controllers)
+    found = survey(file, its.security, wanted)
+    brokers = _brokers(wanted or set(found.brokers), found)
+    hosts = {node: address.host for node, address in found.brokers.items()}
+    return Reached(file, its, found, brokers, msgspec.structs.replace(nodes, names={**hosts, **nodes.names}))
+
+
 def settings() -> dict[str, Any]:
     """What the file and the cluster say of a run's config: its section, how many nodes there are, and what
     brokers are set to. Raises: ConfigError, ClusterError."""
-    file = load()
-    found = survey(file, secured(file).security)
-    brokers = brokers_of(file, found)
-    its = file.cluster
-    section = {"prefix": its.prefix, "profile": its.profile, "nodes": (*brokers, *its.controllers)}
+    reached = reach()
+    its, brokers, controllers = reached.file.cluster, reached.brokers, reached.nodes.controllers
+    section = {"prefix": its.prefix, "profile": its.profile, "nodes": (*brokers, *controllers)}
     copies = 1 if its.profile == "object-store" else min(3, len(brokers))
     return {
         "sut": "external",
         "external": section,
         "brokers": len(brokers),
-        "controllers": len(its.controllers),
-        "broker_settings": dict(found.settings),
+        "controllers": len(controllers),
+        "broker_settings": dict(reached.found.settings),
         **_fewer(copies),
-        **_application(file.app),
+        **_application(reached.file.app),
     }
 
 
@@ -70,20 +94,14 @@ def _application(app: AppPart | None) -> Mapping[str, object]:
     return {**application.SETTINGS, "app": app.section.model_dump()}
 
 
-def brokers_of(file: ClusterFile, found: Survey) -> tuple[int, ...]:
+def _brokers(wanted: set[int], found: Survey) -> tuple[int, ...]:
     """Numbers of the brokers. Raises: ConfigError, where the file names others than the cluster has."""
-    wanted = sorted(set(file.cluster.names) - set(file.cluster.controllers)) or sorted(found.brokers)
-    if wanted != sorted(found.brokers):
+    if wanted != set(found.brokers):
         listed = [", ".join(map(str, sorted(some))) for some in (wanted, found.brokers)]
         raise ConfigError(
             f"--cluster: the file names the brokers {listed[0]}, and the cluster has {listed[1]}"
         )
-    return tuple(wanted)
-
-
-def node_names(file: ClusterFile, found: Survey) -> Mapping[int, str]:
-    """By what name hooks know each node: the file's, else the host that the broker advertises."""
-    return {**{node: its.host for node, its in found.brokers.items()}, **file.cluster.names}
+    return tuple(sorted(wanted))
 
 
 def _fewer(copies: int) -> Mapping[str, int]:

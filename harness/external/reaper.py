@@ -20,6 +20,7 @@ from harness.brokers.admin.connection import Brokers
 from harness.external import belongings, named
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
+from harness.external.nodes import Means
 from harness.processes.reaper import Reaper, dismissed, start_program
 from harness.processes.waiting import NotYet, until
 
@@ -27,10 +28,10 @@ LOG: Final = "reaper.log"
 
 
 class ReaperOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reaper has to know. names: of all nodes, for hooks. brokers: where each listens, host and
-    port. ids: transactional ids of the run. log: file that it writes into, "" = none."""
+    """What a reaper has to know. nodes: by what means hooks reach all of them. brokers: where each listens,
+    host and port. ids: transactional ids of the run. log: file that it writes into, "" = none."""
 
-    names: Mapping[int, str]
+    nodes: Means
     brokers: Mapping[int, tuple[str, int]]
     cluster: str
     prefix: str
@@ -39,12 +40,12 @@ class ReaperOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def order_of(
-    names: Mapping[int, str], brokers: Brokers, prefix: str, *, ids: Sequence[str] = (), log: str = ""
+    nodes: Means, brokers: Brokers, prefix: str, *, ids: Sequence[str] = (), log: str = ""
 ) -> ReaperOrder:
     """The order of a run."""
     listeners = {node: (its.host, its.port) for node, its in brokers.addresses.items()}
     its = brokers.cluster
-    return ReaperOrder(names=names, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
+    return ReaperOrder(nodes=nodes, brokers=listeners, cluster=its, prefix=prefix, ids=tuple(ids), log=log)
 
 
 def start_reaper(order: ReaperOrder) -> Reaper:
@@ -57,12 +58,12 @@ def main(arguments: list[str]) -> int:
     order = msgspec.json.decode(arguments[0], type=ReaperOrder)
     file = named.load()
     its = secured(file)
-    hooks = HookRunner(file, order.names, its.without_secrets)
+    hooks = HookRunner(file, order.nodes, its.without_secrets)
     listeners = {node: Address(*where) for node, where in order.brokers.items()}
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
     if dismissed():
         return 0
-    failed = hooks.heal(tuple(order.names))
+    failed = hooks.heal(tuple(order.nodes.names))
     _note(order, failed or ["all nodes are healed"])
     with suppress(NotYet):
         until(belongings.BACK_S, belongings.PAUSE_S, lambda: belongings.all_listed(brokers))

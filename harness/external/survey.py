@@ -1,6 +1,6 @@
 """What a cluster says of itself before a run: its id, its brokers and where they are, their settings."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -51,13 +51,12 @@ class Survey:
     settings: Mapping[str, str]
 
 
-def survey(file: ClusterFile, security: Security) -> Survey:
-    """Ask the cluster. Raises: ClusterError, where no broker answers; ConfigError, for settings of clients
-    that cannot be honoured."""
+def survey(file: ClusterFile, security: Security, wanted: Collection[int]) -> Survey:
+    """Ask the cluster. wanted: brokers that are waited for. Raises: ClusterError, where no broker answers;
+    ConfigError, for settings of clients that cannot be honoured."""
     first = Brokers(dict(enumerate(addresses(file.cluster.bootstrap))), security)
-    wanted = set(file.cluster.names) - set(file.cluster.controllers)
     with suppress(NotYet):  # the caller compares
-        until(JOIN_S, POLL_S, lambda: _must_have(wanted, _first_answer(first)))
+        until(JOIN_S, POLL_S, lambda: _must_have(set(wanted), _first_answer(first)))
     told = _first_answer(first)
     cluster = told.cluster_id or ""
     listeners = {int(one.node_id): Address(str(one.host), int(one.port)) for one in told.brokers}

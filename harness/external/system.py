@@ -10,9 +10,8 @@ from core.systems import ExternalSection
 from harness.external import hooks, named
 from harness.external.cluster import ExternalCluster
 from harness.external.file import secured
+from harness.external.means import commands, means
 from harness.run.backend import Backend
-
-HOOKS: Final = {one.__name__: " and ".join(pair) for one, pair in hooks.PAIRS.items()}
 
 
 def capabilities(config: RunConfig) -> frozenset[type]:
@@ -21,7 +20,7 @@ def capabilities(config: RunConfig) -> frozenset[type]:
     file = named.load()
     encrypted = secured(file).security.protocol.encrypted
     by_admin = {Electable, Growable, Reassignable} | ({Wired} if not encrypted else set())
-    return frozenset(by_admin) | hooks.capabilities(hooks.commands(file))
+    return frozenset(by_admin) | hooks.capabilities(commands(file, means(file).lacks))
 
 
 def cluster(config: RunConfig, run_dir: Path) -> ExternalCluster:
@@ -42,9 +41,14 @@ def refusal(config: RunConfig) -> str:
 
 
 def lacking(names: Sequence[str]) -> str:
-    """What gives the capabilities of these names."""
-    pairs = dict.fromkeys(HOOKS[name] for name in names if name in HOOKS)
-    return f"the cluster's file lacks the hooks {', '.join(pairs)}" if pairs else ""
+    """What gives the capabilities of these names, and why the shorthand does not. Raises: ConfigError,
+    ClusterError."""
+    pairs = [pair for one, pair in hooks.PAIRS.items() if one.__name__ in names]
+    if not pairs:
+        return ""
+    refused = means(named.load()).lacks
+    whys = dict.fromkeys(refused[hook] for pair in pairs for hook in pair if hook in refused)
+    return "; ".join([f"the cluster's file lacks the hooks {', '.join(map(' and '.join, pairs))}", *whys])
 
 
 EXTERNAL: Final = Backend(cluster=cluster, capabilities=capabilities, refusal=refusal, lacking=lacking)

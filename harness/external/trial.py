@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from core.cluster import Cut, Direction
 from core.errors import ClusterError, ConfigError
-from harness.brokers.admin.connection import AdminError, Brokers
+from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.external import belongings, named
 from harness.external.disks import DATA
-from harness.external.file import ClusterFile, Secured, secured
-from harness.external.hooks import PAIRS, HookRunner, commands
+from harness.external.hooks import PAIRS, HookRunner
+from harness.external.means import commands
 from harness.external.reaper import order_of, start_reaper
-from harness.external.survey import SESSION, Survey, survey
+from harness.external.survey import SESSION
 from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 2.0
@@ -38,22 +38,21 @@ class TrialLine(NamedTuple):
 def trial() -> Iterator[TrialLine]:
     """Try the cluster that is named. What the prefix begins is deleted first. Raises: ConfigError,
     ClusterError, where it cannot be used at all."""
-    file = named.load()
-    its = secured(file)
-    found = survey(file, its.security)
-    brokers = Brokers(found.brokers, its.security, cluster=found.cluster)
-    numbers = ", ".join(map(str, named.brokers_of(file, found)))
+    reached = named.reach()
+    found = reached.found
+    brokers = Brokers(found.brokers, reached.client.security, cluster=found.cluster)
+    numbers = ", ".join(map(str, reached.brokers))
     session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
     yield TrialLine("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
     claim = belongings.claim(brokers)
     try:
-        yield from _on_cluster(file, found, its, brokers)
+        yield from _on_cluster(reached, brokers)
     finally:
         claim.release()
 
 
-def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers) -> Iterator[TrialLine]:
-    prefix = file.cluster.prefix
+def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]:
+    file, nodes, prefix = reached.file, reached.nodes, reached.file.cluster.prefix
     if left := belongings.remove(brokers, prefix):
         yield TrialLine("prefix", False, "; ".join(left))
         return
@@ -61,13 +60,18 @@ def _on_cluster(file: ClusterFile, found: Survey, its: Secured, brokers: Brokers
     if why := there.refusal(prefix, owned=named.owned()):
         raise ConfigError(why)
     yield TrialLine("prefix", True, f"nothing is left of {prefix}")
-    if not commands(file):
+    if nodes.text:
+        yield TrialLine("nodes", True, nodes.text)
+    for hook, why in nodes.lacks.items():
+        if hook not in file.hooks.commands:
+            yield TrialLine(f"hook {hook}", True, f"there is none: {why}")
+    if not commands(file, nodes.lacks):
         yield TrialLine("hooks", True, "none: client, elections, reassign, add-partitions and wire need none")
         return
-    names = named.node_names(file, found)
-    ports = {node: where.port for node, where in found.brokers.items()}
-    hooks = HookRunner(file, names, its.without_secrets, ports)
-    reaper = start_reaper(order_of(names, brokers, prefix))
+    names = nodes.names
+    ports = {node: where.port for node, where in reached.found.brokers.items()}
+    hooks = HookRunner(file, nodes, reached.client.without_secrets, ports)
+    reaper = start_reaper(order_of(nodes, brokers, prefix))
     try:
         yield from _hooks(hooks, brokers, names)
     finally:
@@ -91,8 +95,12 @@ def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Ite
 def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: int) -> str:
     """Break a node and heal it; what was seen. Raises: ClusterError."""
     try:
-        _run(hooks, breaks, node)
-        if node in brokers.nodes:
+        if node not in brokers.nodes:
+            _run(hooks, breaks, node)
+        elif heals == "revive":
+            _end(hooks, brokers, breaks, node)
+        else:
+            _run(hooks, breaks, node)
             until(BROKEN_S, POLL_S, lambda: _must_answer(brokers, node, after=breaks, whether=False))
     finally:
         _run(hooks, heals, node)
@@ -100,6 +108,26 @@ def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: i
         return "both ended well; a controller is not asked"
     until(BACK_S, POLL_S, lambda: _must_answer(brokers, node, after=heals, whether=True))
     return "it did not answer, and answers again"
+
+
+def _end(hooks: HookRunner, brokers: Brokers, breaks: str, node: int) -> None:
+    """End a node; a connection from before has to be of no use then. One that something else starts again at
+    once may answer new ones by now. Raises: ClusterError."""
+    try:
+        with brokers.connect(node, hooks.deadline_s + BROKEN_S) as connection:
+            _run(hooks, breaks, node)
+            until(BROKEN_S, POLL_S, lambda: _must_be_dead(connection, breaks))
+    except AdminError as error:
+        raise ClusterError(f"before the hook {breaks} the broker does not answer: {error}") from None
+
+
+def _must_be_dead(connection: BrokerConnection, after: str) -> None:
+    """Raises: NotYet, where the broker still answers."""
+    try:
+        connection.cluster()
+    except AdminError:
+        return
+    raise NotYet(f"after the hook {after} the broker still answers")
 
 
 def _run(hooks: HookRunner, hook: str, node: int) -> None:

@@ -12,6 +12,7 @@ from core.errors import ClusterError
 from harness.external.disks import MOVED, NO_HOOK, Disks
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
+from harness.external.nodes import Means
 from history.evidence import Evidence
 from tests.histories.old_messages import message
 
@@ -134,7 +135,9 @@ def test_the_shorthand_docker_brings_each_log_directory(
     given = {"bootstrap": "here:1", "docker": {"1": "k1"}, "log_dirs": f"{tmp_path}/d1"}
     if several:
         given["log_dirs"] = f"{tmp_path}/d1,{tmp_path}/d2/"
-    disks = Disks(HookRunner(ClusterFile.model_validate({"cluster": given}), {1: "k1"}), [1], still(""))
+    disks = Disks(
+        HookRunner(ClusterFile.model_validate({"cluster": given}), Means(names={1: "k1"})), [1], still("")
+    )
     disks.collect(tmp_path / "cluster")
     assert disks.take(tmp_path / "evidence") == []
     found = Evidence.load(tmp_path / "evidence")

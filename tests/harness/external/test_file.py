@@ -9,7 +9,8 @@ from core.config import Application
 from core.errors import ConfigError
 from core.secrets import HIDDEN
 from harness.external import hooks
-from harness.external.file import ClusterFile, Secured, read
+from harness.external.file import PODS_S, ClusterFile, Secured, read
+from harness.external.means import commands
 
 PLAIN = '[cluster]\nbootstrap = "here:9092"\n'
 SECRET = "open sesame"
@@ -42,7 +43,33 @@ BAD: dict[str, tuple[str, str]] = {
     "a node without a number": (PLAIN + 'docker = { one = "k" }\n', "a node's number, .* and not 'one'"),
     "two names of nodes": (PLAIN + 'docker = { 1 = "k" }\nnodes = { 1 = "k" }\n', "give one"),
     "a controller without a name": (PLAIN + "controllers = [4]\n", "node 4 has no name"),
-    "logs of no container": (PLAIN + 'log_dirs = "/x"\n', "it belongs to docker"),
+    "logs of no container": (PLAIN + 'log_dirs = "/x"\n', "it belongs to a shorthand"),
+    "pods and containers": (PLAIN + 'docker = { 1 = "k" }\nkubernetes = "a/b=c"\n', "each names the nodes"),
+    "a namespace alone": (PLAIN + 'kubernetes = "kafka"\n', """'kafka' is not "namespace/label\""""),
+    "a label alone": (PLAIN + 'kubernetes = "/app=kafka"\n', """is not "namespace/label\""""),
+    "a namespace that is none": (PLAIN + 'kubernetes = "-A/app=k"\n', "kubernetes.namespace: .* pattern"),
+    "a label that is an option": (PLAIN + 'kubernetes = "k/--all"\n', "kubernetes.label: .* pattern"),
+    "neither label nor pods": (PLAIN + 'kubernetes = { namespace = "k" }\n', "kubernetes: label and pods"),
+    "label and pods": (
+        PLAIN + 'kubernetes = { namespace = "k", label = "a=b", pods = { 1 = "k-1" } }\n',
+        "label and pods: each says which pods are nodes; give one",
+    ),
+    "an offset of pods": (
+        PLAIN + 'kubernetes = { namespace = "k", offset = 1, pods = { 1 = "k-1" } }\n',
+        "offset: it belongs to a label",
+    ),
+    "a pod without a number": (
+        PLAIN + 'kubernetes = { namespace = "k", pods = { one = "k-1" } }\n',
+        "a node's number, .* and not 'one'",
+    ),
+    "a pod that is an option": (
+        PLAIN + 'kubernetes = { namespace = "k", pods = { 1 = "--all" } }\n',
+        "'--all' is not what a pod is called",
+    ),
+    "a typing error about pods": (
+        PLAIN + 'kubernetes = { namespace = "k", lable = "a=b" }\n',
+        "unknown setting cluster.kubernetes.lable; did you mean label?",
+    ),
     "an unknown hook": (PLAIN + '[hooks]\nkil = "x"\n', "unknown setting hooks.kil; did you mean kill?"),
     "a deadline of nothing": (PLAIN + "[hooks]\ndeadline_s = 0\n", "hooks.deadline_s: .* greater than 0"),
     "a secret in the file": (
@@ -119,12 +146,12 @@ def test_secrets_come_from_the_environment_and_are_hidden(tmp_path: Path) -> Non
 )
 def test_a_capability_is_there_where_both_hooks_are(text: str, has: set[type], tmp_path: Path) -> None:
     made = file(tmp_path, f"{PLAIN}[hooks]\n{text}")
-    assert hooks.capabilities(hooks.commands(made)) == has
+    assert hooks.capabilities(commands(made)) == has
 
 
 def test_the_shorthand_gives_hooks_and_the_files_own_win(tmp_path: Path) -> None:
     text = PLAIN + 'docker = { 1 = "k1" }\nlog_dirs = "/data"\n[hooks]\nkill = "mine"\n'
-    made = hooks.commands(file(tmp_path, text))
+    made = commands(file(tmp_path, text))
     assert made["kill"] == "mine"
     assert "docker cp" in made["collect"]
     assert hooks.capabilities(made) - {Partitionable} == {Killable, Restartable, Revivable, Pausable}
@@ -137,3 +164,25 @@ def test_a_file_may_name_an_application(tmp_path: Path) -> None:
     app = file(tmp_path, PLAIN + '[app]\ncommand = "./run"\neffects = "./list"\n').app
     assert app is not None
     assert app.section == Application(output="", effects=True)
+
+
+@pytest.mark.parametrize("path", sorted(Path("examples/clusters").glob("*.toml")), ids=lambda path: path.name)
+def test_ready_files_can_be_read_and_are_listed(path: Path) -> None:
+    made = read(path)
+    assert made.cluster.prefix == "inquest-"
+    assert f"(../{path})" in Path("docs/external.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "deadline_s"),
+    [
+        ("", 30),
+        ('docker = { 1 = "k" }\n', 30),
+        ('kubernetes = "kafka/app=kafka"\n', PODS_S),
+        ('kubernetes = "kafka/app=kafka"\n[hooks]\ndeadline_s = 30\n', 30),
+    ],
+)
+def test_hooks_of_pods_have_longer_where_the_file_does_not_say(
+    text: str, deadline_s: float, tmp_path: Path
+) -> None:
+    assert file(tmp_path, PLAIN + text).deadline_s == deadline_s

@@ -9,6 +9,7 @@ from core.cluster import Cut, Direction, Listener
 from core.errors import ClusterError, Unanswered
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
+from harness.external.nodes import Means
 
 NAMES = {1: "one", 2: "two", 3: "three"}
 
@@ -16,7 +17,7 @@ NAMES = {1: "one", 2: "two", 3: "three"}
 def runner(deadline_s: float = 20, **commands: str) -> HookRunner:
     given = {"cluster": {"bootstrap": "here:1"}, "hooks": {"deadline_s": deadline_s, **commands}}
     file = ClusterFile.model_validate(given)
-    return HookRunner(file, NAMES, lambda text: text.replace("sesame", "(hidden)"))
+    return HookRunner(file, Means(names=NAMES), lambda text: text.replace("sesame", "(hidden)"))
 
 
 def test_a_hook_is_run_for_each_node_with_its_number_and_name(tmp_path: Path) -> None:
@@ -40,6 +41,21 @@ def test_one_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path)
     with pytest.raises(Unanswered, match=r"hook revive of node 2 did not end within 0.5 s"):
         made.on_nodes("revive", (2,))
     assert time.monotonic() - begin < 30
+
+
+def test_one_that_does_not_end_repeats_its_last_words_without_secrets() -> None:
+    made = runner(deadline_s=0.5, revive="echo first; echo waits for sesame; sleep 60")
+    with pytest.raises(Unanswered, match=r"did not end within 0.5 s: first waits for \(hidden\)$"):
+        made.on_nodes("revive", (2,))
+
+
+def test_each_node_has_its_own_log_directory(tmp_path: Path) -> None:
+    part = {"bootstrap": "here:1", "docker": {1: "one", 2: "two"}, "log_dirs": "/data/kafka-log{node}/"}
+    hook = {"collect": f'echo "$INQUEST_LOG_DIRS" >{tmp_path}/$INQUEST_NODE'}
+    file = ClusterFile.model_validate({"cluster": part, "hooks": hook})
+    HookRunner(file, Means(names=file.cluster.docker)).on_nodes("collect", (1, 2))
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"1": "/data/kafka-log1\n", "2": "/data/kafka-log2\n"}
 
 
 def test_a_node_is_given_all_its_cuts_and_mended_without_any(tmp_path: Path) -> None:

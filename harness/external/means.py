@@ -1,0 +1,39 @@
+"""By what means hooks reach the nodes of a cluster: what its file says, what a shorthand of it gives.
+
+    nodes = { 1 = "kafka-1" }               names; all hooks are the file's
+    docker = { 1 = "kafka-1" }              containers: `docker_hooks`
+    kubernetes = "kafka/app=kafka"          pods: `kubernetes_pods` finds them, `kubernetes_hooks`
+
+A shorthand is a table of commands and what they have in their environment. The file's own hooks win.
+"""
+
+from collections.abc import Collection, Mapping
+
+from core.errors import ConfigError
+from harness.external import kubernetes_pods
+from harness.external.docker_hooks import docker_hooks
+from harness.external.file import ClusterFile
+from harness.external.kubernetes_hooks import kubernetes_hooks
+from harness.external.nodes import Means
+
+
+def means(file: ClusterFile) -> Means:
+    """The means of a file; pods are asked for. Raises: ConfigError, ClusterError."""
+    its = file.cluster
+    if its.kubernetes is None:
+        return Means(names=its.docker or its.nodes, controllers=its.controllers)
+    found = kubernetes_pods.found(its.kubernetes.model_dump_json(), its.controllers)
+    if unnamed := sorted(set(found.controllers) - set(found.names)):
+        raise ConfigError(f"--cluster: controllers: node {unnamed[0]} has no pod; {found.text}")
+    return found
+
+
+def commands(file: ClusterFile, lacks: Collection[str] = ()) -> Mapping[str, str]:
+    """The hooks of a file by name, those of its shorthand among them but what that lacks."""
+    its, given = file.cluster, file.hooks.commands
+    if its.docker:
+        return {**docker_hooks(disks=bool(its.log_dirs)), **given}
+    if its.kubernetes is not None:
+        table = kubernetes_hooks(disks=bool(its.log_dirs))
+        return {**{name: text for name, text in table.items() if name not in lacks}, **given}
+    return given
