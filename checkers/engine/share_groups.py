@@ -82,13 +82,15 @@ class Life:
 class RunShareGroups:
     """The share groups of a run.
 
-    deliveries, acknowledgements: rows of each partition. starts: by partition the offset below which its only
-    share group is done, where that is on record. disturbed: when a lock may have been lost, or a count begun
-    again. replaced: by partition, when a leader that was replaced may not have heard of it, in order. ended:
-    process -> when it ended, of members of the group of that number. lock_ns, most: how long a member may
-    hold a record, and how often one is delivered at most.
+    groups: those that gave a record to a member, or were answered by one. deliveries, acknowledgements: rows
+    of each partition. starts: by partition the offset below which its only share group is done, where that is
+    on record. disturbed: when a lock may have been lost, or a count begun again. replaced: by partition, when
+    a leader that was replaced may not have heard of it, in order. ended: process -> when it ended, of members
+    of the group of that number. lock_ns, most: how long a member may hold a record, and how often one is
+    delivered at most.
     """
 
+    groups: Sequence[int]
     deliveries: Mapping[int, Columns]
     acknowledgements: Mapping[int, Columns]
     starts: Mapping[int, int]
@@ -99,8 +101,8 @@ class RunShareGroups:
     most: int
 
     def lives(self, tp: int) -> Iterator[tuple[int, dict[int, Life]]]:
-        """Group -> offset -> what happened to the record there."""
-        found: dict[int, dict[int, Life]] = {}
+        """Group -> offset -> what happened to the record there. One that gave nothing there is among them."""
+        found: dict[int, dict[int, Life]] = {group: {} for group in self.groups}
         for row in _rows(self.deliveries.get(tp, {})):
             life = found.setdefault(row["group"], {}).setdefault(row["offset"], Life())
             what = row["op"], row["process"], row["value"], row["delivery_count"]
@@ -152,7 +154,9 @@ def share_groups(
     looks = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
     replaced = {tp: _replaced(f"{topic}-{number}", looks) for tp, (topic, number) in named.items()}
     ends = zip(*(process[name].tolist() for name in ("process", "group", "end_ns")), strict=True)
+    given = [tables[name]["group"].unique().to_pylist() for name in ("deliveries", "acknowledgements")]
     return RunShareGroups(
+        groups=sorted({*chain(*given)}),
         deliveries=dict(by_tp(tables["deliveries"])),
         acknowledgements=dict(by_tp(tables["acknowledgements"])),
         starts=_starts(named, events),

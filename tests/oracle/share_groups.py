@@ -190,7 +190,7 @@ def share_skip(history: History) -> Iterator[Key]:
             values = [r["value"] for r in final if r["offset"] == offset]
             if offset >= start.get(history.names.get(p.tp, ("", -1)), 0) or values[0] not in p.send_of:
                 continue
-            for group in sorted(groups & {row["group"] for row in history.deliveries if row["tp"] == p.tp}):
+            for group in sorted(groups):
                 if not history.cut_group(group) and not _may_have_ended(
                     history, (p.tp, group, offset), p.send_of[values[0]]
                 ):
