@@ -20,9 +20,11 @@ noise          What no cluster did, in what was recorded.
 removals       Records and topics that are deleted, and partitions whose last leader is gone.
 rows           A history as plain rows, and what the checker says of it.
 runs           Whole runs.
+share_classes  The judge's rules about share groups.
+shares         Share groups: locks, counts, acknowledgements.
 sealed         What was recorded, as rows of the tables.
 world          The cluster and its clock.
 
-Not here: applications and share groups, which the small Kafka does not have. Kernels and oracle are compared
-on them (`tests.histories.random_applications`, `tests/checkers/test_share_groups.py`).
+Not here: applications, which the small Kafka does not have. Kernels and oracle are compared on them
+(`tests.histories.random_applications`).
 """

@@ -23,6 +23,7 @@ from tests.adversary.group_classes import (
     zombie_write,
 )
 from tests.adversary.rows import Key, Row
+from tests.adversary.share_classes import share_groups
 
 
 def lost_write(f: Facts) -> Found:
@@ -401,5 +402,5 @@ RULES: tuple[Callable[[Facts], Found], ...] = (
     lost_write, resurrected_key, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers,
     future_read, offsets, offset_realtime_inversion, send_order, poll_order, offset_commit_regression,
     eos_duplicate, eos_loss, group_duplicate, group_skip, phantom_commit, double_assignment, stuck_lso,
-    hanging_txn, not_recovered, node_died, zombie_write, cycles,
+    hanging_txn, not_recovered, node_died, zombie_write, cycles, share_groups,
 )  # fmt: skip

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
+from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Outcome, Phase
 from history.events import FaultStarted, WrongClusterSeen
 from history.tables import OPEN
 from tests.adversary.judge import judge
 from tests.adversary.rows import Recorded, Row, Said, answer
 from tests.adversary.sealed import settle
+from tests.adversary.shares import LIMIT
 from tests.adversary.world import MS
 
 QUIET = {"valid": "quiet", "unasked": "quiet"}
@@ -59,6 +60,7 @@ def broken(recorded: Recorded, said: Said) -> list[str]:
 def strict(recorded: Recorded) -> bool:
     """Whether Kafka promises everything in this run."""
     config, brokers = recorded.config, recorded.config.broker_settings
+    brokers = {name: value for name, value in brokers.items() if name != LIMIT}
     each = brokers == {"log.flush.interval.messages": "1"}
     loose = config.unclean_leader_election or config.topic_settings or (brokers and not each)
     power = any(isinstance(e, FaultStarted) and e.name.startswith("power") for e in recorded.events)
@@ -96,7 +98,9 @@ def _smaller(recorded: Recorded) -> Iterator[Recorded]:
         yield _without_op(recorded, op)
     for at in range(len(recorded.events) - 1, -1, -1):
         yield replace(recorded, events=recorded.events[:at] + recorded.events[at + 1 :])
-    for table in ("reads", "sends", "commits", "assignments", "foreign", "bounds"):
+    for table in (
+        "reads", "sends", "commits", "assignments", "deliveries", "acknowledgements", "foreign", "bounds",
+    ):  # fmt: skip
         for at in range(len(recorded.tables[table]) - 1, -1, -1):
             rows = recorded.tables[table]
             yield _settled(recorded, {**recorded.tables, table: rows[:at] + rows[at + 1 :]})
@@ -158,7 +162,7 @@ def text(recorded: Recorded) -> str:
 
 
 def _records(recorded: Recorded, op: int) -> Iterator[str]:
-    for name in ("sends", "reads", "commits", "assignments", "foreign"):
+    for name in ("sends", "reads", "commits", "assignments", "deliveries", "acknowledgements", "foreign"):
         for row in recorded.tables[name]:
             if row["op"] == op:
                 yield _record(name, row)
@@ -179,6 +183,12 @@ def _record(name: str, row: Row) -> str:
         case "commits":
             of = f"group {row['group']} generation {row['generation']} {Outcome(row['outcome']).name}"
             return f"{CommitKind(row['kind']).name} {where} {row['offset']} {of} {span}"
+        case "deliveries":
+            span = f"since {_ms(row['since_ns'])} until {_ms(row['complete_ns'])}"
+            return f"delivery {where} {row['offset']}: {row['value']} number {row['delivery_count']} {span}"
+        case "acknowledgements":
+            kind, outcome = Acknowledgement(row["kind"]).name, Outcome(row["outcome"]).name
+            return f"{kind} {where} {row['offset']} {outcome} {span}"
         case "assignments":
             kind = AssignmentKind(row["kind"]).name
             return f"{kind} {where} assignment {row['assignment']} at {_ms(row['ns'])}"

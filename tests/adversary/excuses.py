@@ -16,7 +16,10 @@ EVER = 2**63 - 1
 TEN_S = 10 * 10**9
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 TRANSACTIONS, OWNERS, GROUPS = INTERNAL[:1], INTERNAL[1:], INTERNAL
-"""Of which topics the logs say how transactions ended, who owns a partition, and how far a group is."""
+SHARE_STATE = "__share_group_state"
+SHARES = (SHARE_STATE, *OWNERS)
+"""Of which topics the logs say how transactions ended, who owns a partition, how far a group is, and what a
+share group is done with."""
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
@@ -48,9 +51,10 @@ class Logs:
         self.ended = [e for e in events if isinstance(e, NodeEnded)]
         self.internal = [
             name
-            for topic in INTERNAL
+            for topic in (*INTERNAL, SHARE_STATE)
             for name in sorted(
-                {n for e in self.roles for n in e.leaders if n.startswith(topic)} or {f"{topic}-?"}
+                {n for e in self.roles for n in e.leaders if n.startswith(topic)}
+                or ({f"{topic}-?"} if topic in INTERNAL else set())
             )
         ]
 
@@ -97,7 +101,7 @@ class Logs:
         own = self.config.topic_settings
         if name.startswith(INTERNAL[0]):
             return False
-        if name.startswith(INTERNAL[1]):
+        if name.startswith(SHARES):
             own = self.config.broker_settings
         return str(own.get(UNCLEAN, self.config.unclean_leader_election)).strip().lower() == "true"
 
@@ -105,6 +109,8 @@ class Logs:
         config = self.config
         if name.startswith(INTERNAL[0]):
             return int(config.broker_settings.get("transaction.state.log.min.isr", min(2, config.brokers)))
+        if name.startswith(SHARE_STATE):
+            return int(config.broker_settings.get("share.coordinator.state.topic.min.isr", 2))
         own = config.broker_settings if name.startswith(INTERNAL[1]) else config.topic_settings
         return int(own.get(MIN_ISR, config.min_insync_replicas))
 

@@ -6,17 +6,17 @@ from tests.adversary.world import MARKER, Entry, Log, Steps, World
 # Faults and bugs --------------------------------------------------------------------------------
 
 
-def nemesis(world: World, first: int = 0) -> Steps:
+def nemesis(world: World, first: int = 0, *, most: int = 3) -> Steps:
     """Leaders move; what is above the high watermark may go. More only where the faults permit it.
 
-    first: number of its first fault.
+    first: number of its first fault; most: of how many at most.
     """
     rng, config = world.rng, world.plan.config
     given = {**config.broker_settings, **config.topic_settings}
     together = int(given.get("flush.messages", given.get("log.flush.interval.messages", 0)))
     timed = "log.flush.scheduler.interval.ms" in given
     world.roles()
-    for number in range(first, first + rng.randint(0, 3)):
+    for number in range(first, first + rng.randint(0, most)):
         for _ in range(rng.randint(2, 12)):
             yield
         kind = rng.choice(

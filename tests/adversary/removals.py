@@ -10,11 +10,13 @@ from random import Random
 from history.events import FaultFailed, FaultHealed, FaultStarted, RecordsDeleted
 from history.tables import GONE
 from tests.adversary.rows import Row
+from tests.adversary.shares import SHARE_BUGS
 from tests.adversary.world import MARKER, Group, Log, Steps, World
 
-SHARES = {"leaderless": 0.1, "deletions": 0.12, "remade": 0.08}
+SHARES = {"leaderless": 0.1, "deletions": 0.12, "remade": 0.08, "shares": 0.08}
 """Which part of the recorded runs has what."""
-FAULTS = {"deletions": ("deletes-more",), "remade": ("old-life", "offsets-kept")}
+BUGGY = 0.3
+FAULTS = {"deletions": ("deletes-more",), "remade": ("old-life", "offsets-kept"), "shares": SHARE_BUGS}
 """Bugs that only such runs can have."""
 
 
@@ -24,7 +26,8 @@ def kinds(seed: int, compacted: bool) -> tuple[frozenset[str], list[str]]:
     rng = Random(f"adversary/{seed}/removals")
     drawn = {name for name, share in SHARES.items() if rng.random() < share}
     drawn -= {"deletions", "remade"} if compacted else set()
-    bugs = [bug for name in sorted(drawn) for bug in FAULTS.get(name, ()) if rng.random() < 0.4]
+    drawn -= {"remade"} if "shares" in drawn else set()  # no topics are remade under share groups
+    bugs = [bug for name in sorted(drawn) for bug in FAULTS.get(name, ()) if rng.random() < BUGGY]
     return frozenset(drawn), bugs
 
 

@@ -45,6 +45,7 @@ from tests.adversary.removals import (
 )
 from tests.adversary.rows import Recorded
 from tests.adversary.sealed import tables
+from tests.adversary.shares import LIMIT, disturbs, listed, shared
 from tests.adversary.world import MS, RC, RU, Group, Plan, Steps, World
 
 # Runs -------------------------------------------------------------------------------------------
@@ -112,6 +113,8 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     if not portable:
         made.more, more_bugs = kinds(seed, made.config.compacted)
         made.bugs += more_bugs
+        if "shares" in made.more:
+            made.config = _sharing(made.config, rng)
     world = World(rng, made)
     lives = rng.choice((2, 2, 3)) if "remade" in made.more else 1
     for life in range(lives):
@@ -150,6 +153,14 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     return history
 
 
+def _sharing(config: RunConfig, rng: Random) -> RunConfig:
+    """Of some runs the workload is one of share groups, or a record may be delivered more or less often."""
+    own = config.workload not in ("sink", "application") and rng.random() < 0.7
+    brokers = config.broker_settings | rng.choice(({}, {LIMIT: "2"}, {LIMIT: "10"}))
+    changed = {"broker_settings": brokers} | ({"workload": "share"} if own else {})
+    return config.model_copy(update=changed)
+
+
 def _live(world: World, life: int, *, last: bool) -> None:
     """Clients and faults, from the beginning until topics are deleted, or until the final reads."""
     rng, more = world.rng, world.plan.more
@@ -161,7 +172,11 @@ def _live(world: World, life: int, *, last: bool) -> None:
     clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
     if not world.plan.portable:
         clients += _company(world)
-    clients += [nemesis(world, 10 * life), bugs(world)]
+    if "shares" in more:
+        clients += shared(world)
+        world.budget += 15
+    calm = "shares" in more and rng.random() < 0.4
+    clients += [nemesis(world, 10 * life, most=0 if calm else 3), bugs(world)]
     if "deletions" in more:
         clients.append(deletions(world, 40 + 3 * life))
     if not last:
@@ -184,6 +199,8 @@ def _unsure(bug: str, events: list[Event], world: World) -> bool:
     """Whether a bug cannot be shown by such a run."""
     if "start" in world.planted and retention(world.plan.config):
         return True
+    if bug in ("share-again", "share-passed"):
+        return any(map(disturbs, events))
     if bug == "phantom":
         return not any(isinstance(event, PhaseStarted) and event.phase >= Phase.COLLECT for event in events)
     if bug == "group-forgets":  # what it went back to may be what was committed
@@ -347,6 +364,7 @@ def _events(world: World, begin_final: int) -> list[Event]:
             )
     if rng.random() < 0.9:
         found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
+    found += listed(world, begin_final + MS)
     if (draw := rng.random()) < 0.97:
         still = (0,) if draw > 0.96 else ()
         recovered = draw < (0.2 if any(log.lost for log in world.logs) else 0.95)

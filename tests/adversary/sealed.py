@@ -36,6 +36,8 @@ def tables(world: World) -> dict[str, list[Row]]:
         ]
         rows["assignments"] += [row | {"op": number} for row in op.assigns]
         rows["foreign"] += [row | {"op": number} for row in op.foreign]
+        rows["deliveries"] += [row | {"op": number} for row in op.deliveries]
+        rows["acknowledgements"] += [row | {"op": number} for row in op.acknowledgements]
     settle(rows)
     return rows
 

@@ -125,6 +125,8 @@ class Op:
     commits: list[Row] = field(default_factory=list)
     assigns: list[Row] = field(default_factory=list)
     foreign: list[Row] = field(default_factory=list)
+    deliveries: list[Row] = field(default_factory=list)
+    acknowledgements: list[Row] = field(default_factory=list)
     pos: int = 0
 
 
@@ -198,6 +200,8 @@ class World:
         """Nodes that lost their power, and are not in sync yet."""
         named = ("__transaction_state-0", "__consumer_offsets-0")
         self.coordinators = {name: 1 for name in named if rng.random() < 0.7}
+        if "shares" in plan.more:
+            self.coordinators["__share_group_state-0"] = 1
         self.pace = rng.choice((1, 1, 10))
         self.retired = False
         """Retention removed records while the final reads lasted."""
@@ -209,6 +213,8 @@ class World:
         """Logs of topics that were deleted, and made again."""
         self.former: list[Group] = []
         """Groups as they were then."""
+        self.shared: Any = None
+        """The share group (`tests.adversary.shares`)."""
         self.remaking = 0
         """Since when topics are being deleted; 0 = not now."""
         self._values: dict[int, int] = {}
@@ -375,6 +381,7 @@ class World:
                 controller=1,
                 answering=(1, 2, 3),
                 agreed=True,
+                epochs={log.name: log.epoch for log in self.logs} if "shares" in self.plan.more else {},
             )
         )
 
