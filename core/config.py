@@ -213,6 +213,11 @@ class RunConfig(_Sectioned):
         not waited for."""
         return self.commit in ("after", "automatic") or self.isolation is Isolation.READ_UNCOMMITTED
 
+    @property
+    def final_reads_s(self) -> float:
+        """How long the final reads may take: input and output of an application have a time each."""
+        return self.final_deadline_s * (2 if self.app and self.app.output else 1)
+
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
         `topic_settings`."""

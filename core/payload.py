@@ -21,7 +21,7 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from hashlib import blake2b
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from core.op import TopicPartition
@@ -40,6 +40,26 @@ class Foreign(IntEnum):
     UNCOMMITTED = 4
     """What an application made of a record of this run, which its committed input does not have."""
 
+
+class Uncommitted(NamedTuple):
+    """What is `Foreign.UNCOMMITTED`, and the value of the record of this run that it names."""
+
+    value: int
+
+    @property
+    def name(self) -> bytes:
+        """As it stands in a history, in the place of the payload."""
+        return b"%d" % self.value
+
+
+def named(payload: bytes) -> int:
+    """The value that stands in the place of the payload of what is `Foreign.UNCOMMITTED`; -1 = none does."""
+    value = int(payload) if payload.isdigit() and len(payload) <= len(str(VALUES)) else -1
+    return value if value < VALUES else -1
+
+
+VALUES: Final = 2**63
+"""Values are lower."""
 
 _MAGIC: Final = b"iNQ\x01"
 _HEADER: Final = Struct("<4s8s8sI")

@@ -88,7 +88,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     # changes of what a process reads; `kind` of AssignmentKind
     "assignments": _table("process i32, tp i32, generation i32, op i32, assignment i32, kind i8, ns i64"),
-    # records that a poll returned and that are not this partition's own: `reason` of Foreign
+    # records that a poll returned and that are not this partition's own: `reason` of Foreign; in the place of
+    # the payload of an uncommitted one: the value of the record that it was made of, in decimal
     "foreign": _table("tp i32, op i32, offset i64, reason i8, payload bytes"),
     # changes of the producer identity as the client's statistics tell them (side evidence)
     "producers": _table("process i32, producer_id i64, producer_epoch i32, epoch_cnt i32, ns i64"),

@@ -31,6 +31,7 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
+from core.op import DATABASE, GONE_MARK
 from history.columns import Array
 from history.reader import History
 
@@ -217,8 +218,27 @@ def _join(run: WholeRun, tally: Tally) -> None:
         left,
         "{number} inputs lie behind the offsets that the application committed: it did not come to them",
     )
+    unread = _unread(run)
+    tally.doubt(
+        NAME,
+        len(unread),
+        "the final reads at read_committed did not reach the end of {where}: what was made of what is behind"
+        " that, or is there, is not known",
+        tps=unread,
+    )
     if run.known.copying and run.known.on_record.commits:
         doubt_silent(NAME, run, tally, run.known.copying)
+
+
+def _unread(run: WholeRun) -> list[int]:
+    """Of an application: partitions of its topics that the reader which judges it did not read to their end."""
+    if not run.known.unseen or not run.known.on_record.final_reads:
+        return []
+    topics = {row["tp"]: row["topic"] for row in run.tables["tps"].to_pylist()}
+    read = {tp for tp, of in run.known.bounds.items() if RC in of and of[RC].complete}
+    return sorted(
+        tp for tp, topic in topics.items() if topic != DATABASE and GONE_MARK not in topic and tp not in read
+    )
 
 
 def _excuse(run: WholeRun, position: CommittedPosition) -> int:

@@ -1,7 +1,13 @@
 """integrity: records that were not sent like this, or not here (docs/checks.md, "Isolation and
-integrity")."""
+integrity").
 
+What an application made of a record that its committed input lacks names that record. Whether it was there
+once, and what may have taken it, the kernel says where it was sent to.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from operator import itemgetter
 from typing import Final
 
@@ -9,9 +15,12 @@ import numpy as np
 
 from checkers.allowed import never, unless_truncated
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
-from checkers.engine.findings import Finding, PartitionResult, at, reader
+from checkers.engine.findings import FAIL, NEVER, Finding, PartitionResult, at, reader
+from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
 from checkers.windows import NO_EXCUSE, TRANSACTIONS
+from core.payload import named
+from history.columns import Array
 from history.reader import History
 from history.tables import FOREIGN_REASONS
 
@@ -29,6 +38,33 @@ FOREIGN: Final = {
     UNCOMMITTED: (PHANTOM, "a copy of a record that the committed input does not have"),
 }
 """Reason of a row of `foreign` -> anomaly class, and what the consumer got."""
+
+
+class Fate(Enum):
+    """What is known of a record that output names. SENT: it was sent, and never committed, or lost, or stands
+    in the input. REMOVED: it was committed, and removed by right. OPEN: it may have been."""
+
+    SENT = 0
+    REMOVED = 1
+    OPEN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedInput:
+    """A send whose record output names. excuse: code of what may have taken it from the input."""
+
+    value: int
+    fate: Fate
+    excuse: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStrangers:
+    """What one partition says. unsure: records without a send that a journal may lack. inputs: sends that
+    output elsewhere names."""
+
+    unsure: int
+    inputs: Sequence[NamedInput]
 
 
 class PhantomRead(Finding):
@@ -60,13 +96,12 @@ class ForeignRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     rows = p.odd[p.writer[p.odd] < 0]
-    if (p.known.broke_off or len(p.known.cut)) and len(rows):
-        process = p.reads["value"][rows] >> 32  # `core.op.process_of`
-        unsure = np.isin(process, p.known.cut)
-        if p.known.broke_off:
-            unsure |= ~np.isin(process, p.known.processes)
-        result.parts[NAME] = len(np.unique(p.reads["value"][rows[unsure]]))
-        rows = rows[~unsure]
+    unsure = unheard(p.known, p.reads["value"][rows])
+    inputs = [*_inputs(p)] if len(p.known.named) else []
+    if unsure.any() or inputs:
+        number = len(np.unique(p.reads["value"][rows[unsure]]))
+        result.parts[NAME] = PartitionStrangers(unsure=number, inputs=inputs)
+    rows = rows[~unsure]
     if not len(rows):
         return
     pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)
@@ -79,23 +114,71 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     result.report(PHANTOM, rows[first], phantom)
 
 
+def unheard(known: KernelInput, values: Array) -> Array:
+    """Of values that no process on record sent, flags: the line that says that one did may be gone."""
+    process = values >> 32  # `core.op.process_of`
+    unsure = np.isin(process, known.cut)
+    return unsure | ~np.isin(process, known.processes) if known.broke_off else unsure
+
+
+def _inputs(p: KernelView) -> Iterator[NamedInput]:
+    """The sends of this partition that output of an application names."""
+    sends = p.sends
+    rows = np.flatnonzero(np.isin(sends["value"], p.known.named))
+    hidden = rows[~p.shown_rc[rows] | p.withheld[rows]]
+    missing, undecided = p.fates(hidden)
+    removed = np.setdiff1d(hidden, np.union1d(missing, undecided))
+    by_right = removed[p.committed[removed]]
+    open_ = np.setdiff1d(np.union1d(removed, undecided), by_right)
+    open_ = open_[~p.failed[open_]]
+    since = sends["invoke_ns"][rows]
+    excuses = p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTIONS)
+    lost = np.isin(rows, hidden) & (sends["outcome"][rows] != FAIL)
+    fates = np.isin(rows, by_right) * Fate.REMOVED.value + np.isin(rows, open_) * Fate.OPEN.value
+    codes = np.where(lost, excuses, NO_EXCUSE)
+    for row, fate, code in zip(rows.tolist(), fates.tolist(), codes.tolist(), strict=True):
+        yield NamedInput(value=int(sends["value"][row]), fate=Fate(fate), excuse=code)
+
+
 def _join(run: WholeRun, tally: Tally) -> None:
-    found: dict[tuple[str, int, int], ForeignRecord] = {}
+    parts = tally.parts_of(NAME, PartitionStrangers)
+    sent: dict[int, list[NamedInput]] = {}
+    for one in (one for _, part in parts for one in part.inputs):
+        sent.setdefault(one.value, []).append(one)
+    found: dict[tuple[str, int, int], tuple[ForeignRecord, int]] = {}
+    doubtful = set()
     for row in sorted(run.tables["foreign"].to_pylist(), key=itemgetter("reason")):
         tp, offset, reason = row["tp"], row["offset"], FOREIGN_REASONS[row["reason"]]
-        name = FOREIGN[reason][0]
+        name, excuse = FOREIGN[reason][0], NO_EXCUSE
+        if reason == UNCOMMITTED:
+            fate, excuse = _fate(run.known, named(row["payload"]), sent)
+            doubtful |= {tp} if fate is Fate.OPEN else set()
+            if fate is not Fate.SENT:
+                continue
         value = (-1,) if name == PHANTOM else ()
         finding = ForeignRecord(key=(tp, offset, *value), ops=(row["op"],), reason=reason, offset=offset)
-        found.setdefault((name, tp, offset), finding)
-    lost = run.known.windows.anywhere(TRANSACTIONS)  # the input that an application copied, since
-    for (name, _, _), foreign in found.items():
-        tally.add(name, [foreign], lost if foreign.reason == UNCOMMITTED else NO_EXCUSE)
-    parts = [(tp, number) for tp, number in tally.parts_of(NAME, int) if number]
+        found.setdefault((name, tp, offset), (finding, excuse))
+    for (name, _, _), (foreign, excuse) in found.items():
+        tally.add(name, [foreign], excuse)
     why = (
         "{number} records of {where} were read, and no journal says that they were sent; but the newest lines"
         " of journals may be gone"
     )
-    tally.doubt(NAME, sum(number for _, number in parts), why, tps=sorted({tp for tp, _ in parts}))
+    unsure = [(tp, part.unsure) for tp, part in parts if part.unsure]
+    tally.doubt(NAME, sum(number for _, number in unsure), why, tps=sorted({tp for tp, _ in unsure}))
+    why = "output in {where} was made of input that is gone, and may have been committed"
+    tally.doubt(NAME, len(doubtful), why, tps=sorted(doubtful))
+
+
+def _fate(known: KernelInput, value: int, sent: Mapping[int, Sequence[NamedInput]]) -> tuple[Fate, int]:
+    """Of the record that output names, -1 = it names none; and what may have taken it."""
+    every = sent.get(value, ())
+    if not every and value >= 0 and bool(unheard(known, np.array([value]))[0]):
+        return Fate.OPEN, NO_EXCUSE
+    for fate in (Fate.REMOVED, Fate.OPEN):
+        if any(one.fate is fate for one in every):
+            return fate, NO_EXCUSE
+    return Fate.SENT, min((one.excuse for one in every if one.excuse != NO_EXCUSE), default=NO_EXCUSE)
 
 
 CHECK = Check(

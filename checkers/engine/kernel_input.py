@@ -27,6 +27,7 @@ from checkers.windows import (
 )
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End
+from core.payload import named
 from core.producer_state import forgotten_after_ns
 from core.retention import removes
 from core.watermark import still_s
@@ -126,6 +127,7 @@ class KernelInput:
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do.
+    named: values of records that output of an application was made of, and that its input lacks; sorted.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
@@ -168,6 +170,7 @@ class KernelInput:
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
+    named: Array
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -320,6 +323,7 @@ def kernel_input(
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
+        named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,
@@ -333,6 +337,11 @@ def kernel_input(
         share=share_groups(tables, named, process, config, events),
         cap=cap,
     )
+
+
+def _named(foreign: pa.Table) -> Array:
+    found = {named(payload) for payload in foreign["payload"].to_pylist()} if foreign.num_rows else set()
+    return np.array(sorted(found - {-1}), np.int64)
 
 
 def _settled_ns(events: Sequence[Event], config: RunConfig) -> int:

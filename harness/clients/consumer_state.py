@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from core.op import AssignmentKind, CommitKind, Outcome, TopicPartition
-from core.payload import Foreign, decode
+from core.payload import Foreign, Uncommitted, decode
 from core.session import (
     AssignmentEvent,
     AutoCommitted,
@@ -42,7 +42,7 @@ class ConsumerProcess:
     journal: JournalWriter
     now_ns: Callable[[], int]
     op: int = 0
-    value: Callable[[TopicPartition, int, bytes], int | Foreign] | None = None
+    value: Callable[[TopicPartition, int, bytes], int | Foreign | Uncommitted] | None = None
     """The value of a record by its place and payload; None = that which the payload carries."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Highest end of each partition that the consumer reported to have reached."""
@@ -191,9 +191,11 @@ class ConsumerProcess:
                     self._records.append((tp, run[2], run[3]))
             self._positions[tp] = offset + 1
             value = self._value(tp, offset, record.payload)
+            if isinstance(value, Uncommitted):
+                foreign.append((*tp, offset, int(Foreign.UNCOMMITTED), value.name))
+                continue
             if isinstance(value, Foreign):
-                payload = record.payload[:1024]
-                foreign.append((tp.topic, tp.partition, offset, int(value), payload))
+                foreign.append((*tp, offset, int(value), record.payload[:1024]))
                 continue
             if not run[2]:
                 runs.append(run)
@@ -202,7 +204,7 @@ class ConsumerProcess:
             run[4].append(record.leader_epoch)
         self.journal.write(j.Polled(self.op, at, begin, self.now_ns(), runs, foreign))
 
-    def _value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign:
+    def _value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign | Uncommitted:
         return decode(self.run, tp, payload) if self.value is None else self.value(tp, offset, payload)
 
     def rows_read(

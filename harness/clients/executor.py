@@ -44,7 +44,7 @@ from core.op import (
     Subscribe,
     TopicPartition,
 )
-from core.payload import Foreign, encode
+from core.payload import Foreign, Uncommitted, encode
 from core.runtime import Clock
 from core.session import Acked, Definite, Delivery, EndReached, Failed, Indefinite, Record, Session, Sharing
 from harness.clients.consumer_state import ConsumerProcess
@@ -115,7 +115,7 @@ class Client:
         """Highest end of each partition that the consumer reported to have reached."""
         return self._reading.ends
 
-    def read_values(self, value: Callable[[TopicPartition, int, bytes], int | Foreign]) -> None:
+    def read_values(self, value: Callable[[TopicPartition, int, bytes], int | Foreign | Uncommitted]) -> None:
         """What says the value of each record that is read from now on, by its place and payload."""
         self._reading.value = value
 

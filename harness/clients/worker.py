@@ -209,8 +209,9 @@ class Worker:
     async def _read_application(self, client: Client, ends: Mapping[TopicPartition, int]) -> None:
         """Read input and output of the application, and journal what it made as one more process of its.
 
-        ends: all that were listed. Where not all of the input is read, what the output was made of is not
-        known: nothing is journaled. Where not all of the output is, what else was made is not known: then no
+        ends: all that were listed. Each topic has its own time, so that a partition which is not to be read to
+        its end leaves the others. Where not all of the input is read, what was made of the rest is not known
+        (`Copies.input_read`). Where not all of the output is, what else was made is not known: then no
         committed offset is journaled, so that nothing is missed.
         """
         plan = self._plans[self._instances[0]]
@@ -228,24 +229,26 @@ class Worker:
             results=self._database if isinstance(self._database, Results) else None,
         )
         client.read_values(made.value)
-        if not await self._read_whole(client, app.input, ends):
-            return
-        whole = not app.output or await self._read_whole(client, app.output, ends)
+        made.input_read(tp.partition for tp in await self._read_topic(client, app.input, ends))
+        whole = not (app.output and await self._read_topic(client, app.output, ends))
         if whole and (rows := tuple(tp for tp in ends if tp.topic == DATABASE)):
             done = await client.invoke(Op(f="read-effects", mops=(ReadDatabase(rows),)))
             whole = done.outcome is Outcome.OK
-        inputs = sorted(tp for tp in ends if tp.topic == made.input)
+        inputs = sorted(self._partitions(app.input) | {tp for tp in ends if tp.topic == made.input})
         position = GroupPosition(self._host.outside()[0], plan.group or "")
         committed = position.committed(inputs, self._config.verb_deadline_s) if whole else None
         position.close()
         journal = self._journal(spec, ClientSettings())
         made.write(journal, self._final.begun_ns, self._clock.now_ns(), committed)
 
-    async def _read_whole(self, client: Client, topic: str, ends: Mapping[TopicPartition, int]) -> bool:
-        """Read a topic of the application; whether that was all of it, up to the listed ends."""
+    async def _read_topic(
+        self, client: Client, topic: str, ends: Mapping[TopicPartition, int]
+    ) -> set[TopicPartition]:
+        """Read a topic of the application; the partitions that were not read up to a listed end."""
         own = {tp: end for tp, end in ends.items() if tp.topic == self._config.prefix + topic}
         await read_to_ends(client, own, self._clock, self._config.final_deadline_s)
-        return self._partitions(topic) <= own.keys() and reached(client, own)
+        late = {tp for tp, end in own.items() if not reached(client, {tp: end})}
+        return self._partitions(topic) - own.keys() | late
 
     async def _read_final(self, isolation: Isolation) -> None:
         """Read every partition from its beginning up to the listed end, with a fresh consumer."""

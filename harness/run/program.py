@@ -319,7 +319,7 @@ class RunProgram:
             return
         self._enter(Phase.FINAL)
         ends = to_read(bounds.rows, self.plan.config)
-        allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
+        allowed = self.plan.config.final_reads_s + 2 * self.plan.config.verb_deadline_s
         self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
         self._supervise()
         if removes(self.plan.config):

@@ -163,7 +163,7 @@ def bound_s(config: RunConfig) -> float:
     return (
         config.duration_s
         + config.recovery_deadline_s
-        + config.final_deadline_s
+        + config.final_reads_s
         + config.transaction_timeout_s
         + 6 * config.verb_deadline_s
         + SLACK_S

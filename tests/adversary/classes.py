@@ -186,12 +186,40 @@ def strangers(f: Facts) -> Found:
         if row["reason"] in (3, 4):
             key: Key = ("phantom-read", row["tp"], row["offset"], -1)
             place = row["tp"], row["offset"], 3
+            if row["reason"] == 4 and named_input(f, row) != "sent":
+                continue
             if not any((one["tp"], one["offset"], one["reason"]) == place for one in f.rows["foreign"]):
-                f.spans[key].append(Span(0, EVER, None, internal=TRANSACTIONS))
+                f.spans[key] += [*_taken(f, row)] or [Span(1, 0, ())]
             yield key, PLAIN
         else:
             name = "misdirected-record" if row["reason"] == 2 else "corrupt-record"
             yield (name, row["tp"], row["offset"]), PLAIN
+
+
+def _named(f: Facts, row: Row) -> list[Row]:
+    """The sends of the value that output of an application names."""
+    if f.portable or not row["payload"].isdigit():
+        return []
+    return [s for s in f.sends if s["value"] == int(row["payload"])]
+
+
+def named_input(f: Facts, row: Row) -> str:
+    """Whether the record that output names was committed and is removed, or that is open, or neither."""
+    sends = _named(f, row)
+    if not sends and row["payload"].isdigit() and not f.portable:
+        return "sent" if f.unexplained(int(row["payload"])) else "open"
+    hidden = [s for s in sends if f.withheld(s) or not f.shown(RC, s)]
+    gone = [s for s in hidden if f.removed(s) or f.compacted_away(s)]
+    if any(f.committed(s) for s in gone):
+        return "removed"
+    return "open" if any(not f.failed(s) and (s in gone or f.undecided(s)) for s in sends) else "sent"
+
+
+def _taken(f: Facts, row: Row) -> Iterator[Span]:
+    """When the record that output names may have been taken from the input."""
+    for send in _named(f, row):
+        if send["outcome"] != FAIL and (f.withheld(send) or not f.shown(RC, send)):
+            yield Span(send["invoke_ns"], EVER, (send["tp"],), internal=TRANSACTIONS)
 
 
 def future_read(f: Facts) -> Found:

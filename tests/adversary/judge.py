@@ -21,7 +21,7 @@ from history.events import (
     WrongClusterSeen,
     incomplete,
 )
-from tests.adversary.classes import RULES, from_outside, settled, torn_parts
+from tests.adversary.classes import RULES, from_outside, named_input, settled, torn_parts
 from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
@@ -242,6 +242,8 @@ def doubts(f: Facts) -> set[str]:
         if unsure and not any(f.torn_off(s) for s in hidden):
             found.add("atomicity")
     if any((r["tp"], r["value"]) not in f.send_of and not f.unexplained(r["value"]) for r in f.reads):
+        found.add("integrity")
+    if any(row["reason"] == 4 and named_input(f, row) == "open" for row in f.rows["foreign"]):
         found.add("integrity")
     if any(maybe for _, maybe in uncopied(f)):
         found.add("exactly-once")

@@ -265,9 +265,14 @@ def _foreign(rng: Random, world: World) -> None:
                 "tp": rng.randrange(len(world.logs)),
                 "offset": rng.randint(0, 9),
                 "reason": rng.choice((0, 1, 2, 3, 4, 4, 4)),
-                "payload": b"?",
+                "payload": b"%d" % rng.choice(_values(world)) if rng.random() < 0.8 else b"?",
             }
         )
+
+
+def _values(world: World) -> list[int]:
+    """Of all that was sent, and of one record that was not."""
+    return [9_998 << 32, *(send["value"] for op in world.ops for send in op.sends)]
 
 
 def _commits(rng: Random, world: World) -> None:

@@ -356,7 +356,14 @@ def make_final(rng: Random, built: Built) -> None:
 def foreign(rng: Random, built: Built) -> None:
     for op in pick(rng, built.ops):
         tp, reason = rng.randrange(len(built.tps)), rng.choice((*FOREIGN_REASONS, "misdirected"))
-        op.mops.append(Foreign(tp=tp, offset=rng.randint(0, 12), reason=reason, payload=b"?"))
+        payload = b"%d" % rng.choice(_values(built)) if rng.random() < 0.8 else b"?"
+        op.mops.append(Foreign(tp=tp, offset=rng.randint(0, 12), reason=reason, payload=payload))
+
+
+def _values(built: Built) -> list[int]:
+    """Of all that was sent, and of one record that was not."""
+    sent = (mop.value for op in built.ops for mop in op.mops if isinstance(mop, Send))
+    return [value_of(NOBODY, 1), *sent]
 
 
 def commit(rng: Random, built: Built) -> None:

@@ -150,8 +150,25 @@ def phantom_read(history: History) -> Iterator[Key]:
             if read["value"] not in p.send_of and not history.cut(process_of(read["value"])):
                 yield "phantom-read", p.tp, read["offset"], read["value"]
         for row in p.foreign:
-            if row["reason"] in (3, 4):
+            if row["reason"] == 3 or (row["reason"] == 4 and named_input(history, row) == "sent"):
                 yield "phantom-read", p.tp, row["offset"], -1
+
+
+def named_input(history: History, row: Row) -> str:
+    """Of output of an application: "removed", as the record that it names was committed and is removed;
+    "open", as it may have been; "sent", as neither is so."""
+    value = int(row["payload"]) if row["payload"].isdigit() and int(row["payload"]) < 2**63 else -1
+    if not history.recorded or value < 0:
+        return "sent"
+    sends = [(p, p.send_of[value]) for p in history.partitions if value in p.send_of]
+    if not sends:
+        return "open" if history.cut(process_of(value)) else "sent"
+    hidden = [(p, s) for p, s in sends if p.withheld(s) or not p.shown(RC, s)]
+    gone = [(p, s) for p, s in hidden if p.removed(s) or p.gone(s)]
+    if any(p.committed(s) for p, s in gone):
+        return "removed"
+    doubtful = [*gone, *((p, s) for p, s in sends if p.undecided(s))]
+    return "open" if any(not failed(s) for _, s in doubtful) else "sent"
 
 
 def corrupt_record(history: History) -> Iterator[Key]:
@@ -488,6 +505,8 @@ def undecided(
     found = {"eos-loss"} if eos_loss_undecided(history) else set()
     if silent_groups(history):
         found.add("group-skip")
+    if any(row["reason"] == 4 and named_input(history, row) == "open" for row in history.foreign):
+        found.add("phantom-read")
     if any(
         r["value"] not in p.send_of and history.cut(process_of(r["value"]))
         for p in history.partitions

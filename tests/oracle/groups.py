@@ -156,6 +156,16 @@ def eos_loss_undecided(history: History) -> bool:
     """Some input record has no committed copy, and one that may be; or an application did not come to one."""
     if any(not (copied and _ended(history, group)) for _, group, _, copied in _ahead(history)):
         return True
+    if (
+        history.recorded
+        and history.config.app
+        and any(row["group"] >= 0 for row in history.processes.values())
+    ):
+        for p in history.partitions:
+            topic = history.names[p.tp][0]
+            whole = RC in p.bounds and p.bounds[RC].complete
+            if not whole and topic != "database" and "~" not in topic:
+                return True
     return any(in_doubt for _, in_doubt in _uncopied(history))
 
 

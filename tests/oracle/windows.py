@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from core.op import AssignmentKind, CommitKind, Phase
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
-from tests.oracle.words import FAIL, History, Key, Partition, Row
+from tests.oracle.words import FAIL, RC, History, Key, Partition, Row
 
 EVER: Final = 2**63 - 1
 TEN_S: Final = 10 * 10**9
@@ -453,12 +453,26 @@ def excuses(history: History, key: Key) -> set[str]:
     if name == "phantom-read" and key[3] == -1:
         rows = [row for row in history.foreign if (row["tp"], row["offset"]) == (key[1], key[2])]
         other_run = any(row["reason"] == 3 for row in rows)
-        return {"" if other_run else _anywhere(history, TRANSACTIONS, 0)}
+        return {""} if other_run else {_input(history, row["payload"]) for row in rows if row["reason"] == 4}
     if key[1] == -1 or name not in _RULES:
         return {""}
     (p,) = (p for p in history.partitions if p.tp == key[1])
     found = _RULES[name](p, key)
     return {found} if isinstance(found, str) else found
+
+
+def _input(history: History, payload: bytes) -> str:
+    """What may have taken the record that output of an application names."""
+    value = int(payload) if payload.isdigit() else -1
+    every = [
+        _wide(history, [p.tp], TRANSACTIONS, p.send_of[value]["invoke_ns"], EVER)
+        for p in history.partitions
+        if value in p.send_of
+        and p.send_of[value]["outcome"] != FAIL
+        and (p.withheld(p.send_of[value]) or not p.shown(RC, p.send_of[value]))
+        and history.recorded
+    ]
+    return next((one for one in ("unclean", "power", "leader") if one in every), "")
 
 
 def _died(history: History, node: int, number: int) -> str:

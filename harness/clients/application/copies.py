@@ -4,9 +4,10 @@ The reader reads the input to its end, then the output: of each output record th
 then. What it finds becomes the journal of one more process, see the docstring of the package.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Final
 
 from core.op import (
     DATABASE,
@@ -21,13 +22,17 @@ from core.op import (
     TopicPartition,
     value_of,
 )
-from core.payload import Foreign, decode, origin
+from core.payload import Foreign, Uncommitted, decode, origin
 from harness.clients.application.results import Results
 from history import journal as j
 from history.journal import JournalWriter
 
 OP_RECORDS = 1000
 """Copies of one op of the journal."""
+
+NO_INPUT: Final = (-1, -1)
+"""In the place of partition and offset of the input of an output record: it is made of several, or of one that
+was not read."""
 
 Made = tuple[str, int, int, str, int, int]
 """As in `Copying`: topic, partition and value of a copy, topic, partition and offset of its input."""
@@ -61,10 +66,19 @@ class Copies:
     """Where each copy is."""
     _parts: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
     """Of a flat-map: digests of the output records of each input record, in order."""
-    _part: list[int] = field(default_factory=list)
-    """Of each copy: which one of its input it is, from 0."""
+    _part: dict[int, int] = field(default_factory=dict)
+    """Of a flat-map, by the number of the output record: which one of its input it is, from 0."""
+    _unread: frozenset[int] = frozenset()
+    """Partitions of the input that were not read to their end."""
 
-    def value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign:
+    def input_read(self, unread: Iterable[int]) -> None:
+        """All of the input was read, but of some partitions not all. Output of a record that was not read has
+        an input that is not known: it is a record of the process, and no copy."""
+        self._unread = frozenset(unread)
+        if self.results is not None:
+            self.results.unread = self._unread
+
+    def value(self, tp: TopicPartition, offset: int, payload: bytes) -> int | Foreign | Uncommitted:
         """The value of a record that was read, or why it is foreign: an input record has its own, a copy one
         that nothing else has."""
         if tp.topic == self.input:
@@ -76,21 +90,21 @@ class Copies:
             return value
         if self.results is not None and tp.topic != DATABASE:
             wrong = self.results.take(tp, payload)
-            return self._of(tp, offset, (-1, -1)) if wrong is None else wrong
+            return self._of(tp, offset, NO_INPUT) if wrong is None else wrong
         found = (
             self.results.number(payload)
             if self.results is not None
             else origin(self.run, self.input, payload, self.size)
         )
-        if isinstance(found, Foreign):
+        if isinstance(found, Foreign | Uncommitted):
             return found
-        source = self._inputs.get(found[1])
-        if source is None:
-            return Foreign.UNCOMMITTED
+        partition, number = found
+        if (source := self._inputs.get(number)) is None:
+            return self._of(tp, offset, NO_INPUT) if partition in self._unread else Uncommitted(number)
         value = self._of(tp, offset, source)
         if self.outputs is not None:
             parts = self._parts.setdefault(source, [])
-            self._part.append(len(parts))
+            self._part[len(self._made) - 1] = len(parts)
             parts.append(blake2b(payload, digest_size=16).digest())
         return value
 
@@ -103,8 +117,8 @@ class Copies:
 
     def _is_copy(self, number: int) -> bool:
         """Whether an output record counts as the copy of its input."""
-        if self.results is not None:
-            return self._made[number][0] == DATABASE
+        if self._made[number][4:] == NO_INPUT:
+            return False
         if self.outputs is None:
             return True
         parts, part = self._parts[self._made[number][4:]], self._part[number]

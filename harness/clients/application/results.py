@@ -14,20 +14,22 @@ from typing import Final
 
 from core.keys import input_key_of
 from core.op import DATABASE, TopicPartition
-from core.payload import Foreign
+from core.payload import VALUES, Foreign, Uncommitted
 from core.session import Fetched
 
 MEMBER: Final = "inputs"
-NUMBERS: Final = 2**63
 
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """Of one run. partitions: of each input record, by its number, its partition."""
+    """Of one run. partitions: of each input record, by its number, its partition. unread: partitions of the
+    input that were not read to their end."""
 
     partitions: dict[int, int] = field(default_factory=dict)
+    unread: frozenset[int] = frozenset()
     _last: dict[tuple[TopicPartition, int, int], list[int]] = field(default_factory=dict)
-    """By output partition, input partition and key; these two are those of the newest record in it."""
+    """By output partition, input partition and key: these two are those of the newest record in it that the
+    input has; of a result without any, partition -1 and the key of its newest number."""
 
     def ends(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
         """Of each partition, how many rows are expected."""
@@ -41,30 +43,32 @@ class Results:
             return Foreign.UNREADABLE
         if not isinstance(numbers, list) or not numbers:
             return Foreign.UNREADABLE
-        if not all(type(n) is int and 0 <= n < NUMBERS for n in numbers):
+        if not all(type(n) is int and 0 <= n < VALUES for n in numbers):
             return Foreign.UNREADABLE
-        newest = numbers[-1]
+        newest = next((n for n in reversed(numbers) if n in self.partitions), numbers[-1])
         self._last[tp, self.partitions.get(newest, -1), input_key_of(newest)] = numbers
         return None
 
     def read(self) -> list[Fetched]:
-        """The rows, as records that a poll returns. What no input record of the key has is one of
-        partition 0, and empty."""
+        """The rows, as records that a poll returns. What no input record of the key has is one of partition
+        0. A number that a record may have which was not read is left out."""
         ends: dict[int, int] = {}
         found = []
         for (_, of, key), numbers in self._last.items():
             for number in numbers:
-                known = of >= 0 and (self.partitions.get(number), input_key_of(number)) == (of, key)
+                its = self.partitions.get(number)
+                if its is None and (of in self.unread or (of < 0 and self.unread)):
+                    continue
+                known = of >= 0 and (its, input_key_of(number)) == (of, key)
                 partition = of if known else 0
-                payload = b"%d" % number if known else b""
+                payload = (b"%d" if known else b"no %d") % number
                 found.append(
                     Fetched(TopicPartition(DATABASE, partition), ends.get(partition, 0), payload, -1)
                 )
                 ends[partition] = ends.get(partition, 0) + 1
         return found
 
-    def number(self, payload: bytes) -> tuple[int, int] | Foreign:
-        """The partition and the number of the input record of a row, or why it has none."""
-        if not payload:
-            return Foreign.UNCOMMITTED
-        return self.partitions[int(payload)], int(payload)
+    def number(self, payload: bytes) -> tuple[int, int] | Uncommitted:
+        """The partition and the number of the input record of a row, or the number that is of none."""
+        number = int(payload.rpartition(b" ")[2])
+        return Uncommitted(number) if b" " in payload else (self.partitions[number], number)

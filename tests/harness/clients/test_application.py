@@ -16,9 +16,10 @@ from core.config import Application, RunConfig, run_config
 from core.errors import ClusterError, ConfigError
 from core.extensions import APP
 from core.op import DATABASE, CommitKind, End, Outcome, Send, TopicPartition
-from core.payload import Foreign, encode, origin
+from core.payload import Foreign, Uncommitted, encode, named, origin
 from harness import compose
-from harness.clients.application import effects, instance, named
+from harness.clients.application import effects, instance
+from harness.clients.application import named as applications
 from harness.clients.application.copies import Copies
 from harness.clients.application.effects import Effects
 from harness.clients.application.instance import surroundings
@@ -66,7 +67,7 @@ def test_copies_are_journaled_with_their_inputs_and_the_commits() -> None:
     assert made.value(IN, 41, RECORD) == 7
     values = [made.value(OUT, 5, RECORD), made.value(OUT, 6, b64encode(RECORD))]
     assert len(set(values)) == 2
-    assert made.value(OUT, 7, encode("run", IN, 8, SIZE)) is Foreign.UNCOMMITTED
+    assert made.value(OUT, 7, encode("run", IN, 8, SIZE)) == Uncommitted(8)
     made.write(lines, 10, 20, {IN: 42})
     (copying,) = [line for line in lines.lines if isinstance(line, j.Copying)]
     assert copying.records == [("out", 0, value, "in", 3, 41) for value in values]
@@ -176,8 +177,9 @@ def test_a_key_with_results_in_two_partitions_has_its_records_twice() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_results_name_what_the_last_one_of_each_key_lists(seed: int) -> None:
-    """The rule in other words: in each partition of the output, of all results whose newest record has a key
-    the last one; each of its numbers is a copy if it is of that key, else an invention."""
+    """The rule in other words: in each partition of the output, of all results whose newest known record has
+    a key the last one, and of those without any, too; each of its numbers is a copy if it is of that key, else
+    an invention."""
     rng = Random(f"results/{seed}")
     keys = {7: 7, 23: 7, 8: 8, 999: None}  # of input records; 999 is none
     results = [
@@ -186,7 +188,7 @@ def test_random_results_name_what_the_last_one_of_each_key_lists(seed: int) -> N
     ]
     last = {}
     for tp, numbers in results:
-        last[tp, keys[numbers[-1]]] = numbers
+        last[tp, next((keys[n] for n in reversed(numbers) if keys[n]), None)] = numbers
     expected, invented = Counter[int](), 0
     for (_, key), numbers in last.items():
         for number in numbers:
@@ -195,20 +197,54 @@ def test_random_results_name_what_the_last_one_of_each_key_lists(seed: int) -> N
             invented += not known
     _, rows, lines = aggregated(*((tp, {"inputs": numbers}) for tp, numbers in results))
     assert Counter(offset for _, _, offset in copied_of(lines)) == +expected
-    assert sum(row is Foreign.UNCOMMITTED for row in rows) == invented
+    assert sum(isinstance(row, Uncommitted) for row in rows) == invented
 
 
 @pytest.mark.parametrize(
     ("numbers", "rows"),
     [
-        ([7, 999], [Foreign.UNCOMMITTED] * 2),  # the newest one is of no key: nor are the others
-        ([999, 7], [Foreign.UNCOMMITTED, 0]),
-        ([8, 7], [Foreign.UNCOMMITTED, 0]),  # a record of another key
+        ([7, 999], [0, Uncommitted(999)]),  # the others have their key
+        ([999, 7], [Uncommitted(999), 0]),
+        ([999, 998], [Uncommitted(999), Uncommitted(998)]),
+        ([8, 7], [Uncommitted(8), 0]),  # a record of another key
     ],
 )
-def test_what_no_input_record_of_the_key_has_is_invented(numbers: list[int], rows: list[int]) -> None:
+def test_what_no_input_record_of_the_key_has_is_invented(numbers: list[int], rows: list[object]) -> None:
     _, found, _ = aggregated((OUT, {"inputs": numbers}))
-    assert [one if isinstance(one, Foreign) else 0 for one in found] == rows
+    assert [one if isinstance(one, Uncommitted) else 0 for one in found] == rows
+
+
+def test_a_result_with_a_number_of_none_is_the_last_one_of_its_key_all_the_same() -> None:
+    _, rows, lines = aggregated((OUT, {"inputs": [7]}), (OUT, {"inputs": [7, 23, 999]}))
+    assert [offset for _, _, offset in copied_of(lines)] == [0, 1]
+    assert rows[-1] == Uncommitted(999)
+
+
+@pytest.mark.parametrize(
+    ("unread", "numbers", "rows"),
+    [
+        ({0}, [7, 999], [7, Uncommitted(999)]),  # the key is one of a partition that was read
+        ({3}, [7, 999], [7]),
+        ({0}, [999], []),
+        ({3}, [7, 8], [7, Uncommitted(8)]),  # which was read, and has another key
+    ],
+)
+def test_a_number_that_a_record_may_have_which_was_not_read_says_nothing(
+    unread: set[int], numbers: list[int], rows: list[object]
+) -> None:
+    results = Results(partitions={7: 3, 8: 3}, unread=frozenset(unread))
+    assert results.take(OUT, json.dumps({"inputs": numbers}).encode()) is None
+    found = [results.number(row.payload) for row in results.read()]
+    assert [one if isinstance(one, Uncommitted) else one[1] for one in found] == rows
+
+
+@pytest.mark.parametrize(
+    ("payload", "value"),
+    [(b"0", 0), (b"4294967297", 2**32 + 1), (b"%d" % (2**63 - 1), 2**63 - 1), (b"%d" % 2**63, -1)]
+    + [(payload, -1) for payload in (b"", b"-1", b"7 ", b"no 7", b"?", b"9" * 5000)],
+)
+def test_what_names_a_value_is_its_number_alone(payload: bytes, value: int) -> None:
+    assert named(payload) == value
 
 
 @pytest.mark.parametrize(
@@ -268,10 +304,10 @@ def test_a_program_learns_its_topics_group_and_brokers() -> None:
     [
         ("true", {"workload": "application"}, "it is what --app COMMAND asks for"),
         ("true", {"app": {}}, "it is what --app COMMAND asks for"),
-        ("", {**named.SETTINGS, "app": {}}, "name the program with --app, or in INQUEST_APP"),
-        ("/nowhere/app", {**named.SETTINGS, "app": {}}, "--app /nowhere/app: no such program"),
-        ("true", {**named.SETTINGS, "app": {}, "sut": "simulated"}, "needs brokers in real time"),
-        ("true", {**named.SETTINGS, "app": {}, "preset": "compacted"}, "compaction takes records away"),
+        ("", {**applications.SETTINGS, "app": {}}, "name the program with --app, or in INQUEST_APP"),
+        ("/nowhere/app", {**applications.SETTINGS, "app": {}}, "--app /nowhere/app: no such program"),
+        ("true", {**applications.SETTINGS, "app": {}, "sut": "simulated"}, "needs brokers in real time"),
+        ("true", {**applications.SETTINGS, "app": {}, "preset": "compacted"}, "compaction takes records away"),
     ],
 )
 def test_what_cannot_run_is_refused(
@@ -350,7 +386,7 @@ def test_whether_an_instance_ended_in_order(
     for name, seconds in (("QUIET_S", quiet_s), ("DRAIN_S", 0.0), ("REST_S", 0.0), ("END_S", 1.0)):
         monkeypatch.setattr(instance, name, seconds)
     log = tmp_path / "log"
-    named.PROGRAM.name(shlex.join(["sh", "-c", script]))
+    applications.PROGRAM.name(shlex.join(["sh", "-c", script]))
     one = instance.Instance(0, os.environ, log, cast(GroupPosition, told))
     until(lambda: "ready" in log.read_text(), "it runs")
     one.look([IN])

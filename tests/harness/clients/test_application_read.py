@@ -31,6 +31,8 @@ SIZE = 100
 IN = [TopicPartition("in", partition) for partition in range(3)]
 OUT = [TopicPartition("out", partition) for partition in range(3)]
 Logs = dict[TopicPartition, list[bytes]]
+INVENTED: dict[str, set[str]] = {"one-to-one": {"phantom-read"}, "aggregate": set()}
+"""Where a partition of the input was not read: a number alone does not name the partition of its record."""
 
 
 def config(shape: str = "one-to-one") -> RunConfig:
@@ -142,15 +144,17 @@ def judged(
     unlisted: Collection[TopicPartition] = (),
     stuck: Collection[TopicPartition] = (),
     lost: Collection[TopicPartition] = (),
+    invented: Collection[TopicPartition] = (),
 ) -> tuple[set[str], set[str]]:
     """Classes that are found, and checks that are in doubt, of an application that copies each record but the
-    first one of the lost partitions."""
+    first one of the lost partitions, and makes output of a record that some partitions do not have."""
     monkeypatch.setattr(workers, "GroupPosition", Position)
     its, partitions = config(shape), 3 if grown else 2
     host = Host(Reader({}, stuck))
     logs = fed(host, its, partitions)
     for source, output in zip(IN[:partitions], OUT[:partitions], strict=True):
-        logs[output] = written(logs[source][source in lost :], shape)
+        more = [encode("run", source, value_of(1, 99), SIZE)] if source in invented else []
+        logs[output] = written([*logs[source][source in lost :], *more], shape)
     host.reader.logs = logs
     plans = workload_of_run(its).plans(its)
     reader = Worker(
@@ -205,6 +209,30 @@ def test_what_was_not_read_is_no_evidence(
     )
     assert found == set()
     assert "exactly-once" in doubts
+
+
+@pytest.mark.parametrize("shape", ["one-to-one", "aggregate"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_was_read_is_judged_though_a_partition_of_the_input_was_not(
+    monkeypatch: pytest.MonkeyPatch, shape: str, *, listed: bool
+) -> None:
+    unread: dict[str, Any] = {"shape": shape, "stuck" if listed else "unlisted": {IN[1]}}
+    for wrong, found in (({"lost": {IN[0]}}, {"eos-loss"}), ({"invented": {IN[0]}}, INVENTED[shape])):
+        assert judged(monkeypatch, **unread, **wrong)[0] == found
+        assert "exactly-once" in judged(monkeypatch, **unread, **wrong)[1]
+    assert judged(monkeypatch, **unread, invented={IN[1]})[0] == set()  # it may be one that was not read
+
+
+@pytest.mark.parametrize("shape", ["one-to-one", "aggregate"])
+def test_invented_output_is_found(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
+    assert judged(monkeypatch, shape=shape, invented={IN[0]}) == ({"phantom-read"}, set())
+
+
+def test_input_and_output_have_a_time_each() -> None:
+    its = config()
+    assert its.final_reads_s == 2 * its.final_deadline_s
+    alone = run_config({"seed": 1, "app": {"effects": True, "output": ""}})
+    assert alone.final_reads_s == run_config({"seed": 1}).final_reads_s == its.final_deadline_s
 
 
 def test_what_topics_got_during_the_run_is_input_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
