@@ -12,6 +12,7 @@ kafka_19972            A member that ends gives back the records that it held wi
 kafka_20322            In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.
 kafka_20734            A transaction ended without a marker in a partition that had no leader just then.
 labelled_run           A run whose findings get labels: what signatures ask of it again and again.
+last_replica           A replica that had lost its power led alone: others lost what they had, too.
 late_offset_query      librdkafka asks again where a partition begins, and goes there.
 late_requests          Requests that a rule of the wire held back, and when they came.
 librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.

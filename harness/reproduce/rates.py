@@ -49,18 +49,6 @@ something to do meanwhile: what waits before the unloading makes the window.
 
 No finding gets this label: a run shows that a committed offset went back, and no log of a broker says why.
 Logs alone do not show it either: no record of the lost commit is left in any log.""",
-    "last-replica": """\
-*Acknowledged records lost with the last in-sync replica.*
-[KIP-966](https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas); brokers
-before 4.1, and later ones with `eligible.leader.replicas.version` 0.
-
-Two of three replicas are shut down in order; the last one is in sync alone, below `min.insync.replicas`.
-It loses power, and what it had not flushed. It returns first and is elected, since it is in sync; the
-others, which have every record, cut their logs off when they follow. Since KIP-966 a replica that was not
-shut down in order is not in sync when it returns, and those that left when the set became too small stay
-eligible.
-
-No finding gets this label: a run that loses power on one broker and shows a loss is invalid.""",
     "no-idempotence": """\
 *Duplicates and reordering without idempotence.* Kafka permits this.
 

@@ -1,0 +1,111 @@
+"""A replica that had lost its power led alone: acknowledged records that others had were cut off."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from checkers.checks.consistency import INCONSISTENT
+from checkers.checks.durability import LOST
+from checkers.checks.real_time import INVERSION
+from checkers.checks.send_order import BETWEEN_OPS
+from checkers.engine.findings import NEVER, Finding, LogFinding, What
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.logs.elections import elections, newest_log
+from core.op import TopicPartition
+from model.accepting.partition_state import ElectionKind, election
+
+
+class ShortLeader(NamedTuple):
+    """A leader whose disk had lost what was not flushed, by `ns`, and that had not fetched it since. epoch:
+    its leader epoch."""
+
+    ns: int
+    epoch: int
+
+
+def _elected_short(suspicion: Suspicion) -> bool:
+    """What the finding misses was acknowledged before the loss, and what stands in its place, if anything
+    does, was written after the election."""
+    run, finding = suspicion.run, suspicion.finding
+    acked = [one.done_ns for one in finding.only(What.SEND) if one.done_ns >= 0]
+    return _cut(run, run.partition(finding.tp), _place(finding), min(acked, default=NEVER))
+
+
+def _lost_in_log(run: LabelledRun, finding: LogFinding) -> bool:
+    """The same of a record that no log has at its place."""
+    return _cut(run, finding.log, finding.offset, finding.since_ns) if finding.offset >= 0 else False
+
+
+def _cut(run: LabelledRun, tp: TopicPartition, place: int, known_ns: int) -> bool:
+    """Whether a record that was known by a time was cut off at its place."""
+    if run.survivor(tp) is None:
+        return False
+    standing = run.batch(tp, place)
+    return any(
+        known_ns <= one.ns and (standing is None or standing["leader_epoch"] >= one.epoch)
+        for one in _short_leaders(run, tp)
+    )
+
+
+def _place(finding: Finding) -> int:
+    """Where a record that was acknowledged is no more."""
+    if finding.name == INCONSISTENT:
+        return finding.key[1]
+    sends = finding.only(What.SEND)
+    return sends[0].offset if finding.name == LOST else sends[-1].offset
+
+
+def _short_leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
+    """Of each replica that lost its power and registered again: its first election, where no leader had let
+    it into the in-sync replicas before, and no other replica was in sync or eligible."""
+    lineage, log = elections(run.evidence, tp), run.evidence.once(newest_log)
+    if lineage.unknown or log is None:
+        return
+    looked_ns = {(row["take"], row["node"]): row["at_ns"] for row in run.evidence.table("takes").to_pylist()}
+    states = [one for _, one in lineage.states]
+    for loss in lineage.losses:
+        own = pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], loss.node))
+        registered = log.filter(own)["offset"].to_pylist()
+        again = min((offset for offset in registered if offset > loss.since), default=NEVER)
+        for at, (old, new) in zip(lineage.offsets[1:], pairwise(states), strict=True):
+            if at <= again:
+                continue
+            if new.leader == loss.node != old.leader:
+                if old.isr == (loss.node,) or election(old, new) is ElectionKind.LAST_KNOWN:
+                    yield ShortLeader(looked_ns[loss.take, loss.node], new.leader_epoch)
+                break
+            if loss.node in new.isr and loss.node not in old.isr:
+                break  # a leader let it in: it had fetched all
+
+
+BUG: Final = KnownBug(
+    title="Acknowledged records lost with the last replica that may lead",
+    url="https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas",
+    link="KIP-966",
+    versions="all brokers; since 4.1 (`eligible.leader.replicas.version` 1) after a second failure"
+    " that the controller takes for a loss of power",
+    doc="""\
+Before KIP-966: two of three replicas are shut down in order, or fenced; the last one is in sync alone, below
+`min.insync.replicas`. It loses power, and what it had not flushed. It returns first and is elected, since it
+is in sync; the others, which have every record, cut their logs off when they follow. Since KIP-966 a replica
+that was not shut down in order is not in sync when it returns, and those that left when the set became too
+small stay eligible.
+
+What is left since then: the leader loses power, and the other brokers are killed before its session ends.
+A broker that was killed lost nothing, yet the controller cannot tell that from a loss of power. So no replica
+is in sync or eligible any more, and the last known leader is elected when it returns
+(`PartitionChangeBuilder.canElectLastKnownLeader`): the one replica that lacks records. A simulated run
+(`queue`, `power:one,kill:all`, seed 56, 60 s) lost all that two partitions had so.""",
+    evidence="A replica lost its power, and registered again. The metadata log elects it after that as the"
+    " leader of the partition, before any leader let it into the in-sync replicas again; it was the only one"
+    " in sync, or none was in sync or eligible and it was the last known leader. The record was acknowledged"
+    " before the loss of power. The log that the partition has at the end ends below its place, or has there"
+    " what was written in that leader epoch or a later one.",
+    anomalies=(LOST, INVERSION, INCONSISTENT, BETWEEN_OPS),
+    match=_elected_short,
+    in_logs={LOST: _lost_in_log},
+)

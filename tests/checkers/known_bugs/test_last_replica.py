@@ -1,0 +1,113 @@
+"""The label `last-replica`: a node lost its power, and is elected without having fetched what it lost, as no
+other may lead; what was acknowledged before that is not in its log."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.op import TopicPartition, value_of
+from history import evidence
+from history.evidence import END, LOST_POWER
+from tests.checkers.logs.made import batch, tables, whole
+from tests.histories.built import Built, Op, Send, final_reads
+from tests.histories.folders import check_run, write_run
+
+S = 1_000_000_000
+NEW_MS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 40) * 1000
+"""When the newer record was sent, by the clock of the nodes."""
+X = TopicPartition("x", 0)
+CLASSES = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets")
+Change = dict[str, Any]
+
+EVERY: Change = {"name": "PartitionRecord", "leader": 2, "isr": [1, 2, 3], "replicas": [1, 2, 3]}
+AGAIN: Change = {"name": "RegisterBrokerRecord", "broker": 2}
+
+
+def change(leader: int, *isr: int, **more: object) -> Change:
+    return {"name": "PartitionChangeRecord", "leader": leader, "isr": [*isr], **more}
+
+
+ALONE, DOWN = change(2, 2), change(-1, 2)
+LAST_KNOWN = [change(-1, elr=[], last_known_elr=[2]), AGAIN, change(2, 2, last_known_elr=[])]
+"""None is in sync or eligible; node 2 led last (KIP-966)."""
+
+
+def labels(
+    folder: Path, changes: Sequence[Change], *, epoch: int = 9, acked_s: float = 10, offset: int = 0
+) -> dict[str, str]:
+    """The label of each class that is found. Node 2, which leads, lost its power at 20 s, when its disk had
+    the first two of these records. A record that was acknowledged at 10 s is gone; now another one stands at
+    offset 0, of this leader epoch."""
+    built = Built(tps=["x"])
+    old, new = value_of(1, 0), value_of(1, 1)
+    for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
+        op = Op(process=1, f="send", invoke=round(at_s * S), complete=round(at_s * S) + 1)
+        op.mops.append(Send(tp=0, value=value, offset=place))
+        built.ops.append(op)
+    run = write_run(folder, final_reads(built, {0: [(0, new)]}, end=1).tables())
+    epochs, rows = 0, [{"name": "TopicRecord", "topic": "x", "topic_id": "x"}]
+    for one in changes:
+        epochs += "leader" in one
+        of_partition = {
+            "topic_id": "x",
+            "partition": 0,
+            "partition_epoch": epochs,
+            "partition_leader_epoch": epochs,
+        }
+        rows.append(of_partition | one if "leader" in one else one)
+    disk = [{"take": 0, "node": 2, "snapshot": -1, "offset": at, **row} for at, row in enumerate(rows[:2])]
+    log = [{"take": 1, "node": 1, "snapshot": -1, "offset": at, **row} for at, row in enumerate(rows)]
+    takes = [
+        {"take": 0, "node": 2, "at_ns": 20 * S, "why": LOST_POWER},
+        {"take": 1, "node": 1, "at_ns": 90 * S, "why": END},
+        {"take": 1, "node": 2, "at_ns": 90 * S, "why": END},
+    ]
+    found = {
+        "takes": takes,
+        "metadata": [*disk, *log],
+        "partitions": [whole(X, 2) | {"take": 1}],
+        "batches": [
+            batch(X, 2, 0, leader_epoch=epoch, base_timestamp=NEW_MS, max_timestamp=NEW_MS) | {"take": 1}
+        ],
+    }
+    evidence.write(run.evidence, tables(found))
+    verdict = check_run(run)
+    assert verdict.anomalies["lost-write"].disallowed
+    return {name: verdict.anomalies[name].known_bug for name in CLASSES if name in verdict.anomalies}
+
+
+def test_the_last_replica_in_sync_that_lost_its_power_leads(tmp_path: Path) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE])
+    assert found == dict.fromkeys(("lost-write", "inconsistent-offsets"), "last-replica")
+
+
+def test_the_last_known_leader_leads_where_none_is_in_sync_or_eligible(tmp_path: Path) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, *LAST_KNOWN], offset=5)
+    assert found == dict.fromkeys(("lost-write", "offset-realtime-inversion"), "last-replica")
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        (
+            [EVERY, change(3, 1, 3), AGAIN, change(3, 1, 2, 3), change(2, 2)],
+            {},
+        ),  # it had fetched what it lost
+        ([EVERY, change(3, 1, 3), AGAIN], {}),  # it never led
+        ([EVERY, DOWN, change(1, 1, 2), AGAIN], {}),  # another one was elected
+        (
+            [EVERY, ALONE, DOWN, change(2, 2)],
+            {},
+        ),  # it has not registered again: nothing says that it was away
+        ([EVERY, change(-1, 1, 2, 3), AGAIN, change(2, 2)], {}),  # others were in sync: no bug of these
+        ([EVERY, ALONE, DOWN, AGAIN, ALONE], {"acked_s": 30}),  # it was sent after the loss
+        ([EVERY, ALONE, DOWN, AGAIN, ALONE], {"epoch": 1}),  # what stands there is older than the election
+    ],
+)
+def test_what_only_looks_like_it_stays_open(
+    tmp_path: Path, changes: list[Change], more: dict[str, Any]
+) -> None:
+    assert set(labels(tmp_path / "run", changes, **more).values()) == {""}
