@@ -231,7 +231,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
 
 
 def _unread(run: WholeRun) -> list[int]:
-    """Of an application: partitions of its topics that the reader which judges it did not read to their end."""
+    """Of an application: partitions whose final read at read_committed did not come to its end."""
     if not run.known.unseen or not run.known.on_record.final_reads:
         return []
     topics = {row["tp"]: row["topic"] for row in run.tables["tps"].to_pylist()}

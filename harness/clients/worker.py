@@ -209,8 +209,8 @@ class Worker:
     async def _read_application(self, client: Client, ends: Mapping[TopicPartition, int]) -> None:
         """Read input and output of the application, and journal what it made as one more process of its.
 
-        ends: all that were listed. Each topic has its own time, so that a partition which is not to be read to
-        its end leaves the others. Where not all of the input is read, what was made of the rest is not known
+        ends: all that were listed. Each topic has its own time: a partition that cannot be read to its end
+        leaves the others. Where not all of the input is read, what was made of the rest is not known
         (`Copies.input_read`). Where not all of the output is, what else was made is not known: then no
         committed offset is journaled, so that nothing is missed.
         """

@@ -31,8 +31,8 @@ OP_RECORDS = 1000
 """Copies of one op of the journal."""
 
 NO_INPUT: Final = (-1, -1)
-"""In the place of partition and offset of the input of an output record: it is made of several, or of one that
-was not read."""
+"""In the place of partition and offset of the input of an output record: it is made of several, or of one
+that was not read."""
 
 Made = tuple[str, int, int, str, int, int]
 """As in `Copying`: topic, partition and value of a copy, topic, partition and offset of its input."""
