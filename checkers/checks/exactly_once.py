@@ -5,7 +5,7 @@ The kernel finds what was copied twice, what a copying group had to copy from he
 here, as runs of offsets; the join puts inputs and copies together.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -42,12 +42,15 @@ UNCOMMITTED = "eos-uncommitted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """Inputs of one partition `source` that a group copied here: committed copies; undecided ones."""
+    """Inputs of one partition `source` that a group copied here: committed copies; several of them; undecided
+    ones. begun: of an application, when the first committed copy of each began."""
 
     group: int
     source: int
     committed: Runs
+    several: Runs
     pending: Runs
+    begun: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,33 @@ class NeverCopied(Finding):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedApart(Finding):
+    """Committed copies of one input in several partitions."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """The input and its copies."""
+        _, _, source, offset = self.key
+        return Wanted(inputs=((source, offset),))
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """Who sent the input, and its copies."""
+        _, _, source, offset = self.key
+        found = fetched.inputs.get((source, offset), InputRecords())
+        return [sent(row) for row in (*found.sends[:1], *found.copies[:4])]
+
+    def sentence(self, history: History) -> str:
+        """Where the copies are."""
+        _, group, source, offset = self.key
+        copies = [s for s in self.only(What.SEND) if s.source == (source, offset)]
+        places = ", ".join(f"offset {s.offset} of {history.tp(s.tp)}" for s in copies)
+        return (
+            f"Group {history.group(group)} copied the record at offset {offset} of {history.tp(source)} into"
+            f" committed output of several partitions ({places or 'not shown'})."
+        )
+
+
 class NotCommitted(NeverCopied):
     """An input at or above the committed position of an application that has ended, with a committed copy."""
 
@@ -187,20 +217,33 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
     open_inputs = distinct(inputs[pending])
-    return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
+    return Copied(
+        group=group,
+        source=source,
+        committed=runs(offsets),
+        several=runs(offsets[hits]),
+        pending=runs(open_inputs),
+        begun=begun if group in p.known.unseen else begun[:0],
+    )
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
     parts = tally.parts_of(NAME, PartitionCopies)
     made: dict[tuple[int, int], list[Copied]] = {}
-    for copied in (each for _, part in parts for each in part.copied):
+    places: dict[tuple[int, int], list[int]] = {}
+    for tp, copied in ((tp, each) for tp, part in parts for each in part.copied):
         made.setdefault((copied.group, copied.source), []).append(copied)
+        places.setdefault((copied.group, copied.source), []).append(tp)
+    for (group, source), everywhere in made.items():
+        if group in run.known.unseen:
+            _apart(run, tally, group, source, places[group, source], everywhere)
     undecided = left = 0
     for tp, part in parts:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
-            open_ = np.isin(lost, _all(each.pending for each in copies))
+            removed = run.known.output_removed and position.group in run.known.unseen
+            open_ = np.isin(lost, _all(each.pending for each in copies)) | removed
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
             excuse = _excuse(run, position)
@@ -211,7 +254,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         undecided,
-        "{number} inputs may have been copied or not: the final reads did not reach the copies",
+        "{number} inputs may have been copied or not: the final reads did not reach the copies, or these may"
+        " have been removed",
     )
     tally.doubt(
         NAME,
@@ -228,6 +272,32 @@ def _join(run: WholeRun, tally: Tally) -> None:
     )
     if run.known.copying and run.known.on_record.commits:
         doubt_silent(NAME, run, tally, run.known.copying)
+
+
+def _apart(
+    run: WholeRun, tally: Tally, group: int, source: int, tps: Sequence[int], copies: Sequence[Copied]
+) -> None:
+    """Inputs with copies in several partitions: each but the lowest has one too many. tps: of the copies."""
+    offsets = [offsets_of(each.committed) for each in copies]
+    every, begun = np.concatenate(offsets), np.concatenate([each.begun for each in copies])
+    tp = np.repeat(np.array(tps), [len(one) for one in offsets])
+    known = np.concatenate(
+        [np.isin(one, offsets_of(each.several)) for one, each in zip(offsets, copies, strict=True)]
+    )
+    inputs, which = np.unique(every, return_inverse=True)
+    first, lowest = np.full(len(inputs), NEVER), np.full(len(inputs), NEVER)
+    np.minimum.at(first, which, begun)
+    np.minimum.at(lowest, which, tp)
+    again = np.flatnonzero((tp > lowest[which]) & ~known)
+    if not len(again):
+        return
+    logs = (*tps, source, *run.known.logs_of(group, records=True))
+    excuses = run.known.windows.excuses(logs, first[which[again]], np.full(len(again), NEVER))
+
+    def apart(row: int) -> Finding:
+        return CopiedApart(key=(int(tp[row]), group, source, int(every[row])))
+
+    tally.report(TWICE, again, apart, excuses=excuses)
 
 
 def _unread(run: WholeRun) -> list[int]:

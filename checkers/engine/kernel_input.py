@@ -32,7 +32,7 @@ from core.producer_state import forgotten_after_ns
 from core.retention import removes
 from core.watermark import still_s
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
-from history.events import BoundsListed, Event, Recovered
+from history.events import BoundsListed, Event, RecordsDeleted, Recovered
 from history.reader import Bound, bounds
 from history.tables import NO_PRODUCER, OPEN
 from history.values import OpsOnRecord
@@ -127,6 +127,7 @@ class KernelInput:
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do.
+    output_removed: some output of an application may have been removed, and copies with it.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
@@ -170,6 +171,7 @@ class KernelInput:
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
+    output_removed: bool
     named: Array
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
@@ -323,6 +325,7 @@ def kernel_input(
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
+        output_removed=_output_removed(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
@@ -337,6 +340,17 @@ def kernel_input(
         share=share_groups(tables, named, process, config, events),
         cap=cap,
     )
+
+
+def _output_removed(
+    listed: pa.Table, named: Mapping[int, tuple[str, int]], config: RunConfig, events: Sequence[Event]
+) -> bool:
+    if config.app is None or not config.app.output:
+        return False
+    output = config.prefix + config.app.output
+    starts = (row for row in listed.to_pylist() if named[row["tp"]][0] == output and row["start"] > 0)
+    asked = (name for event in events if isinstance(event, RecordsDeleted) for name in event.offsets)
+    return (removes(config) and any(starts)) or any(name.rpartition("-")[0] == output for name in asked)
 
 
 def _named(foreign: pa.Table) -> Array:

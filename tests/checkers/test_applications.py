@@ -5,6 +5,8 @@
 
 import os
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,13 @@ from checkers.allowed import Ground
 from checkers.catalogue import ANOMALIES
 from checkers.windows import Excuse
 from core.config import RunConfig, run_config
+from core.op import Outcome, value_of
+from history.events import RecordsDeleted
 from tests.checkers.found import check_tables
+from tests.checkers.test_windows import START, S, fault
 from tests.checkers.undecided import undecided
+from tests.histories.built import Built, Commit, Op, Process, Send, final_reads
+from tests.histories.folders import check_run, write_run
 from tests.histories.random_applications import application
 from tests.oracle import anomalies
 
@@ -58,6 +65,102 @@ def test_each_wrong_is_found_often_and_a_right_application_is_clean() -> None:
     assert {name: counts[name] for name in ("eos-loss", "eos-duplicate", *anomalies.APPLIED)} == {
         name: counts[name] for name in ("eos-loss", "eos-duplicate", *anomalies.APPLIED) if counts[name] >= 10
     }
+
+
+def copied(*copies: tuple[int, int, bool]) -> Built:
+    """Two inputs of x, and copies: in which of y and z, of which input, whether its transaction committed."""
+    built = Built(tps=["x", "y", "z"])
+    built.processes = {0: Process(), 9: Process(slot=1, group=0, idempotent=False)}
+    for offset in (0, 1):
+        op = Op(process=0, f="send", invoke=offset * S, complete=offset * S + 1)
+        op.mops.append(Send(tp=0, value=value_of(0, offset), offset=offset))
+        built.ops.append(op)
+    shown: dict[int, list[tuple[int, int]]] = {0: [(at, value_of(0, at)) for at in (0, 1)], 1: [], 2: []}
+    ends = dict.fromkeys(shown, 0)
+    for number, (tp, source, committed) in enumerate(copies, 1):
+        outcome = Outcome.OK if committed else Outcome.FAIL
+        op = Op(process=9, f="send", invoke=5 * S, complete=(5 + number) * S, txn=True, outcome=outcome)
+        op.mops.append(Send(tp=tp, value=value_of(9, number), offset=ends[tp], source=(0, source)))
+        shown[tp] += [(ends[tp], value_of(9, number))] if committed else []
+        ends[tp] += 1
+        built.ops.append(op)
+    op = Op(process=9, f="send", invoke=30 * S, complete=31 * S)
+    op.mops.append(Commit(tp=0, offset=2))
+    built.ops.append(op)
+    return final_reads(built, shown, end=3)
+
+
+@pytest.mark.parametrize(
+    ("copies", "found"),
+    [
+        ([(1, 0, True), (2, 1, True)], []),
+        ([(1, 0, True), (2, 1, True), (2, 0, True)], [2]),
+        ([(2, 0, True), (2, 1, True), (1, 0, True)], [2]),  # of several partitions the higher one
+        ([(1, 0, True), (2, 1, True), (2, 0, False)], []),
+        ([(1, 0, True), (2, 1, True), (1, 0, True)], [1]),
+        (
+            [(1, 0, True), (2, 1, True), (2, 0, True), (2, 0, True)],
+            [2],
+        ),  # once, though it is twice there, too
+    ],
+)
+@pytest.mark.parametrize("power", [False, True])
+def test_copies_of_one_input_in_several_partitions_are_one_too_many(
+    copies: list[tuple[int, int, bool]], found: list[int], *, power: bool
+) -> None:
+    tables, its = copied(*copies).tables(), config(0)
+    events = [START, *fault("power:all", 20, 1, 2, 3, until=25)] if power else []
+    tally = check_tables(tables, portable=False, events=events, config=its)
+    twice = [one for one in tally.findings if one.name == "eos-duplicate"]
+    assert [one.tp for one in twice] == found
+    assert {one.excuse for one in twice} <= {Excuse.POWER if power else Excuse.NONE}
+    may = anomalies.variants(tables, portable=False, events=events, config=its)
+    assert all((one.variant, one.excuse) in may[one.canonical] for one in twice)
+    own = run_config({"seed": 0, "workload": "copier"})  # its copies go where their inputs are
+    elsewhere = [
+        one
+        for one in check_tables(tables, portable=False, config=own).findings
+        if one.name == "eos-duplicate"
+    ]
+    assert len(elsewhere) == sum(copies.count(one) > 1 for one in {*copies})
+
+
+@pytest.mark.parametrize(
+    ("topic", "start", "settings", "lost"),
+    [
+        ("none", 0, {}, True),
+        ("y", 1, {}, False),  # the copy may have been there
+        ("z", 0, {}, True),  # of another topic
+        ("none", 1, {}, True),  # without retention nothing else removes records: the log lost its beginning
+        ("none", 1, {"topic_settings": {"retention.ms": "1000"}}, False),
+        ("none", 0, {"topic_settings": {"retention.ms": "1000"}}, True),
+    ],
+)
+def test_a_copy_that_may_have_been_removed_is_not_lost(
+    topic: str, start: int, settings: dict[str, Any], *, lost: bool
+) -> None:
+    """Of two inputs the second has a copy, in a partition of the output that begins there."""
+    built = copied((1, 1, True))
+    built.bounds = [replace(one, start=start if one.tp == 1 else 0) for one in built.bounds]
+    app = {"input": "x", "output": "y"}
+    its = run_config({"seed": 0, "workload": "application", "app": app, **settings})
+    tables, events = built.tables(), [RecordsDeleted(ns=20 * S, fault=0, offsets={f"{topic}-0": 1})]
+    tally = check_tables(tables, portable=False, events=events, config=its)
+    assert [one.key for one in tally.findings if one.name == "eos-loss"] == [(0, 0, 0)] * lost
+    assert any(doubt.check == "exactly-once" for doubt in tally.doubts) is not lost
+    slow = anomalies.findings(tables, portable=False, events=events, config=its)
+    assert [key[1:] for key in slow if key[0] == "eos-loss"] == [(0, 0, 0)] * lost
+    unsure = anomalies.undecided(tables, portable=False, events=events, config=its)
+    assert ("eos-loss" in unsure) is not lost
+
+
+def test_copies_in_several_partitions_are_shown(tmp_path: Path) -> None:
+    built = copied((1, 0, True), (2, 1, True), (2, 0, True))
+    settings = {"workload": "application", "app": {}}
+    verdict = check_run(write_run(tmp_path / "run", built.tables(), settings=settings))
+    found = verdict.anomalies["eos-duplicate"]
+    assert "offset 0 of x-0 into committed output of several partitions" in str(found)
+    assert "offset 0 of y-0, offset 1 of z-0" in str(found)
 
 
 @pytest.mark.parametrize(

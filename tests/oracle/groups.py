@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from core.cluster import OpenTransaction
 from core.op import AssignmentKind, CommitKind, End, Phase
-from history.events import Event, TransactionsOpen
+from history.events import Event, RecordsDeleted, TransactionsOpen
 from history.tables import OPEN
 from tests.oracle.ops import NEVER, STORING, commit_complete, may_follow, sees_transactions, stored
 from tests.oracle.words import FAIL, OK, RC, RU, History, Key, Partition, Row
@@ -121,7 +121,8 @@ def eos_duplicate(history: History) -> Iterator[Key]:
     committed = [(p, copy) for p, copy in _copies(history) if p.committed(copy)]
     made = [(p.tp, _group(history, copy), copy["src_tp"], copy["src_offset"]) for p, copy in committed]
     for each in made:
-        if made.count(each) > 1:
+        apart = [one for one in made if one[1:] == each[1:] and one[0] < each[0]]
+        if made.count(each) > 1 or (history.config.app and apart):
             yield "eos-duplicate", *each
 
 
@@ -142,7 +143,19 @@ def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
                 ]
                 if not any(p.committed(copy) for p, copy in own):
                     key = ("eos-loss", source.tp, group, offset)
-                    yield key, any(p.in_doubt(copy) for p, copy in own)
+                    yield key, any(p.in_doubt(copy) for p, copy in own) or _output_removed(history)
+
+
+def _output_removed(history: History) -> bool:
+    """A copy that an application made may have been in its output once."""
+    app = history.config.app
+    output = history.config.prefix + app.output if app else ""
+    if not app or not app.output:
+        return False
+    tps = [tp for tp, (topic, _) in history.names.items() if topic == output]
+    begun = any(row["tp"] in tps and row["start"] > 0 for row in history.bounds)
+    deleted = [name for e in history.events if isinstance(e, RecordsDeleted) for name in e.offsets]
+    return (history.retention and begun) or any(name[: name.rindex("-")] == output for name in deleted)
 
 
 def eos_loss(history: History) -> Iterator[Key]:

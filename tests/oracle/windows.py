@@ -367,15 +367,19 @@ def _marker(p: Partition, since: int, until: int) -> str:
 
 def _copied_twice(p: Partition, key: Key) -> str:
     _, _, group, source, offset = key
-    copies = [
-        s
-        for s in p.sends
-        if (s["src_tp"], s["src_offset"]) == (source, offset)
-        and p.committed(s)
-        and p.history.processes[s["process"]]["group"] == group
+    every = [
+        (q.tp, s)
+        for q in p.history.partitions
+        for s in q.sends
+        if s["src_tp"] == source and q.committed(s) and p.history.processes[s["process"]]["group"] == group
     ]
-    since = min(s["invoke_ns"] for s in copies)
-    return _wide(p.history, [p.tp, int(source)], _logs(p.history, int(group), records=True), since, EVER)
+    copies = [(tp, s) for tp, s in every if s["src_offset"] == offset]
+    mine = [(tp, s) for tp, s in copies if tp == p.tp]
+    tps = [p.tp]
+    if len(mine) == 1:  # the others are elsewhere
+        mine, tps = copies, sorted({tp for tp, _ in every})
+    since = min(s["invoke_ns"] for _, s in mine)
+    return _wide(p.history, [*tps, int(source)], _logs(p.history, int(group), records=True), since, EVER)
 
 
 def _copied_late(p: Partition, key: Key) -> str:
