@@ -18,8 +18,8 @@ from tests.oracle import anomalies
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 LOST, STANDS, NO_ONES = value_of(0, 1), value_of(0, 2), value_of(0, 99)
-POWER = [START, *fault("power:all", 40, 1, 2, 3, until=45)]
-DELETED = [START, RecordsDeleted(ns=60 * S, fault=0, offsets={"x-0": 1})]
+POWER: list[Event] = [START, *fault("power:all", 40, 1, 2, 3, until=45)]
+DELETED: list[Event] = [START, RecordsDeleted(ns=60 * S, fault=0, offsets={"x-0": 1})]
 
 
 def named(
@@ -101,7 +101,10 @@ def test_a_loss_in_another_partition_permits_nothing() -> None:
     """Two of the replicas of x lost their power; those of w and of the transaction log are others."""
     leaders = {"x-0": 1, "w-0": 3, "__transaction_state-0": 3}
     isr = {"x-0": (1, 2), "w-0": (3,), "__transaction_state-0": (3,)}
-    looks = [replace(START, leaders=leaders, isr=isr), *fault("power:majority", 40, 1, 2, until=45)]
+    looks: list[Event] = [
+        replace(START, leaders=leaders, isr=isr),
+        *fault("power:majority", 40, 1, 2, until=45),
+    ]
     assert named(of(LOST), looks) == ([Excuse.POWER], False)
     assert named(of(LOST), looks, tp=2) == ([Excuse.NONE], False)
 
@@ -116,6 +119,9 @@ def test_input_that_was_removed_was_there() -> None:
 
 
 def test_what_a_producer_that_died_may_have_sent_is_in_doubt() -> None:
-    phases = [PhaseStarted(ns=1, phase=Phase.FAULTS), PhaseStarted(ns=90 * S, phase=Phase.COLLECT)]
+    phases: list[Event] = [
+        PhaseStarted(ns=1, phase=Phase.FAULTS),
+        PhaseStarted(ns=90 * S, phase=Phase.COLLECT),
+    ]
     assert named(of(NO_ONES), phases, end=End.CRASHED) == ([], True)
     assert named(of(value_of(5, 1)), phases, end=End.CRASHED) == ([Excuse.NONE], False)

@@ -59,8 +59,10 @@ class Copies:
     outputs: int | None = None
     repeats: bool = False
     results: Results | None = None
-    _inputs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Partition and offset of each input record, by value."""
+    _inputs: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Partition and offsets of each input record, by value: several, where Kafka doubled it."""
+    _times: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    """How often there was output of a value; of a flat-map, with these bytes."""
     _made: list[Made] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
     """Where each copy is."""
@@ -84,7 +86,7 @@ class Copies:
         if tp.topic == self.input:
             value = decode(self.run, tp, payload)
             if not isinstance(value, Foreign):
-                self._inputs[value] = (tp.partition, offset)
+                self._inputs.setdefault(value, []).append((tp.partition, offset))
                 if self.results is not None:
                     self.results.partitions[value] = tp.partition
             return value
@@ -99,14 +101,23 @@ class Copies:
         if isinstance(found, Foreign | Uncommitted):
             return found
         partition, number = found
-        if (source := self._inputs.get(number)) is None:
+        if number not in self._inputs:
             return self._of(tp, offset, NO_INPUT) if partition in self._unread else Uncommitted(number)
+        bytes_ = b"" if self.outputs is None else blake2b(payload, digest_size=16).digest()
+        source = self._source(number, bytes_)
         value = self._of(tp, offset, source)
         if self.outputs is not None:
             parts = self._parts.setdefault(source, [])
             self._part[len(self._made) - 1] = len(parts)
-            parts.append(blake2b(payload, digest_size=16).digest())
+            parts.append(bytes_)
         return value
+
+    def _source(self, number: int, bytes_: bytes) -> tuple[int, int]:
+        """Which input record output of a value was made of: of a doubled one each in turn, then the last."""
+        times = self._times.get((number, bytes_), 0)
+        self._times[number, bytes_] = times + 1
+        every = self._inputs[number]
+        return every[min(times, len(every) - 1)]
 
     def _of(self, tp: TopicPartition, offset: int, source: tuple[int, int]) -> int:
         """A value of the process, for an output record that was made of an input."""

@@ -5,8 +5,11 @@ history effects are rows of a database (`core.op.DATABASE`): of each input parti
 order of the lines. The command runs once, at the end; its lines stay in the run folder.
 """
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,20 +61,22 @@ class Effects:
 
     def _listed(self) -> bytes:
         command = COMMAND.words()
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
-            return subprocess.run(
-                command,
-                env=self.around,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=True,
-                timeout=LIST_S,
-            ).stdout
+            child = subprocess.Popen(
+                command, env=self.around, stdin=nothing, stdout=pipe, stderr=pipe, start_new_session=True
+            )
         except OSError as error:
-            why = f"{error.strerror}"
-        except subprocess.TimeoutExpired:
-            why = f"it did not end within {LIST_S:g} s"
-        except subprocess.CalledProcessError as error:
-            last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            why = f"it ended with exit code {error.returncode}: {last}"
-        raise ClusterError(f"--effects {command[0]}: {why}")
+            raise ClusterError(f"--effects {command[0]}: {error.strerror}") from None
+        with child:
+            try:
+                lines, words = child.communicate(timeout=LIST_S)
+            except subprocess.TimeoutExpired:
+                raise ClusterError(f"--effects {command[0]}: it did not end within {LIST_S:g} s") from None
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)  # what it started, too
+        if child.returncode:
+            last = words.decode(errors="replace").strip().rpartition("\n")[2]
+            raise ClusterError(f"--effects {command[0]}: it ended with exit code {child.returncode}: {last}")
+        return lines

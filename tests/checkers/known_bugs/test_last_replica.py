@@ -48,7 +48,8 @@ def labels(
         op.mops.append(Send(tp=0, value=value, offset=place))
         built.ops.append(op)
     run = write_run(folder, final_reads(built, {0: [(0, new)]}, end=1).tables())
-    epochs, rows = 0, [{"name": "TopicRecord", "topic": "x", "topic_id": "x"}]
+    epochs = 0
+    rows: list[Change] = [{"name": "TopicRecord", "topic": "x", "topic_id": "x"}]
     for one in changes:
         epochs += "leader" in one
         of_partition = {

@@ -5,6 +5,7 @@ import os
 import shlex
 from base64 import b64encode
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -32,6 +33,7 @@ from tests.waiting import until
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SIZE = 100
 RECORD = encode("run", IN, 7, SIZE)
+Value = int | Foreign | Uncommitted
 
 
 @pytest.mark.parametrize("size", range(64, 70))
@@ -126,9 +128,37 @@ def test_a_flat_map_is_copied_once_where_its_parts_are_there_once(
     assert ops == list(range(1, len(ops) + 1))
 
 
-def aggregated(
-    *results: tuple[TopicPartition, object],
-) -> tuple[list[int | Foreign], list[int | Foreign], Lines[j.Line]]:
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize(("times", "offsets"), [(0, []), (1, [41]), (2, [41, 44]), (3, [41, 44, 44])])
+def test_each_of_two_input_records_of_one_value_has_a_copy(
+    times: int, offsets: list[int], outputs: int | None
+) -> None:
+    """Kafka, or a producer that is not idempotent, doubled the record: the application did not."""
+    made, lines = Copies(run="run", input="in", process=9, size=SIZE, outputs=outputs), Lines[j.Line]()
+    for offset in (41, 44):
+        assert made.value(IN, offset, RECORD) == 7
+    for number in range(times):
+        for part in (b"", b"b")[: outputs or 1]:
+            made.value(OUT, number, RECORD + part)
+    made.write(lines, 10, 20, {IN: 45})
+    found = sorted(offset for _, _, offset in copied_of(lines))
+    assert {*found} == {*offsets}
+    assert found == offsets or outputs  # of parts, each one too many counts
+
+
+def test_a_number_of_two_input_records_stands_twice_in_a_result() -> None:
+    made, lines = Copies(run="run", input="in", process=9, size=SIZE, results=Results()), Lines[j.Line]()
+    for offset in (41, 44):
+        made.value(IN, offset, RECORD)
+    made.value(OUT, 0, b'{"inputs": [7, 7]}')
+    assert made.results is not None
+    for row in made.results.read():
+        made.value(row.tp, row.offset, row.payload)
+    made.write(lines, 10, 20, {IN: 45})
+    assert [offset for _, _, offset in copied_of(lines)] == [41, 44]
+
+
+def aggregated(*results: tuple[TopicPartition, object]) -> tuple[list[Value], list[Value], Lines[j.Line]]:
     """What became of each output record, and of each row: the inputs 7 and 23 have one key, 8 another one."""
     made, lines = Copies(run="run", input="in", process=9, size=SIZE, results=Results()), Lines[j.Line]()
     for offset, value in enumerate((7, 23, 8)):
@@ -349,6 +379,26 @@ def test_a_command_that_lists_no_effects_is_an_error(tmp_path: Path, command: st
     effects.COMMAND.name(command)
     with pytest.raises(ClusterError, match=why):
         shown.ends(range(1))
+
+
+@pytest.mark.parametrize(
+    ("script", "raises"),
+    [
+        ("sleep 1000 >/dev/null 2>&1 & echo $! >{file}", False),
+        ("sleep 1000 & echo $! >{file}; sleep 1000", True),
+    ],
+)
+def test_what_a_command_for_effects_started_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, *, raises: bool
+) -> None:
+    monkeypatch.setattr(effects, "LIST_S", 1.0)
+    shown = Effects(run="run", file=tmp_path / "effects", input="in", size=SIZE, around=os.environ)
+    effects.COMMAND.name(shlex.join(["sh", "-c", script.format(file=tmp_path / "pid")]))
+    with pytest.raises(ClusterError, match="did not end within 1 s") if raises else nullcontext():
+        shown.ends(range(1))
+    pid = int((tmp_path / "pid").read_text())
+    status = Path(f"/proc/{pid}/status")
+    until(lambda: not status.exists() or "State:\tZ" in status.read_text(), "what it started has ended")
 
 
 class Told:
