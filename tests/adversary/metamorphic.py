@@ -348,10 +348,12 @@ def _leave_open(tables: dict[str, list[Row]], op: Row, rng: Random) -> None:
 SHOWS_AS = {
     "lost-write": ("torn-txn", "int-poll-skip", "poll-skip"),
     "inconsistent-offsets": ("offset-realtime-inversion",),
+    "aborted-read": ("int-poll-skip", "poll-skip"),
 }
 """As what an anomaly may show once a journal is cut. Without the final reader that proved a loss, the record
 is in the log, and a reader passed it, or saw the rest of its transaction. Without its acknowledgement, a
-record that was read at another offset stands there."""
+record that was read at another offset stands there. Without its abort, a transaction of which a record is
+shown counts as committed, and readers passed those that are not."""
 
 CHANGES: dict[str, Callable[[Recorded, Random], Recorded]] = {
     "shift": shift, "rename": rename, "add-partition": add_partition, "split": split, "twice": twice,
