@@ -32,17 +32,28 @@ def epoch_rises(old: PartitionState, new: PartitionState) -> bool:
 
 
 def election(old: PartitionState, new: PartitionState) -> ElectionKind:
-    """How the leader of `new` was found, as far as the two states tell. A replica that a reassignment adds,
-    and with which it ends, was in sync by the word of the leader."""
+    """How the leader of `new` was found, as far as the two states tell."""
     if new.leader in (old.leader, -1):
         return ElectionKind.NONE
     if new.leader in (*old.isr, *old.elr):
         return ElectionKind.CLEAN
     if not old.isr and not new.elr and new.leader in old.last_elr:
         return ElectionKind.LAST_KNOWN
-    if old.leader >= 0 and old.leader not in new.replicas and new.leader in old.adding:
-        return ElectionKind.CLEAN
-    return ElectionKind.UNCLEAN
+    return ElectionKind.CLEAN if _joins_at_the_end(old, new) else ElectionKind.UNCLEAN
+
+
+def _joins_at_the_end(old: PartitionState, new: PartitionState) -> bool:
+    """Whether the new leader came into sync by the word of the old one, and so ended the reassignment that
+    removes the old one: one record has both (PartitionChangeBuilder.completeReassignmentIfNeeded)."""
+    ends = (old.adding or old.removing) and not (new.adding or new.removing)
+    joins = new.leader in old.replicas and new.leader in new.isr
+    return bool(
+        ends
+        and joins
+        and old.leader >= 0
+        and old.leader not in new.replicas
+        and set(old.isr) & set(new.replicas) <= set(new.isr)
+    )
 
 
 def alike(one: PartitionState, other: PartitionState) -> bool:

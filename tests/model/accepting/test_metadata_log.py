@@ -127,6 +127,30 @@ def test_a_reassignment_is_accepted() -> None:
     assert refused(*MOVING, early) == []
 
 
+REMOVING: list[MetadataLogRecord] = [
+    PartitionChanged(TP, isr=(1, 3)),
+    PartitionChanged(TP, replicas=(2, 3, 1), removing=(1,)),
+]
+"""The leader, 1, is to be removed, and 2 is out of sync."""
+
+
+def test_who_comes_into_sync_as_a_reassignment_ends_may_lead() -> None:
+    assert refused(*REMOVING, PartitionChanged(TP, 2, isr=(2, 3), replicas=(2, 3), removing=())) == []
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        PartitionChanged(TP, 2, isr=(2,), replicas=(2, 3), removing=()),
+        PartitionChanged(TP, 2, isr=(1, 2, 3)),
+        PartitionChanged(TP, 2, isr=(2, 3, 1), replicas=(2, 3, 1), removing=()),
+    ],
+    ids=["one in sync is left out", "it goes on", "the leader before stays a replica"],
+)
+def test_who_was_not_in_sync_does_not_lead_else(ended: PartitionChanged) -> None:
+    assert ("unclean-election", 2) in refused(*REMOVING, ended)
+
+
 def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
     back = PartitionChanged(TP, 1, replicas=(2, 1, 3), adding=(), removing=())
     assert refused(*MOVING, back) == []
