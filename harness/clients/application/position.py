@@ -22,6 +22,8 @@ class GroupPosition:
     def __init__(self, args: Mapping[str, str], group: str) -> None:
         """args: those of an endpoint."""
         settings = {"group.id": group, "enable.auto.commit": False, "log_level": 0}
+        # the records at an offset may be deleted: the next ones are still to be read
+        settings |= {"auto.offset.reset": "earliest"}
         own = {**settings, "isolation.level": "read_committed", "enable.partition.eof": True}
         self._client = Consumer({**of_librdkafka(args), **own, "error_cb": lambda _: None})
 
