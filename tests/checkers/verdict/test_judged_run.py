@@ -18,6 +18,7 @@ from checkers.verdict.repeat import repro
 from core.cluster import OpenTransaction
 from core.config import run_config
 from core.op import CommitKind, Isolation, Outcome, Phase, value_of
+from core.payload import Uncommitted
 from harness.report.wording import faults_line
 from history.events import (
     Event,
@@ -875,13 +876,23 @@ def test_where_another_cluster_answered_nothing_is_kafkas_doing(tmp_path: Path, 
 def test_output_without_input_is_permitted_where_a_log_may_have_lost_the_input(
     tmp_path: Path, reasons: list[str], code: int, *, unclean: bool
 ) -> None:
-    built = history()
-    built.ops[-1].mops += [Foreign(tp=0, offset=4, reason=reason, payload=b"?") for reason in reasons]
+    built = history(read=3, end=3)
+    lost = Uncommitted(value_of(1, 3)).name
+    built.ops[-1].mops += [Foreign(tp=0, offset=4, reason=reason, payload=lost) for reason in reasons]
     settings = {"unclean_leader_election": unclean}
     verdict = judged(tmp_path / "run", built.tables(), settings)
     assert verdict.exit_code == code
     if "uncommitted" in reasons:
         assert verdict.anomalies["phantom-read"].count == 1
+
+
+def test_output_that_names_a_record_which_is_there_is_invented(tmp_path: Path) -> None:
+    """No loss of another record explains it."""
+    built = history(read=3, end=3)
+    there = Uncommitted(value_of(1, 2)).name
+    built.ops[-1].mops += [Foreign(tp=0, offset=4, reason="uncommitted", payload=there)]
+    verdict = judged(tmp_path / "run", built.tables(), {"unclean_leader_election": True})
+    assert verdict.exit_code == 1
 
 
 @pytest.mark.parametrize("foreign", [True, False])
