@@ -365,11 +365,12 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
     """The windows of a recorded run. tps: key -> topic and partition. A deleted topic has those of its name:
     no event knows which one it was."""
     seen = _Seen(events)
-    of_log: dict[Hashable, LogWindows] = {
-        tp: seen.windows(f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
+    logs = {
+        tp: (f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
         for tp, (topic, n) in tps.items()
     }
-    named = [(f"{topic}-{n}", log_settings(config, topic)) for topic, n in tps.values()]
+    of_log: dict[Hashable, LogWindows] = {tp: seen.windows(*log) for tp, log in logs.items()}
+    named = [*logs.values()]
     for topic in INTERNAL:
         names = {name for one in seen.roles for name in one.leaders if name.rpartition("-")[0] == topic}
         unseen = {f"{topic}-?"} if topic != SHARE_STATE else ()  # most runs have none

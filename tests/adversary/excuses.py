@@ -263,15 +263,15 @@ class Logs:
         healed = self.healed.get(fault.fault)
         gone = False
         for event in self.roles:
-            inside = node in event.isr.get(name, ())
+            led, inside = event.leaders.get(name, -1) >= 0, node in event.isr.get(name, ())
             if event.ns < fault.begin_ns:
-                gone = not inside and event.leaders.get(name, -1) >= 0
+                gone = not inside and led
             if event.ns < fault.ns:
                 gone = gone and not inside
                 continue
-            if gone and inside and healed is not None and event.ns >= healed:
+            if gone and inside and led and healed is not None and event.ns >= healed:
                 return event.ns
-            gone = gone or not inside or event.leaders.get(name, -1) < 0
+            gone = gone or not inside or not led
         return EVER
 
 

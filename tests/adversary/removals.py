@@ -9,6 +9,7 @@ from random import Random
 
 from history.events import FaultFailed, FaultHealed, FaultStarted, RecordsDeleted
 from history.tables import GONE
+from tests.adversary.excuses import retention
 from tests.adversary.rows import Row
 from tests.adversary.shares import SHARE_BUGS
 from tests.adversary.world import MARKER, Group, Log, Steps, World
@@ -114,9 +115,9 @@ def _written(world: World, fault: int, begin: int, node: int, offsets: dict[str,
 
 
 def _delete(world: World, log: Log, end: int) -> None:
-    """The log begins at `end`; or a bug deletes more."""
+    """The log begins at `end`; or a bug deletes more, where no retention could have."""
     beyond = [e for e in log.entries if end <= e.offset < log.high and e.value != MARKER]
-    if beyond and world.strikes("deletes-more", 0.8):
+    if beyond and not retention(world.plan.config) and world.strikes("deletes-more", 0.8):
         last = world.rng.choice(beyond)
         values = [e.value for e in beyond if e.offset <= last.offset]
         end = last.offset + 1

@@ -311,6 +311,17 @@ def test_a_deleted_topic_has_the_windows_of_its_name() -> None:
     assert list(made[2].leader) == [(0, FOREVER)]  # nothing names its leader
 
 
+def test_a_node_is_back_in_a_topic_that_was_made_again_when_events_name_it_in_sync() -> None:
+    """They have the topic's name, and not what tells its lives apart."""
+    internal = {"transaction_state": 1, "consumer_offsets": 1}
+    nodes = (1, 2, 3)
+    looks = [roles(0, 1, *nodes, **internal), roles(22, -1, **internal), roles(40, 1, *nodes, **internal)]
+    events = [*looks, *fault("power:all", 20, *nodes, until=30)]
+    made = run_windows({0: ("x", 0), 1: ("x~1", 0)}, events, run_config({"seed": 1}))
+    assert made.lost_power(2, 35 * S)
+    assert not made.lost_power(2, 45 * S)
+
+
 @pytest.mark.parametrize(
     ("at", "known"), [(9, []), (10, [Deletion(8 * S, 10 * S, 5)]), (40, [Deletion(8 * S, 40 * S, 5)])]
 )
