@@ -44,13 +44,14 @@ def election(old: PartitionState, new: PartitionState) -> ElectionKind:
 
 def _joins_at_the_end(old: PartitionState, new: PartitionState) -> bool:
     """Whether the new leader came into sync by the word of the old one, and so ended the reassignment that
-    removes the old one: one record has both (PartitionChangeBuilder.completeReassignmentIfNeeded)."""
+    removes the old one: one record has both (PartitionChangeBuilder.completeReassignmentIfNeeded). Where it
+    is taken back, the old one is a replica that it added."""
     ends = (old.adding or old.removing) and not (new.adding or new.removing)
     joins = new.leader in old.replicas and new.leader in new.isr
     return bool(
         ends
         and joins
-        and old.leader >= 0
+        and old.leader in old.removing
         and old.leader not in new.replicas
         and set(old.isr) & set(new.replicas) <= set(new.isr)
     )

@@ -20,6 +20,7 @@ from model.accepting.metadata_records import (
     TopicCreated,
     TopicRemoved,
 )
+from model.accepting.partition_state import ElectionKind, election
 from model.protocol.messages import PartitionState
 
 TP = ("q", 3)
@@ -149,6 +150,13 @@ def test_who_comes_into_sync_as_a_reassignment_ends_may_lead() -> None:
 )
 def test_who_was_not_in_sync_does_not_lead_else(ended: PartitionChanged) -> None:
     assert ("unclean-election", 2) in refused(*REMOVING, ended)
+
+
+def test_who_leads_where_a_reassignment_takes_all_in_sync_back_was_not_in_sync() -> None:
+    """Those in sync are those that were added: the first of the others leads, if the topic permits it
+    (PartitionReassignmentRevert)."""
+    added = PartitionState((4, 2, 1, 3), (4,), 4, adding=(4,), removing=(1, 3))
+    assert election(added, PartitionState((1, 2, 3), (1,), 1, 1)) is ElectionKind.UNCLEAN
 
 
 def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
