@@ -58,6 +58,11 @@ SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTE
 """Signals that no process sends itself when it fails."""
 
 
+def is_error(line: str) -> bool:
+    """Whether a line of a node's log has the level of an error."""
+    return " ERROR " in line or " FATAL " in line
+
+
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a node ended that the harness had not ended: no fault killed it or shut it down. It ended *on its
     own*, or something *from outside* ended it, for which the system under test is not to blame.
@@ -65,7 +70,7 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: as the engine or the system tells it. signal: number of the signal that ended it, 0 = none.
     oom_killed: its memory was used up, and the kernel killed it. disk_full: it said that no space was left.
     own_program: it ran the project's own program (a broker of the model), not Kafka. log: the last lines that
-    it wrote.
+    it wrote, and before them the last errors.
     """
 
     node: int
@@ -87,13 +92,22 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
             return f"something sent it {Signals(self.signal).name}"
         return "its program, which is the project's own, failed" if self.own_program else ""
 
+    @property
+    def errors(self) -> list[str]:
+        """The lines of `log` that are errors."""
+        return [line for line in self.log if is_error(line)]
+
     def __str__(self) -> str:
-        """The node, how it ended, and its last line where that may say why."""
+        """The node, how it ended, and its last error, or its last line, where that may say why."""
         alone = "" if self.outside else " on its own"
         told = f"node {self.node} ended{alone} with exit code {self.exit_code}"
         told += f": {self.outside}" if self.outside else ""
         sent = self.oom_killed or self.signal in SENT
-        return f"{told}; its last line: {self.log[-1]}" if self.log and not sent else told
+        if sent or not self.log:
+            return told
+        if errors := self.errors:
+            return f"{told}; its last error: {errors[-1]}"
+        return f"{told}; its last line: {self.log[-1]}"
 
 
 @dataclass(frozen=True, slots=True)

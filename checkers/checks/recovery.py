@@ -71,13 +71,14 @@ class NodeDied(Finding):
     end: NodeEnd
 
     def sentence(self, history: History) -> str:
-        """How it ended, and the last lines of its log."""
+        """How it ended, and its last errors, or the last lines of its log where it has none."""
         signal = f" (signal {self.end.signal})" if self.end.signal else ""
-        lines = " / ".join(self.end.log[-TOLD:])
+        errors, last = " / ".join(self.end.errors), " / ".join(self.end.log[-TOLD:])
+        lines = f"Its last errors: {errors}" if errors else f"Its log ends: {last}"
         return (
             f"Node {self.end.node} ended on its own, with exit code {self.end.exit_code}{signal}"
             f" ({at(history, self.at_ns)}); no fault had ended it, and nothing from outside."
-            + (f" Its log ends: {lines}" if lines else " It left no log.")
+            + (f" {lines}" if self.end.log else " It left no log.")
         )
 
 

@@ -8,11 +8,15 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from core.cluster import NodeEnd
+from core.cluster import NodeEnd, is_error
 from core.errors import ClusterError, EndsMissed
 
 LINES: Final = 12
 """Lines of its log that the record of an end has."""
+ERRORS: Final = 6
+"""At most this number of them are errors that stand before the last lines."""
+NEAR: Final = 60
+"""Lines at the end of its log in which a full disk is looked for."""
 WIDTH: Final = 400
 """Characters of each of them."""
 FULL: Final = "No space left on device"
@@ -88,16 +92,20 @@ class NodeEnds:
 def described(
     node: int, *, exit_code: int, signal: int, log: str, oom_killed: bool = False, own_program: bool = False
 ) -> NodeEnd:
-    """The end of a node. log: the end of its log, as much as is at hand."""
+    """The end of a node. log: the end of its log, as much as is at hand.
+
+    Its last lines seldom say why: a broker that gives up logs the error, and then each step of its shutdown.
+    """
     lines = [line.rstrip()[:WIDTH] for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines[:-LINES] if is_error(line)][-ERRORS:]
     return NodeEnd(
         node=node,
         exit_code=exit_code,
         signal=signal,
         oom_killed=oom_killed,
-        disk_full=FULL in log,
+        disk_full=any(FULL in line for line in lines[-NEAR:]),
         own_program=own_program,
-        log=tuple(lines[-LINES:]),
+        log=(*errors, *lines[len(errors) - LINES :]),
     )
 
 

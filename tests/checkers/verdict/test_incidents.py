@@ -73,6 +73,13 @@ def test_the_last_four_lines_of_a_node_are_told(tmp_path: Path) -> None:
     assert "Its log ends: line 2 / line 3 / line 4 / line 5" in example.sentence
 
 
+def test_a_nodes_last_errors_are_told_where_it_has_some(tmp_path: Path) -> None:
+    end = NodeEnd(node=2, exit_code=1, log=("… ERROR one", "… FATAL two", *(f"line {n}" for n in range(6))))
+    (example,) = judged(tmp_path / "run", ev.NodeEnded(ns=12 * S, end=end)).anomalies["node-died"].examples
+    assert "Its last errors: … ERROR one / … FATAL two" in example.sentence
+    assert "line 5" not in example.sentence
+
+
 @pytest.mark.parametrize(
     ("end", "checks"),
     [

@@ -130,3 +130,26 @@ def test_the_last_lines_of_the_log_are_kept() -> None:
     end = described(4, exit_code=1, signal=0, log="".join(f"line {n}\n\n" for n in range(40)))
     assert len(end.log) == LINES
     assert str(end) == "node 4 ended on its own with exit code 1; its last line: line 39"
+
+
+def test_the_last_errors_are_kept_beside_the_last_lines() -> None:
+    """A broker that gives up logs why, and then each step of its shutdown."""
+    why = "… ERROR org.apache.kafka.server.BrokerLifecycleManager - unable to register"
+    log = [f"… ERROR early {n}" for n in range(9)] + [why] + [f"… INFO closed {n}" for n in range(400)]
+    end = described(2, exit_code=1, signal=0, log="\n".join(log))
+    assert end.errors == [*log[4:9], why]
+    assert end.log == (*end.errors, *log[-6:])
+    assert str(end) == f"node 2 ended on its own with exit code 1; its last error: {why}"
+
+
+def test_an_error_among_the_last_lines_is_kept_once() -> None:
+    log = [f"line {n}" for n in range(20)] + ["… FATAL Exiting Kafka."]
+    end = described(2, exit_code=1, signal=0, log="\n".join(log))
+    assert end.log == tuple(log[-LINES:])
+    assert end.errors == [log[-1]]
+
+
+def test_a_disk_that_was_full_long_before_did_not_end_it() -> None:
+    log = ["No space left on device", *(f"line {n}" for n in range(60))]
+    assert not described(2, exit_code=1, signal=0, log="\n".join(log)).outside
+    assert described(2, exit_code=1, signal=0, log="\n".join(log[:60])).disk_full
