@@ -103,13 +103,14 @@ def _unsent(p: KernelView, values: Array) -> Array:
 
 
 def _forgotten(p: KernelView, values: Array, row: Array, reads: Array) -> Array:
-    """Flags, of each of these sorted values: its send (a row, -1 = none) belongs to no transaction, and was
-    so long before the last of these reads of it that brokers may have forgotten its producer meanwhile."""
-    last = np.full(len(values), -1)
+    """Flags, of each of these sorted values: its send (a row, -1 = none) belongs to no transaction, and when
+    brokers may have forgotten its producer, these reads had shown one copy at most; one came later."""
     mine = reads[among(p.reads["value"][reads], values) & (p.reads["complete_ns"][reads] < OPEN)]
-    np.maximum.at(last, np.searchsorted(values, p.reads["value"][mine]), p.reads["complete_ns"][mine])
-    sent, txn = np.append(p.sends["invoke_ns"], NEVER)[row], np.append(p.sends["txn"], 1)[row]
-    return np.asarray((txn == 0) & (last - sent >= p.known.forgotten_ns))
+    of, sent = np.searchsorted(values, p.reads["value"][mine]), np.append(p.sends["invoke_ns"], NEVER)[row]
+    late = p.reads["complete_ns"][mine] - sent[of] >= p.known.forgotten_ns
+    early = np.unique(np.stack((of, p.reads["offset"][mine]))[:, ~late], axis=1)[0]
+    shown, later = (np.bincount(some, minlength=len(values)) for some in (early, of[late]))
+    return np.asarray((np.append(p.sends["txn"], 1)[row] == 0) & (shown < 2) & (later > 0))
 
 
 def _again(p: KernelView, row: Array) -> Array:

@@ -69,9 +69,11 @@ class Facts:
     def forgotten(self, send: Row) -> bool:
         """Brokers may have forgotten the producer of a plain record before they got it again."""
         kept = self.recorded.config.broker_settings.get("producer.id.expiration.ms", "86400000")
-        reads = [row["complete_ns"] for row in self.reads_of[send["tp"], send["value"]]]
-        spans = [ns - send["invoke_ns"] for ns in reads if ns != OPEN]
-        return send["txn"] == 0 and max(spans, default=-1) >= int(kept) * 10**6
+        end = send["invoke_ns"] + int(kept) * 10**6
+        reads = [row for row in self.reads_of[send["tp"], send["value"]] if row["complete_ns"] != OPEN]
+        before = {row["offset"] for row in reads if row["complete_ns"] < end}
+        after = [row for row in reads if row["complete_ns"] >= end]
+        return send["txn"] == 0 and after != [] and len(before) <= 1
 
     # Single records -----------------------------------------------------------------------------
 

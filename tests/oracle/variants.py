@@ -73,8 +73,10 @@ def _idempotent(p: Partition, key: Key) -> Variants:
 def _forgotten(p: Partition, send: Row) -> bool:
     """A copy of the record may have come when brokers remembered nothing of its producer any more."""
     kept = int(p.history.config.broker_settings.get("producer.id.expiration.ms", 24 * 3600 * 1000))
-    ends = [r["complete_ns"] for r in p.reads if r["value"] == send["value"] and r["complete_ns"] != OPEN]
-    return not send["txn"] and bool(ends) and max(ends) >= send["invoke_ns"] + kept * 1_000_000
+    until = send["invoke_ns"] + kept * 1_000_000
+    reads = [r for r in p.reads if r["value"] == send["value"] and r["complete_ns"] != OPEN]
+    early = {r["offset"] for r in reads if r["complete_ns"] < until}
+    return not send["txn"] and len(early) < 2 and any(r["complete_ns"] >= until for r in reads)
 
 
 def _level(p: Partition, key: Key) -> Variants:
