@@ -55,7 +55,7 @@ code=0  # the end of the container may end this command with any other
 said=$(inside 'SIGNALLED kill -KILL "$pid"' 2>&1) || code=$?
 [ "$code" != 3 ] || { echo "$said" >&2; exit 1; }
 ends=$(($(date +%s) + 15))
-while now=$(runs); [ "$now" = "$before" ]; do
+while now=$(runs) || exit 1; [ "$now" = "$before" ]; do
     [ "$(date +%s)" -lt "$ends" ] || { echo "the container did not end: $said" >&2; exit 1; }
     sleep 0.2
 done
@@ -74,7 +74,8 @@ while :; do
 done
 """
 _RESUME: Final = """
-case $(runs) in "" | " "*) exit 0;; esac  # what does not run does not stand still
+now=$(runs)
+case $now in "" | " "*) exit 0;; esac  # what does not run does not stand still
 inside 'FIND
 [ -n "$pid" ] && [ "$pid" != 1 ] || exit 0
 kill -CONT "$pid"; while stands; do sleep 0.1; done'

@@ -161,11 +161,14 @@ def delete(folder: Path, given: argparse.Namespace) -> None:
 
 
 def main(folder: Path, words: list[str]) -> None:
+    before = (folder / "calls").read_text() if (folder / "calls").exists() else ""
     with (folder / "calls").open("a") as calls:
         calls.write(json.dumps(words) + "\n")
     given, now = options(words), state(folder)
     if why := now["refuses"].get(given.verb):
         fail(why)
+    if given.verb == "get" and "get" in now["breaks"] and '"exec"' in before.rpartition("\n[")[2]:
+        fail("error: unexpected EOF")
     if given.verb in now["hangs"]:
         time.sleep(600)
     match given.verb:

@@ -100,7 +100,8 @@ class Cluster:
         return [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
 
     def say(self, **said: Any) -> None:
-        """What else the API says: context, namespaces, refuses (verb → why), hangs and breaks (verbs)."""
+        """What else the API says: context, namespaces, refuses (verb → why), hangs and breaks (verbs; of
+        `get`, the first one after `exec`)."""
         with self._lock:
             self._said |= said
             self._write()

@@ -248,6 +248,19 @@ def test_pause_and_resume_do_so_once_and_twice(made: Made) -> None:
     assert state(cluster.pid("kafka-1")) == "S"
 
 
+def test_where_kubectl_does_not_answer_nothing_was_killed_or_resumed(made: Made) -> None:
+    cluster, hooked = made(), runner()
+    hooked.on_nodes("pause", (0,))
+    hooked.on_nodes("revive", (0,))  # it asks after the pause, so that the next question is answered
+    cluster.say(refuses={"exec": FORBIDDEN}, breaks=["get"])
+    with pytest.raises(ClusterError, match=r"hook kill of node 0: .*unexpected EOF"):
+        hooked.on_nodes("kill", (0,))
+    cluster.say(refuses={"get": FORBIDDEN}, breaks=[])
+    with pytest.raises(ClusterError, match=r"hook resume of node 0: .*Forbidden"):
+        hooked.on_nodes("resume", (0,))
+    assert state(cluster.pid("kafka-0")) == "T"
+
+
 def test_all_is_healed_at_once(made: Made) -> None:
     cluster, hooked = made(), runner()
     hooked.on_nodes("pause", (0,))
