@@ -70,12 +70,17 @@ FAMILIES: Final = (
 CLASSES: Final = re.compile(r"assignor|class|plugin|persister|listener|\.dirs?$|\.callback")
 """Parts of names whose values are classes, folders or listeners."""
 _FORGETS = "groups may then lose offsets that were acknowledged, and no check knows of it"
+_CHECKPOINTS = "rules about logs go by Kafka's own interval of that checkpoint"
 UNJUDGED: Final[Mapping[str, str]] = {
     "log.cleanup.policy": "checks read it of the topics: set topic_settings.cleanup.policy",
     "offsets.commit.required.acks": _FORGETS,
     "offsets.retention.minutes": _FORGETS,
+    "log.flush.offset.checkpoint.interval.ms": _CHECKPOINTS,
+    "log.flush.start.offset.checkpoint.interval.ms": _CHECKPOINTS,
+    "replica.high.watermark.checkpoint.interval.ms": _CHECKPOINTS,
 }
-"""Settings that change what Kafka promises where no check would know it, and why a run may not have them."""
+"""Settings that change what brokers promise, or what is on their disks, where no check would know it; and why
+a run may not have them."""
 VALUE: Final = re.compile(r"[A-Za-z0-9 _.,:;+=-]*")
 """No backslash: at the end of a line it would join the next one to it."""
 

@@ -69,6 +69,9 @@ def test_classes_files_hosts_and_roles_are_refused(name: str, value: str) -> Non
         ("log.cleanup.policy", "compact", "set topic_settings.cleanup.policy"),
         ("offsets.commit.required.acks", "1", "lose offsets"),
         ("offsets.retention.minutes", "1", "lose offsets"),
+        ("replica.high.watermark.checkpoint.interval.ms", "60000", "interval of that checkpoint"),
+        ("log.flush.offset.checkpoint.interval.ms", "600000", "interval of that checkpoint"),
+        ("log.flush.start.offset.checkpoint.interval.ms", "600000", "interval of that checkpoint"),
     ],
 )
 def test_what_changes_a_promise_unknown_to_the_checks_is_refused(name: str, value: str, why: str) -> None:
