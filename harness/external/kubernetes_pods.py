@@ -102,11 +102,14 @@ def _wrong(why: str) -> ConfigError:
 
 
 def _listed(text: str) -> list[Pod]:
-    """What `get --output=json` wrote: a list, one thing, or nothing."""
+    """What `get --output=json` wrote: a list, one thing, or nothing. Raises: ClusterError (no JSON)."""
     if not text.strip():
         return []
-    told = msgspec.json.decode(text)
-    return list(told["items"]) if "items" in told else [told]
+    try:
+        written = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"--cluster: kubernetes: kubectl wrote no JSON, but {text[:60]!r}") from error
+    return list(written["items"]) if "items" in written else [written]
 
 
 def _name(pod: Pod) -> str:

@@ -175,6 +175,15 @@ def test_what_kubectl_refuses_is_repeated(made: Made) -> None:
     assert str(error.value) == f"--cluster: kubernetes: kubectl: {FORBIDDEN}"
 
 
+@pytest.mark.parametrize("text", ["NAME  READY\nkafka-0  1/1", "[]", "7"])
+def test_what_kubectl_wrote_has_to_be_json(text: str, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    made()
+    monkeypatch.setattr(kubernetes_pods, "_output", lambda *words: text if "get" in words else "kind-here")
+    with pytest.raises(ClusterError) as error:
+        means(file())
+    assert str(error.value) == f"--cluster: kubernetes: kubectl wrote no JSON, but {text!r}"
+
+
 @pytest.mark.parametrize("verb", ["config", "get", "exec"])
 def test_a_kubectl_that_hangs_is_ended(verb: str, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     made(hangs=[verb])
