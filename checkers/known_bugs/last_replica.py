@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-import pyarrow.compute as pc
-
 from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.durability import LOST
 from checkers.checks.real_time import INVERSION
@@ -15,6 +13,7 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from checkers.logs.elections import elections, newest_log
+from checkers.logs.power_losses import registered_again
 from core.op import TopicPartition
 from model.accepting.partition_state import ElectionKind, election
 
@@ -68,9 +67,7 @@ def _short_leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader
     looked_ns = {(row["take"], row["node"]): row["at_ns"] for row in run.evidence.table("takes").to_pylist()}
     states = [one for _, one in lineage.states]
     for loss in lineage.losses:
-        own = pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], loss.node))
-        registered = log.filter(own)["offset"].to_pylist()
-        again = min((offset for offset in registered if offset > loss.since), default=NEVER)
+        again = registered_again(log, loss.node, loss.since)
         for at, (old, new) in zip(lineage.offsets[1:], pairwise(states), strict=True):
             if at <= again:
                 continue

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
+from checkers.engine.cut_journals import absent
 from checkers.engine.findings import Found
 from checkers.logs.clocks import apart_ms
 from checkers.logs.elections import METADATA, Elections, elections, survivor
@@ -232,10 +233,8 @@ class _Lineage:
 def _begun_ms(history: History) -> dict[str, float]:
     """When the first process of each group began, by the clock of the nodes; nothing where a process may be
     missing."""
-    listed = [
-        number for event in history.events if isinstance(event, JournalsListed) for number in event.processes
-    ]
-    if not listed or not history.processes.keys() >= {*listed}:
+    listed = any(isinstance(event, JournalsListed) and event.processes for event in history.events)
+    if not listed or len(absent({"process": np.array([*history.processes])}, history.events)):
         return {}
     found: dict[str, float] = {}
     for one in history.processes.values():

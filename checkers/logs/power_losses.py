@@ -97,18 +97,20 @@ def heard_of(evidence: Evidence) -> Heard:
     return found
 
 
+def registered_again(log: pa.Table, node: int, since: int) -> float:
+    """Offset of a node's first registration behind `since`. log: the metadata log."""
+    mine = pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
+    registered = log.filter(mine)["offset"].to_pylist()
+    return min((offset for offset in registered if offset > since), default=NEVER)
+
+
 def _back(log: pa.Table, states: States, node: int, since: int) -> tuple[float, float]:
     """Offset and time of the metadata record by which a node was in sync again.
 
     The first registration after `since` counts: a node is in sync only once it has heard of its own, so that
     one which a process wrote before it lost power, unheard, puts nothing in sync.
     """
-    registered = log.filter(
-        pc.and_(pc.equal(log["name"], "RegisterBrokerRecord"), pc.equal(log["broker"], node))
-    )["offset"].to_pylist()
-    again = min((offset for offset in registered if offset > since), default=None)
-    if again is None:
-        return NEVER, NEVER
+    again = registered_again(log, node, since)
     before = [one for offset, _, one in states if offset <= again]
     out = bool(before) and node not in before[-1].isr
     for offset, ms, one in states:

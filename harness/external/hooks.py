@@ -45,7 +45,7 @@ def capabilities(names: Collection[str]) -> frozenset[type]:
 
 
 class HookRunner:
-    """The hooks of one cluster. its: means to reach all its nodes. hide: takes secrets out of a text. ports:
+    """The hooks of one cluster. means: how its nodes are reached. hide: takes secrets out of a text. ports:
     that clients dial. Safe from any thread.
 
     Raises: ClusterError, where a hook fails; Unanswered, where it does not end in time.
@@ -54,17 +54,17 @@ class HookRunner:
     def __init__(
         self,
         file: ClusterFile,
-        its: Means,
+        means: Means,
         hide: Callable[[str], str] = lambda text: text,
         ports: Mapping[int, int] | None = None,
     ) -> None:
-        self._commands = commands(file, its.lacks)
-        self._names = its.names
+        self._commands = commands(file, means.lacks)
+        self._names = means.names
         self.deadline_s = file.deadline_s
         self._hide = hide
         self._ports = ports or {}
         self._log_dirs = file.cluster.log_dirs.rstrip("/")
-        self._around = {**its.around, "INQUEST_NAMES": " ".join(its.names.values())}
+        self._around = {**means.around, "INQUEST_NAMES": " ".join(means.names.values())}
 
     def has(self, name: str) -> bool:
         """Whether there is a hook of this name."""

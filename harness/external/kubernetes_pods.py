@@ -47,7 +47,7 @@ class _Kubectl:
 
 
 @cache
-def found(given: str, controllers: tuple[int, ...]) -> Means:
+def means_of_pods(given: str, controllers: tuple[int, ...]) -> Means:
     """The means to reach the pods. given: `Pods` as JSON. Asked once by a process. Raises: ConfigError, where
     the file's words mean no such pods; ClusterError, where kubectl or the cluster refuses, or is silent."""
     if shutil.which("kubectl") is None:
@@ -119,8 +119,8 @@ def _name(pod: Pod) -> str:
 def _named(wanted: Pods, kubectl: _Kubectl) -> dict[int, Pod]:
     """Those that the file names."""
     names = wanted.pods
-    told = kubectl("get", "pods", *sorted(set(names.values())), "--ignore-not-found", "--output=json")
-    pods = {_name(pod): pod for pod in _listed(told)}
+    written = kubectl("get", "pods", *sorted(set(names.values())), "--ignore-not-found", "--output=json")
+    pods = {_name(pod): pod for pod in _listed(written)}
     if missing := [name for name in names.values() if name not in pods]:
         _must_exist(wanted.namespace, kubectl)
         raise _wrong(f"namespace {wanted.namespace} has no pod {missing[0]}")

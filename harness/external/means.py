@@ -19,10 +19,10 @@ from harness.external.nodes import Means
 
 def means(file: ClusterFile) -> Means:
     """The means of a file; pods are asked for. Raises: ConfigError, ClusterError."""
-    its = file.cluster
-    if its.kubernetes is None:
-        return Means(names=its.docker or its.nodes, controllers=its.controllers)
-    found = kubernetes_pods.found(its.kubernetes.model_dump_json(), its.controllers)
+    section = file.cluster
+    if section.kubernetes is None:
+        return Means(names=section.docker or section.nodes, controllers=section.controllers)
+    found = kubernetes_pods.means_of_pods(section.kubernetes.model_dump_json(), section.controllers)
     if unnamed := sorted(set(found.controllers) - set(found.names)):
         raise ConfigError(f"--cluster: controllers: node {unnamed[0]} has no pod; {found.text}")
     return found
@@ -30,10 +30,10 @@ def means(file: ClusterFile) -> Means:
 
 def commands(file: ClusterFile, lacks: Collection[str] = ()) -> Mapping[str, str]:
     """The hooks of a file by name, those of its shorthand among them but what that lacks."""
-    its, given = file.cluster, file.hooks.commands
-    if its.docker:
-        return {**docker_hooks(disks=bool(its.log_dirs)), **given}
-    if its.kubernetes is not None:
-        table = kubernetes_hooks(disks=bool(its.log_dirs))
+    section, given = file.cluster, file.hooks.commands
+    if section.docker:
+        return {**docker_hooks(disks=bool(section.log_dirs)), **given}
+    if section.kubernetes is not None:
+        table = kubernetes_hooks(disks=bool(section.log_dirs))
         return {**{name: text for name, text in table.items() if name not in lacks}, **given}
     return given

@@ -31,7 +31,7 @@ Made = Callable[..., Cluster]
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """Makes a cluster whose `kubectl` is the one on PATH, and ends it."""
-    kubernetes_pods.found.cache_clear()
+    kubernetes_pods.means_of_pods.cache_clear()
     programs: list[subprocess.Popen[bytes]] = []
     clusters: list[Cluster] = []
 
@@ -53,7 +53,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     for program in programs:
         program.kill()
         program.wait()
-    kubernetes_pods.found.cache_clear()
+    kubernetes_pods.means_of_pods.cache_clear()
 
 
 def file(kubernetes: object = "kafka/app=kafka", deadline_s: float = 20, **more: Any) -> ClusterFile:
@@ -193,7 +193,7 @@ def test_a_kubectl_that_hangs_is_ended(verb: str, made: Made, monkeypatch: pytes
 
 
 def test_without_kubectl_there_are_no_pods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kubernetes_pods.found.cache_clear()
+    kubernetes_pods.means_of_pods.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match=r"^--cluster: kubernetes: there is no program kubectl on PATH$"):
         means(file())
