@@ -11,6 +11,7 @@ from typing import Final
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
 from checkers.checks.exactly_once import LOST as NEVER_COPIED
+from checkers.checks.exactly_once import TWICE, CopiedTwice
 from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
@@ -20,7 +21,7 @@ from checkers.engine.findings import NEVER, OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import completed_ms, logged_transactions
-from checkers.known_bugs.transaction_fates import Suspicion, Way, behind, open_or_astray, uniform
+from checkers.known_bugs.transaction_fates import Suspicion, Way, astray_only, behind, open_or_astray, uniform
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
@@ -29,6 +30,8 @@ from history.reader import OpRecord
 FIRST: Final = (4, 3)
 """First version that takes a partition without a leader for deleted; earlier ones write the same line of
 partitions that were deleted."""
+ABORT: Final = "PrepareAbort"
+DECISIONS: Final = {ABORT, "PrepareCommit"}
 FOLLOWED: Final = 8
 """Later transactions of an id whose acknowledgements are looked at."""
 
@@ -45,7 +48,36 @@ def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
 def left_out(suspicion: Suspicion) -> bool:
     """A coordinator's log says that it left out markers of each transaction behind the finding. All
     partitions that got their markers show one end of the transaction: only those left out differ."""
+    if isinstance(suspicion.finding, CopiedTwice):
+        return _copied_again(suspicion, suspicion.finding)
     return open_or_astray(suspicion, _without_marker)
+
+
+def _copied_again(suspicion: Suspicion, finding: CopiedTwice) -> bool:
+    """All copies but one are of transactions that were aborted, offsets and all: the group got their input
+    again by right. Their records stayed without a marker, and a later one committed them."""
+    ops = {op: suspicion.history.op(op) for op in behind(suspicion.run, finding)}
+    if len(ops) < finding.copies:  # more of them than are shown, or several by one transaction
+        return False
+    astray = [
+        op
+        for op in ops.values()
+        if _aborted(suspicion, op) and astray_only(suspicion, op, _without_marker(suspicion, op))
+    ]
+    return len(astray) >= finding.copies - 1
+
+
+def _aborted(suspicion: Suspicion, op: OpRecord) -> bool:
+    """Its coordinator's log says so: the first decision behind an acknowledgement of the transaction. There
+    is one transaction of an id at a time; what its client began before that decision came to nothing."""
+    run = suspicion.run
+    records = run.records_of(run.transactional_id(op.process))
+    acked = [row.ack_ns for row in suspicion.fetched.sends.get(op.op, ()) if row.ack_ns >= 0]
+    if not acked or not records or records[0].partition not in run.coordinator_log.whole:
+        return False
+    since = run.history.wall_ms(min(acked))
+    decided = (one.state for one in records if one.ms >= since and one.state in DECISIONS)
+    return next(decided, "") == ABORT
 
 
 def _without_marker(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
@@ -111,7 +143,8 @@ A coordinator sends the markers of a transaction while a partition has no leader
 partition for deleted and completes the transaction without it; earlier versions wait. The partition's
 last stable offset stays at the transaction's records until the next transaction of the same producer in
 that partition ends: it decides them too. So an acknowledged record is lost, an aborted one becomes
-visible, or a partition hangs.
+visible, or a partition hangs. An aborted copy that becomes visible so stands beside the copy that its
+group made again.
 
 In runs of a workload it takes a cluster with more brokers than replicas, and a fault that stops all
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
@@ -125,9 +158,10 @@ isolated controller and 12 producers, `transactions` under `restart:replicas` sh
     " acknowledged record (the final reads at read_uncommitted show it). Of a transaction that stays"
     " open: the line names its id and partition, and the coordinator that knows its producer id"
     " answered and does not claim it. A record that a group was never given, or never copied, is of"
-    " such a transaction and hidden so. In brokers' logs: the line names the partition of the"
+    " such a transaction and hidden so. Of copies of one input, all but one are of such transactions,"
+    " and the coordinator's log has the abort of each. In brokers' logs: the line names the partition of the"
     " finding, and was written between the decision of that transaction and its completion.",
-    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
+    anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, TWICE, NEVER_GIVEN, STUCK, HANGING),
     match=left_out,
     in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),
     wanted=left_out_wanted,
