@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from core.op import CommitKind, End, Outcome, Phase
+from core.op import CommitKind, End, Outcome, Phase, process_of
 from history.events import (
     BoundsListed,
     Event,
@@ -55,14 +55,17 @@ def shift(recorded: Recorded, rng: Random) -> Recorded:
 
 
 def rename(recorded: Recorded, rng: Random) -> Recorded:
-    """Processes and ids have other numbers, topics other names."""
-    tables = _copy(recorded)
-    numbers = [row["process"] for row in tables["processes"]]
-    others = dict(zip(numbers, rng.sample(range(100), len(numbers)), strict=True))
+    """Processes, with the values that they sent, and ids have other numbers, topics other names."""
+    tables, others = _copy(recorded), _other_numbers(recorded)
     for rows in tables.values():
         for row in rows:
             if "process" in row:
                 row["process"] = others.get(row["process"], row["process"])
+            if "value" in row:
+                row["value"] = _of_process(row["value"], others)
+    for row in tables["foreign"]:
+        if row["payload"].isdigit():
+            row["payload"] = b"%d" % _of_process(int(row["payload"]), others)
     for row in tables["processes"]:
         row["txn_id"] = 63 - row["txn_id"] if row["txn_id"] >= 0 else -1
         row["slot"] += 7
@@ -70,6 +73,27 @@ def rename(recorded: Recorded, rng: Random) -> Recorded:
         row["topic"] = f"other{row['topic']}"
     tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
     return replace(recorded, tables=tables, events=[_renamed(event, others) for event in recorded.events])
+
+
+def _other_numbers(recorded: Recorded) -> dict[int, int]:
+    """Of each process its other number: never 0, so that each value of it is too great for another number."""
+    numbers = [row["process"] for row in recorded.tables["processes"]]
+    rng = Random(f"numbers/{recorded.seed}")
+    return dict(zip(numbers, rng.sample(range(1, 100), len(numbers)), strict=True))
+
+
+def _of_process(value: int, others: Mapping[int, int]) -> int:
+    """The value that a process of another number sends in the place of this one."""
+    process = process_of(value)
+    return value + (others.get(process, process) - process << 32)
+
+
+def _back(key: Key, others: Mapping[int, int]) -> Key:
+    """The key of a finding before its processes had other numbers: of these, values alone stand in keys."""
+    before = {other: number for number, other in others.items()}
+    return tuple(
+        _of_process(part, before) if isinstance(part, int) and process_of(part) > 0 else part for part in key
+    )
 
 
 def _other(name: str) -> str:
@@ -380,7 +404,11 @@ def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
         known = {name for before in said.forbidden for name in SHOWS_AS.get(before, ())}
         found += [f"cut: {name} appeared" for name in appeared if name not in known]
         return found + ["cut: the verdict is valid"] * (other.valid is True)
-    found += _changed(name, set(said.findings), set(other.findings))
+    after_keys = set(other.findings)
+    if name == "rename":
+        others = _other_numbers(recorded)
+        after_keys = {_back(key, others) for key in after_keys}
+    found += _changed(name, set(said.findings), after_keys)
     if not found and name not in ("split", "twice", "add-partition") and _verdict(said) != _verdict(other):
         found.append(f"{name}: verdict {_verdict(said)} became {_verdict(other)}")
     if not found and name == "add-partition" and said.valid is not other.valid and said.valid != "unknown":
