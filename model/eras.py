@@ -79,6 +79,11 @@ class Era:
     acts_when_committed: no release has it: a transaction coordinator that loads answers
         COORDINATOR_LOAD_IN_PROGRESS, and neither sends markers nor ends what timed out, until everything that
         it has read is committed (docs/findings/uncommitted-transaction-state.md); else it acts at once.
+    consumer_groups: KIP-848, 4.0.
+    committed_by_assignment: KIP-1251 (4.3): a member of such a group commits in an earlier epoch of its own,
+        too, where it has had the partitions since then; else in its present one only.
+    assignments_spaced: KIP-1263 (4.3): targets of such a group are computed at most once in
+        group.consumer.assignment.interval.ms; else with each change.
     share_groups: KIP-932, 4.1.
     share_counts_kept: KAFKA-19972 (4.2): what a member held when its session ended keeps its delivery count;
         else the delivery is taken back.
@@ -117,6 +122,9 @@ class Era:
     stable_at_batch: bool = True
     unloads_late: bool = False
     acts_when_committed: bool = False
+    consumer_groups: bool = True
+    committed_by_assignment: bool = True
+    assignments_spaced: bool = True
     share_groups: bool = True
     share_counts_kept: bool = True
     share_start_rises: bool = True
@@ -126,7 +134,14 @@ class Era:
 # Each has what the next one has, but for what came with that.
 V4_4: Final = Era()
 V4_3: Final = replace(V4_4, share_start_rises=False)
-V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False, unloads_late=True)
+V4_2: Final = replace(
+    V4_3,
+    ids_logged=False,
+    leaderless_deleted=False,
+    unloads_late=True,
+    committed_by_assignment=False,
+    assignments_spaced=False,
+)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)
 V3_9: Final = replace(
@@ -136,6 +151,7 @@ V3_9: Final = replace(
     client_transaction_version=1,
     pending_first=False,
     old_epoch_first=False,
+    consumer_groups=False,
     offsets_when_committed=False,
     stable_at_batch=False,
     unloads_late=False,

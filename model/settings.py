@@ -44,6 +44,10 @@ class Settings:
     cleanable_ratio: float = 0.0
     tombstones_ms: int = 86_400_000
     """See `model.log.log_cleaner.Cleaning`."""
+    consumer_heartbeat_ms: int = 1000
+    consumer_session_ms: int = 6000
+    consumer_assignment_ms: int = 1000
+    """Distance between two assignments of a consumer group (group.consumer.assignment.interval.ms)."""
     share_state_partitions: int = 3
     share_heartbeat_ms: int = 1000
     share_session_ms: int = 6000

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from model.coordinator.consumer_group_coordinator import ConsumerGroupCoordinator
 from model.coordinator.group_coordinator import GroupCoordinator
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.coordinator.log_cleaner import LogCleaner
@@ -27,6 +28,7 @@ class Coordinators:
         self.transactions = TransactionCoordinator(node, replica_manager, controller)
         self.group_log = GroupMetadataManager(node, replica_manager, controller)
         self.groups = GroupCoordinator(self.group_log)
+        self.consumer_groups = ConsumerGroupCoordinator(self.group_log)
         self.commits = OffsetMetadataManager(self.group_log, replica_manager)
         self.cleaner = LogCleaner(node)
 
@@ -36,6 +38,8 @@ class Coordinators:
         handlers.on(WriteTxnMarkers, partial(write_markers, self.node, self.replica_manager))
         self.transactions.register(handlers)
         self.groups.register(handlers)
+        if self.node.settings.era.consumer_groups:
+            self.consumer_groups.register(handlers)
         self.commits.register(handlers)
 
     def _find(self, request: FindCoordinator) -> FindCoordinatorResponse:
@@ -58,4 +62,5 @@ class Coordinators:
         self.transactions.tick()
         self.group_log.tick()
         self.groups.tick()
+        self.consumer_groups.tick()
         self.cleaner.tick()

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, GroupRecord
-from model.coordinator.group_metadata_manager import GroupMetadataManager
+from model.coordinator.consumer_group_records import group_tombstones
+from model.coordinator.group_metadata_manager import GroupMetadataManager, LoadedPartition
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.coordinator_messages import (
     DescribedMember,
@@ -50,6 +51,7 @@ class GroupCoordinator:
         number, loaded = self.log.at(request.group)
         if request.session_ms < self.node.settings.group_session_min_ms:
             raise Refused(KafkaError.INVALID_SESSION_TIMEOUT)
+        self._retire(number, loaded, request.group)
         group = loaded.groups.get(request.group)
         if request.member and (group is None or request.member not in group.members):
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
@@ -66,6 +68,20 @@ class GroupCoordinator:
         if group.state is not PREPARING:
             self._rebalance(group)
         self._go_on(number, group)
+
+    def _retire(self, number: int, loaded: LoadedPartition, name: str) -> None:
+        """A consumer group (KIP-848) without members makes room (maybeDeleteEmptyConsumerGroup).
+
+        Raises: Refused (INCONSISTENT_GROUP_PROTOCOL).
+        """
+        consumers = loaded.consumer_groups.get(name)
+        if consumers is None:
+            return
+        if consumers.members:
+            raise Refused(KafkaError.INCONSISTENT_GROUP_PROTOCOL)
+        if self.log.write(number, group_tombstones(name), lambda _: None):
+            del loaded.consumer_groups[name]
+            loaded.committed.pop(name, None)
 
     def _rebalance(self, group: ClassicGroup) -> None:
         for member in group.members.values():

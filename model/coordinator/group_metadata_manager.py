@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
+from model.coordinator.consumer_group import ConsumerGroup
+from model.coordinator.consumer_group_records import CLASSIC, GROUP, GroupTombstone, OfConsumerGroup
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.replication.node import GROUP_TOPIC, NodeState
@@ -141,10 +143,35 @@ class CommittedOffsets:
 
 @dataclass(slots=True)
 class LoadedPartition:
-    """One partition of `__consumer_offsets` that this broker coordinates."""
+    """One partition of `__consumer_offsets` that this broker coordinates. groups: classic ones. committed:
+    consumer groups as far as their records are replicated. last: the newest append that waits for that."""
 
     offsets: CommittedOffsets
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
+    committed: dict[str, ConsumerGroup] = field(default_factory=dict)
+    last: "PendingAppend | None" = None
+
+    def replay(self, record: object, now: int) -> None:
+        """The next record of a group. Members of classic groups have a whole session from now on."""
+        if isinstance(record, GroupRecord):
+            self.groups[record.group] = ClassicGroup.restored(record, now)
+        elif isinstance(record, GroupTombstone) and record.what == CLASSIC:
+            self.groups.pop(record.group, None)
+        elif isinstance(record, GroupTombstone) and record.what == GROUP:
+            self.consumer_groups.pop(record.group, None)
+        elif isinstance(record, GroupTombstone):
+            if record.group in self.consumer_groups:
+                self.consumer_groups[record.group].replay(record)
+        elif isinstance(record, OfConsumerGroup):
+            self.consumer_groups.setdefault(record.group, ConsumerGroup(record.group)).replay(record)
+
+
+@dataclass(slots=True)
+class PendingAppend:
+    """Records that are not replicated yet. after: what is answered when they are, or with their error."""
+
+    after: list[Callable[[KafkaError], None]] = field(default_factory=list)
 
 
 class GroupMetadataManager(CoordinatorRuntime):
@@ -171,15 +198,15 @@ class GroupMetadataManager(CoordinatorRuntime):
             offsets.applied, written = replica.log.end, iter(())
         waits = self.node.settings.era.offsets_when_committed
         offsets.apply(replica.log, replica.high_watermark if waits else replica.log.end)
-        groups = {
-            record.group: ClassicGroup.restored(record, self.node.now)
-            for _, _, record in written
-            if isinstance(record, GroupRecord)
-        }
+        loaded = self.loaded[number] = LoadedPartition(offsets)
+        for _, _, record in written:
+            loaded.replay(record, self.node.now)
+        for known in loaded.consumer_groups.values():
+            known.restart(self.node.now)
+        loaded.committed = dict(loaded.consumer_groups)
         if "generation-forgotten-on-load" in self.bugs:
-            for group in groups.values():
+            for group in loaded.groups.values():
                 group.generation = 0
-        self.loaded[number] = LoadedPartition(offsets, groups)
 
     def at(self, group: str) -> tuple[int, LoadedPartition]:
         """The partition of the group, which is loaded here, with everything that is committed.
@@ -192,6 +219,33 @@ class GroupMetadataManager(CoordinatorRuntime):
         replica = self.node.replicas[self.partition(number)]
         loaded.offsets.apply(replica.log, replica.high_watermark)
         return number, loaded
+
+    def write(self, number: int, records: tuple[object, ...], done: Callable[[KafkaError], None]) -> bool:
+        """Append, and call `done` when it is replicated; whether the log has taken it. Without records: when
+        everything is that was appended here before (CoordinatorRuntime, "pending writes")."""
+        loaded = self.loaded[number]
+        if not records:
+            if loaded.last is None:
+                done(NO_ERROR)
+            else:
+                loaded.last.after.append(done)
+            return True
+        before, pending = loaded.last, PendingAppend([done])
+        loaded.last = pending
+        log = self.node.replicas[self.partition(number)].log
+        end = log.end
+
+        def decided(error: KafkaError) -> None:
+            if loaded.last is pending:
+                loaded.last = None
+            for each in pending.after:
+                each(error)
+
+        self.append(number, records, self.timeout_ms, decided)
+        if log.end > end:
+            return True
+        loaded.last = before
+        return False
 
     def member(self, loaded: LoadedPartition, name: str, member: str, generation: int) -> ClassicGroup:
         """The group, if this is a member of its present generation.

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from model.coordinator.classic_group import GroupRecord
+from model.coordinator.consumer_group_records import CLASSIC, GroupTombstone, OfConsumerGroup
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
 from model.log.log_cleaner import Cleaning, compact, record_key
@@ -19,6 +20,10 @@ def group_key(record: object) -> Hashable:
     """Of a record of `__consumer_offsets`."""
     if isinstance(record, OffsetRecord):
         return (record.group, record.partition)
+    if isinstance(record, GroupTombstone):
+        return record.group if record.what == CLASSIC else (record.what, record.group, record.member)
+    if isinstance(record, OfConsumerGroup):
+        return (type(record).__name__, record.group, getattr(record, "member", ""))
     assert isinstance(record, GroupRecord)
     return record.group
 

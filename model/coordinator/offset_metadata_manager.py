@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from model.coordinator.classic_group import COMPLETING, EMPTY, ClassicGroup
+from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
 from model.coordinator.group_metadata_manager import TOMBSTONE, GroupMetadataManager, OffsetRecord
 from model.errors import NO_ERROR, KafkaError, Refused
@@ -59,10 +60,15 @@ class OffsetMetadataManager:
             return number  # no check of the sender (2.4: GroupCoordinator.doCommitOffsets)
         if "generation-not-checked" in self.bugs:
             return number  # a member that was thrown out keeps committing
+        consumers = loaded.consumer_groups.get(request.group)
+        if consumers is not None:
+            self._of_member(consumers, request)
+            return number
         group = loaded.groups.get(request.group)
         empty = group is None or group.state is EMPTY
         if group is None and request.generation >= 0:
-            raise Refused(KafkaError.ILLEGAL_GENERATION)
+            newer = isinstance(request, OffsetCommit) and request.newer
+            raise Refused(KafkaError.GROUP_ID_NOT_FOUND if newer else KafkaError.ILLEGAL_GENERATION)
         if request.generation < 0 and empty:
             # A client that assigns partitions by hand keeps its offsets here: a group without members.
             loaded.groups.setdefault(request.group, ClassicGroup(request.group))
@@ -75,6 +81,24 @@ class OffsetMetadataManager:
         if not transactional and group is not None and group.state is COMPLETING:
             raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
         return number
+
+    def _of_member(self, group: ConsumerGroup, request: OffsetCommit | TxnOffsetCommit) -> None:
+        """ConsumerGroup.validateOffsetCommit. Raises: Refused."""
+        transactional = isinstance(request, TxnOffsetCommit)
+        if request.generation < 0 and not group.members:
+            return
+        if transactional and request.generation < 0 and not request.member:
+            return
+        group.member(request.member)
+        if isinstance(request, OffsetCommit) and not request.newer:
+            raise Refused(KafkaError.UNSUPPORTED_VERSION)
+        by_assignment = self.node.settings.era.committed_by_assignment
+        try:
+            group.may_commit(request.member, request.generation, request.offsets, by_assignment=by_assignment)
+        except Refused as refused:
+            if transactional and refused.error is KafkaError.STALE_MEMBER_EPOCH:
+                raise Refused(KafkaError.ILLEGAL_GENERATION) from refused
+            raise
 
     def commit_in_transaction(self, request: TxnOffsetCommit, answer: Answer) -> None:
         """Key 28: the offsets are pending until the marker of the transaction."""
@@ -126,6 +150,9 @@ class OffsetMetadataManager:
     def _fetch(self, request: OffsetFetch) -> OffsetFetchResponse:
         """Key 9. Offsets that are about to change are not answered (KIP-447)."""
         number, loaded = self.log.at(request.group)
+        consumers = loaded.committed.get(request.group)
+        if consumers is not None:
+            consumers.may_fetch(request.member, request.member_epoch)
         log = self.node.replicas[self.log.partition(number)].log
         stable = request.stable and self.node.settings.era.fenced_offsets
         stable = stable and "unstable-offsets-answered" not in self.bugs

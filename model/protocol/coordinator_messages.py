@@ -183,18 +183,23 @@ class DescribeGroupResponse(ErrorResponse, frozen=True):
 
 
 class OffsetCommit(MemberRequest[ErrorResponse], frozen=True):
-    """Key 8. `epochs`: as with `TxnOffsetCommit`."""
+    """Key 8. `generation`: of a member of a consumer group (KIP-848) its epoch. `epochs`: as with
+    `TxnOffsetCommit`. `newer`: version 9 or later, which knows such members."""
 
     offsets: Mapping[Partition, int]
     epochs: Mapping[Partition, int] = {}
+    newer: bool = False
 
 
 class OffsetFetch(Request["OffsetFetchResponse"], frozen=True):
-    """Key 9. `stable`: refuse while a transaction holds offsets of these partitions (KIP-447)."""
+    """Key 9. `stable`: refuse while a transaction holds offsets of these partitions (KIP-447). `member`,
+    `member_epoch`: of a member of a consumer group (KIP-848), "" and -1 = it does not say."""
 
     group: str
     partitions: Sequence[Partition]
     stable: bool = True
+    member: str = ""
+    member_epoch: int = -1
 
 
 class OffsetFetchResponse(ErrorResponse, frozen=True):

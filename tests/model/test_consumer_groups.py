@@ -1,0 +1,496 @@
+"""Consumer groups of KIP-848: epochs, targets, who has what, commits, and what a new coordinator knows.
+
+Each test names the rule of Kafka that it is about, by the method that has it or the test that shows it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from core.java_hash import java_hash
+from model.coordinator.consumer_group import ConsumerGroup
+from model.coordinator.consumer_group_records import (
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    GroupTombstone,
+    MemberState,
+)
+from model.coordinator.partition_assignors import ranges, uniform
+from model.eras import ERAS
+from model.errors import KafkaError
+from model.protocol.consumer_group_messages import (
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResponse,
+)
+from model.protocol.coordinator_messages import (
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
+from model.protocol.messages import Partition
+from model.replication.node import GROUP_TOPIC
+from tests.model.one_broker import OneBroker
+
+NONE, STALE, FENCED = KafkaError.NONE, KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH
+UNKNOWN = KafkaError.UNKNOWN_MEMBER_ID
+P0, P1, P2 = ("data", 0), ("data", 1), ("data", 2)
+TP = (GROUP_TOPIC, java_hash("g") % 3)
+SESSION, REBALANCE, APART = 6000, 3000, 1000
+
+
+def join(
+    world: OneBroker, name: str, topics: Sequence[str] = ("data",), *, instance: str = "", assignor: str = ""
+) -> Any:
+    request = ConsumerGroupHeartbeat("g", name, 0, instance, REBALANCE, topics, (), assignor)
+    return world.ask(request)
+
+
+def beat(
+    world: OneBroker,
+    name: str,
+    epoch: int,
+    owned: Sequence[Partition] | None = None,
+    *,
+    topics: Sequence[str] | None = None,
+    instance: str = "",
+) -> Any:
+    return world.ask(ConsumerGroupHeartbeat("g", name, epoch, instance, topics=topics, owned=owned))
+
+
+def commit(world: OneBroker, name: str, epoch: int, tp: Partition = P0, offset: int = 5) -> KafkaError:
+    error: KafkaError = world.ask(OffsetCommit("g", epoch, name, {tp: offset}, newer=True)).error
+    return error
+
+
+def fetch(world: OneBroker, name: str = "", epoch: int = -1) -> Any:
+    return world.ask(OffsetFetch("g", (P0,), member=name, member_epoch=epoch))
+
+
+def group(world: OneBroker) -> ConsumerGroup:
+    return world.broker.coordinators.group_log.loaded[TP[1]].consumer_groups["g"]
+
+
+def written(world: OneBroker) -> list[object]:
+    return [record for _, _, record in world.broker.node.replicas[TP].log.records()]
+
+
+def told(answer: ConsumerGroupHeartbeatResponse) -> Any:
+    """Epoch and assignment, or the error."""
+    return (answer.member_epoch, answer.assignment) if answer.error is NONE else answer.error
+
+
+def apart(world: OneBroker) -> None:
+    """Time for the next assignment."""
+    world.run(APART)
+
+
+def loaded(world: OneBroker) -> None:
+    """The coordinator has read its log."""
+    world.until(lambda: world.finds("g", group=True) and TP[1] in world.part(group=True).loaded)
+
+
+def shared(world: OneBroker) -> None:
+    """A has P0 and P1, B has P2, both with epoch 2."""
+    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    apart(world)
+    assert told(join(world, "B")) == (2, ())
+    assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, (P0, P1))
+    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
+    assert told(beat(world, "B", 2, ())) == (2, (P2,))
+    assert group(world).state == "Stable"
+
+
+# ---- membership
+
+
+def test_a_new_owner_waits_until_the_old_one_has_given_the_partition_up() -> None:
+    """GroupMetadataManagerTest.testReconciliationProcess; CurrentAssignmentBuilder."""
+    world = OneBroker()
+    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    apart(world)
+    assert told(join(world, "B")) == (2, ())  # P2 is to be B's
+    assert group(world).members["B"].state is MemberState.UNRELEASED_PARTITIONS
+    assert told(beat(world, "B", 2, ())) == (2, None)
+    assert told(beat(world, "A", 1)) == (1, (P0, P1))  # it does not say what it has
+    assert group(world).members["A"].state is MemberState.UNREVOKED_PARTITIONS
+    assert told(beat(world, "B", 2, ())) == (2, None)
+    assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, None)
+    assert told(beat(world, "B", 2, ())) == (2, None)  # A has P2 still
+    assert group(world).state == "Reconciling"
+    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
+    assert told(beat(world, "B", 2, ())) == (2, (P2,))
+    assert group(world).state == "Stable"
+
+
+def test_a_member_of_another_epoch_is_fenced() -> None:
+    """throwIfConsumerGroupMemberEpochIsInvalid: the epoch before is accepted of a member that has nothing
+    beyond its assignment, for the answer with the new one may be lost."""
+    world = OneBroker()
+    shared(world)
+    assert told(beat(world, "A", 3, (P0, P1))) is FENCED
+    assert told(beat(world, "A", 1, (P0, P1, P2))) is FENCED
+    assert told(beat(world, "A", 1)) is FENCED
+    assert told(beat(world, "A", 1, (P0,)))[0] == 2
+    assert told(beat(world, "C", 1, ())) is UNKNOWN
+    assert told(join(world, "A")) == (2, (P0, P1))  # who was fenced joins again
+
+
+def test_a_request_without_what_it_needs_is_refused() -> None:
+    """throwIfConsumerGroupHeartbeatRequestIsInvalid."""
+    world = OneBroker()
+    whole = ConsumerGroupHeartbeat("g", "A", 0, "", REBALANCE, ("data",), ())
+    for wrong in (
+        ConsumerGroupHeartbeat("g", "A", 0, "", -1, ("data",), ()),
+        ConsumerGroupHeartbeat("g", "A", 0, "", REBALANCE, None, ()),
+        ConsumerGroupHeartbeat("g", "A", 0, "", REBALANCE, ("data",), None),
+        ConsumerGroupHeartbeat("g", "A", 0, "", REBALANCE, ("data",), (P0,)),
+        ConsumerGroupHeartbeat("g", "", 0, "", REBALANCE, ("data",), ()),
+        ConsumerGroupHeartbeat("", "A", 0, "", REBALANCE, ("data",), ()),
+        ConsumerGroupHeartbeat("g", "A", -2),
+        ConsumerGroupHeartbeat("g", "A", -3, "i"),
+    ):
+        assert world.ask(wrong).error is KafkaError.INVALID_REQUEST
+    assert join(world, "A", assignor="x").error is KafkaError.UNSUPPORTED_ASSIGNOR
+    assert beat(world, "A", 1, ()).error is KafkaError.GROUP_ID_NOT_FOUND
+    assert beat(world, "A", -1).error is KafkaError.GROUP_ID_NOT_FOUND
+    assert world.ask(whole).error is NONE
+
+
+def test_what_a_member_leaves_the_others_get() -> None:
+    """consumerGroupLeave, consumerGroupFenceMembers."""
+    world = OneBroker()
+    shared(world)
+    apart(world)
+    assert told(beat(world, "A", -1)) == (-1, None)
+    assert told(beat(world, "B", 2, (P2,))) == (3, (P0, P1, P2))
+    assert told(beat(world, "A", 2, (P0, P1))) is UNKNOWN
+    assert commit(world, "A", 2) is UNKNOWN
+
+
+def test_a_silent_member_is_removed_after_its_session() -> None:
+    """scheduleConsumerGroupSessionTimeout."""
+    world = OneBroker()
+    shared(world)
+    for _ in range(SESSION // 1000):
+        world.run(1000)
+        beat(world, "B", 2, (P2,))
+        assert "A" in group(world).members
+    world.run(300)
+    assert list(group(world).members) == ["B"]
+    assert told(beat(world, "B", 2, (P2,))) == (3, (P0, P1, P2))
+
+
+def test_who_does_not_give_up_in_time_is_removed() -> None:
+    """scheduleConsumerGroupRebalanceTimeout: heartbeats without it do not suffice."""
+    world = OneBroker()
+    join(world, "A")
+    apart(world)
+    join(world, "B")
+    beat(world, "A", 1, (P0, P1, P2))
+    for _ in range(28):
+        world.run(100)
+        assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, None)
+    world.run(300)
+    assert list(group(world).members) == ["B"]
+    assert told(beat(world, "A", 1, (P0, P1, P2))) is UNKNOWN
+
+
+def test_who_gives_up_in_time_is_not_removed() -> None:
+    """cancelGroupRebalanceTimeout."""
+    world = OneBroker()
+    join(world, "A")
+    apart(world)
+    join(world, "B")
+    beat(world, "A", 1, (P0, P1, P2))
+    world.run(REBALANCE - 500)
+    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
+    world.run(1000)
+    assert list(group(world).members) == ["A", "B"]
+
+
+def test_a_static_member_comes_back_to_what_it_had() -> None:
+    """consumerGroupStaticMemberGroupLeave, replaceMember: no epoch rises, and no partition moves."""
+    world = OneBroker()
+    assert told(join(world, "A", instance="i")) == (1, (P0, P1, P2))
+    apart(world)
+    assert join(world, "A2", instance="i").error is KafkaError.UNRELEASED_INSTANCE_ID
+    assert beat(world, "B", 1, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
+    assert beat(world, "B", -2, instance="i").error is KafkaError.FENCED_INSTANCE_ID
+    assert beat(world, "A", 1, (), instance="j").error is UNKNOWN
+    assert told(beat(world, "A", -2, instance="i")) == (-2, None)
+    assert told(join(world, "A2", instance="i")) == (1, (P0, P1, P2))
+    assert list(group(world).members) == ["A2"]
+    assert group(world).epoch == 1
+    assert beat(world, "A", 1, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
+    assert commit(world, "A", 1) is UNKNOWN
+    assert commit(world, "A2", 1) is NONE
+
+
+def test_a_static_member_that_does_not_come_back_is_removed() -> None:
+    """consumerGroupStaticMemberGroupLeave: its session goes on."""
+    world = OneBroker()
+    join(world, "A", instance="i")
+    beat(world, "A", -2, instance="i")
+    world.run(SESSION - 500)
+    assert list(group(world).members) == ["A"]
+    world.run(1000)
+    assert group(world).members == {}
+
+
+def test_a_changed_subscription_is_a_new_epoch() -> None:
+    """hasMemberSubscriptionChanged, updateSubscriptionMetadata."""
+    world = OneBroker()
+    world.create("more", 1)
+    shared(world)
+    apart(world)
+    assert told(beat(world, "A", 2, (P0, P1), topics=("data",))) == (2, None)  # it is the same
+    assert beat(world, "A", 2, (P0, P1), topics=("more", "data")).error is NONE
+    assert (group(world).epoch, group(world).assignment_epoch) == (3, 3)
+    assert ("more", 0) in group(world).targets["A"]
+    assert dict(group(world).metadata) == {"data": 3, "more": 1}
+
+
+def test_new_partitions_are_assigned() -> None:
+    """ModernGroup.computeMetadataHash."""
+    world = OneBroker()
+    assert told(join(world, "A", ("late",))) == (1, ())
+    world.create("late", 2)
+    apart(world)
+    assert told(beat(world, "A", 1, ())) == (2, (("late", 0), ("late", 1)))
+
+
+def test_targets_are_computed_with_a_distance() -> None:
+    """canComputeNextTargetAssignment (4.3); before, with every new epoch."""
+    for era, at_once in (("4.2", True), ("4.3", False)):
+        world = OneBroker(era=ERAS[era])
+        join(world, "A")
+        join(world, "B")
+        assert (group(world).assignment_epoch == 2) is at_once
+        world.run(APART)
+        beat(world, "A", 1, (P0, P1, P2))
+        assert group(world).assignment_epoch == 2
+
+
+# ---- offsets
+
+
+def test_commits_are_of_members_in_their_epoch() -> None:
+    """ConsumerGroup.validateOffsetCommit."""
+    world = OneBroker(era=ERAS["4.2"])
+    assert commit(world, "A", 1) is KafkaError.GROUP_ID_NOT_FOUND
+    shared(world)
+    assert commit(world, "A", 2) is NONE
+    assert commit(world, "A", 1) is STALE
+    assert commit(world, "A", 3) is STALE
+    assert commit(world, "C", 2) is UNKNOWN
+    assert commit(world, "", -1) is UNKNOWN  # the group has members
+    old = OffsetCommit("g", 2, "A", {P0: 6})
+    assert world.ask(old).error is KafkaError.UNSUPPORTED_VERSION
+    assert fetch(world).offsets == {P0: 5}
+    beat(world, "A", -1)
+    beat(world, "B", -1)
+    assert commit(world, "", -1, offset=7) is NONE
+
+
+def test_commits_of_an_earlier_epoch_count_of_partitions_that_a_member_has_kept() -> None:
+    """KIP-1251: ConsumerGroup.createAssignmentEpochValidator."""
+    world = OneBroker()
+    shared(world)
+    assert commit(world, "A", 1, P0) is NONE
+    assert commit(world, "A", 1, P2) is STALE  # it has given that up
+    assert commit(world, "B", 1, P2) is STALE  # it has had that since epoch 2
+    assert commit(world, "B", 2, P2) is NONE
+    assert commit(world, "A", 3, P0) is STALE
+
+
+def test_commits_in_transactions_are_of_members_in_their_epoch() -> None:
+    """OffsetMetadataManager.validateTransactionalOffsetCommit: ILLEGAL_GENERATION says it."""
+    world = OneBroker()
+    shared(world)
+    producer = world.init("t")
+
+    def ask(generation: int, member: str) -> KafkaError:
+        request = TxnOffsetCommit(
+            "t", "g", producer.producer_id, producer.producer_epoch, {P2: 5}, generation, member
+        )
+        error: KafkaError = world.ask(request).error
+        return error
+
+    assert ask(1, "B") is KafkaError.ILLEGAL_GENERATION
+    assert ask(2, "C") is UNKNOWN
+    assert ask(2, "B") is NONE
+    assert ask(-1, "") is NONE  # who does not say is not asked
+
+
+def test_offsets_are_fetched_by_members_in_their_epoch() -> None:
+    """ConsumerGroup.validateOffsetFetch."""
+    world = OneBroker()
+    assert fetch(world, "A", 1).offsets == {P0: -1}  # no group, no offset
+    shared(world)
+    assert fetch(world, "A", 2).error is NONE
+    assert fetch(world, "A", 1).error is STALE
+    assert fetch(world, "C", 2).error is UNKNOWN
+    assert fetch(world).error is NONE
+
+
+# ---- the log
+
+
+def test_a_new_coordinator_knows_members_targets_and_what_each_has() -> None:
+    """The replay of the group's records; GroupMetadataManager.onLoaded."""
+    world = OneBroker()
+    shared(world)
+    apart(world)
+    join(world, "C")
+    beat(world, "A", 2, (P0, P1))
+    before = group(world)
+    assert before.members["A"].state is MemberState.UNREVOKED_PARTITIONS
+    world.restart()
+    loaded(world)
+    after = group(world)
+    assert after is not before
+    for what in ("epoch", "metadata", "assignment_epoch", "members", "targets"):
+        assert getattr(after, what) == getattr(before, what)
+    assert told(beat(world, "C", 3, ())) == (3, None)
+    assert told(beat(world, "A", 2, tuple(after.members["A"].assigned))) == (3, None)
+    assert told(beat(world, "C", 3, ()))[1] is not None
+
+
+def test_a_new_coordinator_removes_who_does_not_give_up() -> None:
+    """GroupMetadataManager.onLoaded: scheduleConsumerGroupRebalanceTimeout."""
+    world = OneBroker()
+    join(world, "A")
+    apart(world)
+    join(world, "B")
+    beat(world, "A", 1, (P0, P1, P2))
+    world.restart()
+    loaded(world)
+    for _ in range(REBALANCE // 100 + 3):
+        world.run(100)
+        beat(world, "A", 1, (P0, P1, P2))
+    assert list(group(world).members) == ["B"]
+
+
+def test_what_the_log_refuses_has_not_happened() -> None:
+    """CoordinatorRuntime: the state goes back to what is written."""
+    world = OneBroker(min_isr=2)
+    world.lag(TP)
+    world.become(TP, isr=(1,))
+    assert join(world, "A").error is KafkaError.COORDINATOR_NOT_AVAILABLE
+    assert "g" not in world.broker.coordinators.group_log.loaded[TP[1]].consumer_groups
+    assert written(world) == []
+
+
+def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
+    """CoordinatorRuntime: so is one without records that comes behind such a one."""
+    world = OneBroker()
+    join(world, "A")
+    world.lag(TP)
+    waiting = world.send(ConsumerGroupHeartbeat("g", "B", 0, "", REBALANCE, ("data",), ()))
+    behind = world.send(ConsumerGroupHeartbeat("g", "A", 1, owned=(P0, P1, P2)))
+    assert waiting not in world.replies
+    assert behind not in world.replies
+    assert fetch(world, "B", 0).error is UNKNOWN  # of what is committed
+    world.catch_up(TP)
+    world.run(100)
+    assert (world.replies.pop(waiting).error, world.replies.pop(behind).error) == (NONE, NONE)
+
+
+def test_describe_says_what_is_committed() -> None:
+    """ConsumerGroup.asDescribedGroup."""
+    world = OneBroker()
+    assert world.ask(ConsumerGroupDescribe("g")).error is KafkaError.GROUP_ID_NOT_FOUND
+    shared(world)
+    answer = world.ask(ConsumerGroupDescribe("g"))
+    assert (answer.state, answer.epoch, answer.assignment_epoch, answer.assignor) == (
+        "Stable",
+        2,
+        2,
+        "uniform",
+    )
+    mine = answer.members["A"]
+    assert (mine.epoch, mine.topics, mine.assigned, mine.target) == (2, ("data",), (P0, P1), (P0, P1))
+
+
+# ---- two protocols
+
+
+def test_a_name_is_of_one_protocol_at_a_time() -> None:
+    """maybeDeleteEmptyClassicGroup, maybeDeleteEmptyConsumerGroup."""
+    world = OneBroker()
+    classic = JoinGroup("g", "", 3000, 5000, ("data",))
+    joined = world.ask(classic)
+    assert join(world, "A").error is KafkaError.GROUP_ID_NOT_FOUND  # members of the other one are there
+    world.ask(LeaveGroup("g", joined.member))
+    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    assert GroupTombstone("GroupMetadata", "g") in written(world)
+    assert world.ask(classic).error is KafkaError.INCONSISTENT_GROUP_PROTOCOL
+    beat(world, "A", -1)
+    assert world.ask(classic).generation == 1
+    world.restart()
+    loaded(world)
+    assert world.broker.coordinators.group_log.loaded[TP[1]].consumer_groups == {}
+
+
+def test_eras_before_4_0_have_no_such_groups() -> None:
+    world = OneBroker(era=ERAS["3.9"])
+    with pytest.raises(AssertionError, match="unknown request"):
+        join(world, "A")
+
+
+# ---- assignors
+
+
+def test_uniform_is_even_and_moves_as_little_as_it_may() -> None:
+    """UniformHomogeneousAssignmentBuilderTest."""
+    tps = [("data", n) for n in range(7)]
+    one = uniform({"A": tps}, {})
+    assert one == {"A": tuple(tps)}
+    two = uniform({"A": tps, "B": tps}, one)
+    assert two == {"A": tuple(tps[:4]), "B": tuple(tps[4:])}
+    three = uniform({"A": tps, "B": tps, "C": tps}, two)
+    assert sorted(map(len, three.values())) == [2, 2, 3]
+    assert set(three["A"]) <= set(two["A"])
+    assert set(three["B"]) <= set(two["B"])
+    assert sorted(tp for its in three.values() for tp in its) == tps
+    left = uniform({"B": tps, "C": tps}, three)
+    assert set(left["B"]) >= set(three["B"])
+    assert set(left["C"]) >= set(three["C"])
+
+
+def test_uniform_of_members_that_want_different_topics() -> None:
+    """UniformHeterogeneousAssignmentBuilderTest: each partition has a member that wants it."""
+    x, y = [("x", n) for n in range(4)], [("y", n) for n in range(2)]
+    given = uniform({"A": x, "B": x + y, "C": y}, {})
+    assert sorted(tp for its in given.values() for tp in its) == x + y
+    assert set(given["A"]) <= set(x)
+    assert set(given["C"]) <= set(y)
+    assert sorted(map(len, given.values())) == [2, 2, 2]
+    assert uniform({"A": x, "B": x + y, "C": y}, given) == given
+
+
+def test_ranges_are_neighbours() -> None:
+    """RangeAssignor."""
+    tps = [("data", n) for n in range(5)]
+    assert ranges({"B": tps, "A": tps}, {}) == {"A": tuple(tps[:3]), "B": tuple(tps[3:])}
+
+
+def test_members_choose_the_assignor() -> None:
+    """ConsumerGroup.computePreferredServerAssignor."""
+    world = OneBroker()
+    join(world, "A", assignor="range")
+    assert world.ask(ConsumerGroupDescribe("g")).assignor == "range"
+
+
+def test_records_are_those_of_the_group() -> None:
+    """GroupCoordinatorRecordHelpers: of a join, in Kafka's order."""
+    world = OneBroker()
+    join(world, "A")
+    first, second, *_ = written(world)
+    assert first == ConsumerGroupMemberMetadata("g", "A", ("data",), REBALANCE)
+    assert second == ConsumerGroupMetadata("g", 1, (("data", 3),))
+    kinds = [type(record).__name__.removeprefix("ConsumerGroup") for record in written(world)]
+    assert kinds[2:] == ["TargetAssignmentMember", "TargetAssignmentMetadata", "CurrentMemberAssignment"]
