@@ -3,8 +3,7 @@
 client_settings  What a session asks of its clients, and the settings that they work with.
 cluster        What a system under test offers: `Cluster`, and the capabilities that
                nemeses need.
-config         RunConfig: everything that defines a run, seed included; and the
-               presets.
+config         RunConfig: everything that defines a run, seed included.
 consumer_protocol  Subscriptions and assignments of Kafka's consumers, version 0, which group
                coordinators pass on.
 errors         Errors that end a command with one sentence, and the exit codes of
@@ -20,6 +19,7 @@ java_hash      The hash by which Kafka places coordinators.
 keys           Keys of records in compacted topics: a value says its key.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
+presets        Presets: named sets of settings.
 programs       Python programs of this code as child processes.
 producer_state  How long brokers remember what an idle producer has written.
 progress       How far long work has come, for watchers such as a line on a terminal.

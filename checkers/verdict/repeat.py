@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
-from core.config import PRESETS, RunConfig
+from core.config import RunConfig
 from core.op import Isolation
+from core.presets import PRESETS
 from core.systems import ExternalSection, ImportedSection
 from history.run_folder import Run
 

@@ -18,7 +18,8 @@ from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.registry import LOG_CHECKS
 from checkers.recordings.portable import json_schema
 from checkers.verdict.requirements import QUANTITIES
-from core.config import PRESETS, RunConfig
+from core.config import RunConfig
+from core.presets import PRESETS
 from core.systems import DEPLOYMENTS, SYSTEMS, runnable
 from harness.cli import mechanisms
 from harness.clients.command import protocol as client_protocol

@@ -9,9 +9,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from core.config import NamedSettings, RunConfig, run_config
+from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
+from core.presets import NamedSettings
 from core.systems import SimulatedSection
 from harness.modelled.virtual.cluster import capabilities
 from harness.run.planning import planned

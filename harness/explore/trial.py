@@ -9,7 +9,8 @@ from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
 from checkers.engine.findings import Finding, Level, LogFinding
-from core.config import NamedSettings, RunConfig
+from core.config import RunConfig
+from core.presets import NamedSettings
 from harness.explore.explained import explained_by
 from harness.explore.forked import last_lines
 from harness.modelled.virtual.evidence import evidence

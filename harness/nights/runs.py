@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 import pandas as pd
 
-from core.config import NamedSettings
 from core.errors import HistoryError
+from core.presets import NamedSettings
 from core.systems import versions
 from harness.nights import session_log as sessions
 from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from core.config import NamedSettings
 from core.errors import ExitCode
+from core.presets import NamedSettings
 from core.systems import SYSTEMS, planted_bug, runnable, versions
 from harness.clients.registry import CLIENTS
 from history.verdict import NOT_RECOVERED, ResultWord, Verdict

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from core.config import NamedSettings
 from core.errors import ExitCode
 from core.op import Isolation
+from core.presets import NamedSettings
 from core.systems import report_title
 from history.verdict import (
     NOT_RECOVERED,

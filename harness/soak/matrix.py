@@ -16,9 +16,10 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from checkers.known_bugs.registry import KNOWN_BUGS
-from core.config import PRESETS, NamedSettings, RunConfig, run_config
+from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
+from core.presets import PRESETS, NamedSettings
 from harness.compose import plan
 from harness.nights.session_log import PlannedRun, Why
 from harness.soak.systems import Named, Systems, SystemUnderSoak, in_force

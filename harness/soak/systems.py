@@ -14,9 +14,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from core.config import SHORT, NamedSettings
+from core.config import SHORT
 from core.errors import ConfigError
 from core.extensions import CLIENT, CLUSTER, OWNED
+from core.presets import NamedSettings
 from core.secrets import shown
 from harness.clients.command import named as program
 from harness.clients.registry import CLIENTS

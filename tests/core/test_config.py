@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config import PRESETS, RunConfig, recorded_config, run_config
+from core.config import RunConfig, recorded_config, run_config
 from core.errors import ConfigError, HistoryError
 from core.op import Isolation
+from core.presets import PRESETS
 from core.systems import KafkaSection, SimulatedSection
 from harness.compose import plan
 from harness.kafka import jars

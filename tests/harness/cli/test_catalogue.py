@@ -15,7 +15,8 @@ from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.classes import CLASSES
 from checkers.verdict.judged_run import exit_code
 from checkers.windows import Excuse
-from core.config import PRESETS, RunConfig
+from core.config import RunConfig
+from core.presets import PRESETS
 from tests.oracle import anomalies
 
 DOCS = Path(__file__).parents[3] / "docs" / "checks.md"

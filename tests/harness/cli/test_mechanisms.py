@@ -6,7 +6,8 @@ import pytest
 
 from checkers.checks import CHECKS
 from checkers.logs.registry import LOG_CHECKS
-from core.config import PRESETS, RunConfig, run_config
+from core.config import RunConfig, run_config
+from core.presets import PRESETS
 from harness.cli.mechanisms import Mechanism, page, parts
 from harness.contract.scenarios import SCENARIOS
 from harness.reproduce.schedules import REPRODUCTIONS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import PRESETS
 from core.errors import ConfigError
+from core.presets import PRESETS
 from harness.nights.session_log import PlannedRun
 from harness.soak.matrix import (
     Combination,

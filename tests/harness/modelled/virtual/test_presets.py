@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from core.config import PRESETS, run_config
+from core.config import run_config
 from core.op import Outcome
+from core.presets import PRESETS
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import simulate

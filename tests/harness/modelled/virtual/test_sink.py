@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from core.config import PRESETS, RunConfig, run_config
+from core.config import RunConfig, run_config
 from core.keys import key_of
+from core.presets import PRESETS
 from harness.clients import database
 from harness.clients.database import Database, DatabaseRow
 from harness.explore.profile import BASE
