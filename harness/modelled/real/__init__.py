@@ -29,7 +29,9 @@ dropped; with `--set containers=true` brokers are containers, and all faults are
 scenarios that Kafka's brokers play and by random requests: nothing differs.
 Clients of any library are served: librdkafka and Kafka's Java clients are tested.
 
-Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes of settings,
-quotas, security, groups of any type but consumers', the newer group protocol, eras on ZooKeeper. All clients
-of a cluster speak one transaction version, that of its era: librdkafka needs an era with 1, Java clients
-speak both."""
+Groups of consumers are served in both protocols, from era 4.0 on: the classic one and that of KIP-848.
+
+Not there: fetches by topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes
+of settings, quotas, security, groups of any type but consumers', subscriptions of KIP-848 by regular
+expression, eras on ZooKeeper. All clients of a cluster speak one transaction version, that of its era:
+librdkafka needs an era with 1, Java clients speak both."""

@@ -2,8 +2,8 @@
 
 The model keeps them in its own form. A fetch brings them as keys and values in the versions that Kafka's
 brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0, or 1 with transaction version
-2. What the model does not have is empty: metadata of a commit, client id and host of a member. The evidence
-of modelled nodes is read from these bytes, too.
+2; those of consumer groups: `consumer_group_records`. What the model does not have is empty: metadata of a
+commit, client id and host of a member. The evidence of modelled nodes is read from these bytes, too.
 """
 
 import struct
@@ -13,9 +13,11 @@ from typing import Final
 from core.consumer_protocol import assignment, subscription, text
 from harness.evidence.coordinator_records import TRANSACTION_STATES
 from harness.evidence.records import LogRecord
+from harness.modelled.shared import consumer_group_records
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
+from model.coordinator.consumer_group_records import CLASSIC, GroupTombstone, OfConsumerGroup
 from model.coordinator.group_metadata_manager import TOMBSTONE, OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import Era
@@ -60,7 +62,11 @@ def key_and_value(record: object, era: Era, ms: int, wall_ms: int) -> KeyAndValu
         case OffsetRecord():
             return _offset(record, ms + wall_ms)
         case GroupRecord():
-            return _group(record, ms + wall_ms)
+            return _group_key(record.group), _group(record, ms + wall_ms)
+        case GroupTombstone(what, group) if what == CLASSIC:
+            return _group_key(group), None
+        case _ if isinstance(record, OfConsumerGroup):
+            return consumer_group_records.key(record), consumer_group_records.value(record, era, wall_ms)
         case TransactionRecord():
             return _transaction_key(record.transactional_id), _transaction(record, era, wall_ms)
         case TransactionTombstone():
@@ -84,7 +90,11 @@ def _offset(record: OffsetRecord, ms: int) -> KeyAndValue:
     return key, value + text("") + struct.pack(">q", ms)
 
 
-def _group(record: GroupRecord, ms: int) -> KeyAndValue:
+def _group_key(group: str) -> bytes:
+    return struct.pack(">h", GROUP_KEY) + text(group)
+
+
+def _group(record: GroupRecord, ms: int) -> bytes:
     group = ClassicGroup.restored(record, 0)
     metadata = group.metadata()
     members = b"".join(
@@ -100,8 +110,7 @@ def _group(record: GroupRecord, ms: int) -> KeyAndValue:
     protocol = (group.protocol or ASSIGNOR) if record.members else None
     value = struct.pack(">h", GROUP_VERSION) + text(CONSUMER) + struct.pack(">i", record.generation)
     value += text(protocol) + text(record.leader or None)
-    value += struct.pack(">qi", ms, len(record.members)) + members
-    return struct.pack(">h", GROUP_KEY) + text(record.group), value
+    return value + struct.pack(">qi", ms, len(record.members)) + members
 
 
 # ---- __transaction_state

@@ -51,9 +51,14 @@ CHANGED: Final = {
 """Fields of a PartitionState that a PartitionChangeRecord has only where they change."""
 
 
+def topic_uuid(topic: str, number: int = 0) -> UUID:
+    """The id of a topic. number: the model's own (`MetadataImage.topic_ids`)."""
+    return uuid5(UUID(int=0), f"{topic}/{number}" if number else topic)
+
+
 def topic_id(topic: str, number: int = 0) -> str:
-    """As Kafka writes ids: base64url. number: the model's own (`MetadataImage.topic_ids`)."""
-    return _text(uuid5(UUID(int=0), f"{topic}/{number}" if number else topic))
+    """As Kafka writes ids: base64url. number: as above."""
+    return _text(topic_uuid(topic, number))
 
 
 def _text(number: UUID) -> str:

@@ -29,6 +29,9 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "log.flush.interval.messages": lambda s, records: replace(s, flush_every=records),
     "offsets.topic.num.partitions": lambda s, number: replace(s, offsets_partitions=number),
     "transaction.state.log.num.partitions": lambda s, number: replace(s, transaction_partitions=number),
+    "group.consumer.session.timeout.ms": lambda s, ms: replace(s, consumer_session_ms=ms),
+    "group.consumer.heartbeat.interval.ms": lambda s, ms: replace(s, consumer_heartbeat_ms=ms),
+    "group.consumer.assignment.interval.ms": lambda s, ms: replace(s, consumer_assignment_ms=ms),
     "group.share.record.lock.duration.ms": lambda s, ms: replace(s, share_lock_ms=ms),
     "group.share.delivery.count.limit": lambda s, number: replace(s, share_deliveries=number),
     "group.share.session.timeout.ms": lambda s, ms: replace(s, share_session_ms=ms),
@@ -41,9 +44,17 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
 }
 """Settings of brokers that the model has, whole and above 0, times in milliseconds; how each is set."""
 MINIMA: Final = frozenset(
-    f"group.share.min.{name}.ms" for name in ("record.lock.duration", "session.timeout", "heartbeat.interval")
+    f"group.{name}.ms"
+    for name in (
+        "consumer.min.session.timeout",
+        "consumer.min.heartbeat.interval",
+        "share.min.record.lock.duration",
+        "share.min.session.timeout",
+        "share.min.heartbeat.interval",
+    )
 )
-"""Below these Kafka's brokers accept no settings of share groups; the model accepts all."""
+"""Below these Kafka's brokers accept no settings of groups; the model accepts all."""
+PROTOCOL: Final = "consumer.group.protocol"
 RATIO: Final = "log.cleaner.min.cleanable.ratio"
 
 
@@ -72,6 +83,8 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
     """Which setting brokers of the model cannot honour, "" = they honour all."""
     if era not in ERAS:
         return f"unknown era {era!r}; known: {', '.join(ERAS)}"
+    if config.client_settings.get(PROTOCOL) == "consumer" and not ERAS[era].consumer_groups:
+        return f"client_settings: {PROTOCOL}: era {era} has no groups of KIP-848; 4.0 and later have"
     if mutant and mutant not in PLANTED:
         return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
     if ERAS[era].zookeeper and config.controllers:

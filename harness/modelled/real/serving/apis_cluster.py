@@ -1,12 +1,15 @@
 """What every broker serves: versions, metadata, and what administrators ask."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from harness.modelled.real.serving.api_call import Api, Call, error_of
+from harness.modelled.real.serving.apis_consumer_groups import OF_CONSUMER_GROUPS
 from harness.modelled.real.serving.apis_data import OF_LEADERS
 from harness.modelled.real.serving.apis_groups import OF_GROUPS
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
+from harness.modelled.real.serving.topic_ids import id_of, names
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import API_KEYS, Message
 from harness.protocol.topics import in_topics, of_topics
@@ -31,6 +34,7 @@ LEADER_NOT_AVAILABLE: Final = 5
 INVALID_PARTITIONS: Final = 37
 INVALID_CONFIG: Final = 40
 INVALID_REQUEST: Final = 42
+UNKNOWN_TOPIC_ID: Final = 100
 REBOOTSTRAP_REQUIRED: Final = 129
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -75,26 +79,37 @@ def versions(era: Era) -> dict[str, object]:
     }
 
 
+@cache
 def apis(era: Era) -> Mapping[str, Api]:
     """What is served in an era, by name."""
-    return _APIS[era.client_transaction_version >= 2]
+    newer = NEWER if era.client_transaction_version >= 2 else {}
+    found = {**_ALL, **{name: _ALL[name]._replace(last=last) for name, last in newer.items()}}
+    return {name: api for name, api in found.items() if era.consumer_groups or name not in OF_CONSUMER_GROUPS}
 
 
 def _metadata(call: Call) -> None:
     asked = call.request.topics
-    names = None if asked is None else [str(topic.name) for topic in asked]
+    known = names(call) if asked and any(topic.name is None for topic in asked) else {}
+    unknown = [topic.topic_id for topic in asked or () if topic.name is None and topic.topic_id not in known]
+    wanted_names = (
+        None
+        if asked is None
+        else [known.get(topic.topic_id) if topic.name is None else str(topic.name) for topic in asked]
+    )
 
     def told(answer: MetadataResponse) -> None:
         topics: dict[str, dict[int, PartitionState]] = {}
         for (topic, number), state in sorted(answer.partitions.items()):
             topics.setdefault(topic, {})[number] = state
         brokers = _brokers(call, "node_id", answer)
-        wanted = sorted(topics) if names is None else names
+        wanted = sorted(topics) if wanted_names is None else filter(None, wanted_names)
+        found = [{**_topic(name, topics.get(name)), "topic_id": id_of(call, name)} for name in wanted]
+        nameless = [{"name": None, "topic_id": one, "error_code": UNKNOWN_TOPIC_ID} for one in unknown]
         call.respond(
             brokers=brokers,
             cluster_id=call.node.given.cluster,
             controller_id=_controller(answer),
-            topics=[_topic(name, topics.get(name)) for name in wanted],
+            topics=found + nameless,
         )
 
     call.ask(Metadata(), told)
@@ -265,7 +280,7 @@ def _quorum(call: Call) -> None:
 
 _ALL: Final[Mapping[str, Api]] = {
     "api_versions": Api(0, 5, _versions),
-    "metadata": Api(4, 9, _metadata),
+    "metadata": Api(4, 12, _metadata),
     "describe_cluster": Api(0, 0, _cluster),
     "create_topics": Api(2, 5, _create),
     "create_partitions": Api(0, 1, _add_partitions),
@@ -276,9 +291,5 @@ _ALL: Final[Mapping[str, Api]] = {
     **OF_LEADERS,
     **OF_TRANSACTIONS,
     **OF_GROUPS,
+    **OF_CONSUMER_GROUPS,
 }
-_APIS: Final = {
-    False: _ALL,
-    True: {**_ALL, **{name: _ALL[name]._replace(last=last) for name, last in NEWER.items()}},
-}
-"""Whether clients speak transaction version 2 -> what is served."""

@@ -34,6 +34,8 @@ INCONSISTENT_PROTOCOL: Final = 23
 INVALID_REQUEST: Final = 42
 """Errors of Kafka that the model does not have."""
 GROUP_KEY: Final = 0
+KNOWS_MEMBER_EPOCHS: Final = 9
+"""Version of OffsetCommit."""
 
 
 def _find(call: Call) -> None:
@@ -143,12 +145,13 @@ def _list(call: Call) -> None:
     wanted = set(map(str, getattr(call.request, "states_filter", ())))
     found = []
     for loaded in call.node.broker.coordinators.group_log.loaded.values():
-        states = dict.fromkeys((group for group, _ in loaded.offsets.committed), EMPTY)
+        states: dict[str, str] = dict.fromkeys((group for group, _ in loaded.offsets.committed), EMPTY)
         states |= {name: group.state for name, group in loaded.groups.items()}
+        states |= {name: group.state for name, group in loaded.committed.items()}
         for name, state in sorted(states.items()):
-            if not wanted or state.value in wanted:
-                its = CONSUMER if name in loaded.groups else ""
-                found.append({"group_id": name, "protocol_type": its, "group_state": state.value})
+            if not wanted or state in wanted:
+                its = CONSUMER if name in loaded.groups or name in loaded.committed else ""
+                found.append({"group_id": name, "protocol_type": its, "group_state": str(state)})
     call.respond(groups=found)
 
 
@@ -156,7 +159,8 @@ def _commit(call: Call) -> None:
     request = call.request
     offsets, epochs = committed(request)
     generation = getattr(request, "generation_id_or_member_epoch", getattr(request, "generation_id", -1))
-    wanted = OffsetCommit(str(request.group_id), int(generation), str(request.member_id), offsets, epochs)
+    names = str(request.group_id), int(generation), str(request.member_id)
+    wanted = OffsetCommit(*names, offsets, epochs, newer=call.version >= KNOWS_MEMBER_EPOCHS)
     call.ask(wanted, lambda answer: respond_committed(call, answer))
 
 
@@ -171,7 +175,8 @@ def _fetch_offsets(call: Call) -> None:
         tps = (
             _all_of(call, group) if one.topics is None else numbers_of_topics(one.topics, "partition_indexes")
         )
-        wanted.append(OffsetFetch(group, tps, stable))
+        member, epoch = getattr(one, "member_id", None) or "", int(getattr(one, "member_epoch", -1))
+        wanted.append(OffsetFetch(group, tps, stable, str(member), epoch))
 
     def told(answers: list[OffsetFetchResponse]) -> None:
         found = [_offsets(asked, answer) for asked, answer in zip(wanted, answers, strict=True)]
@@ -217,7 +222,7 @@ OF_GROUPS: Final[Mapping[str, Api]] = {
     "leave_group": Api(0, 2, _leave),
     "describe_groups": Api(0, 5, _describe),
     "list_groups": Api(0, 4, _list),
-    "offset_commit": Api(2, 8, _commit),
+    "offset_commit": Api(2, KNOWS_MEMBER_EPOCHS, _commit),
     "offset_fetch": Api(1, 9, _fetch_offsets),
 }
 """By name. JoinGroup from version 4 on wants member ids before the first join, which the model does not."""

@@ -15,7 +15,19 @@ from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
+from harness.modelled.shared.metadata_log import topic_id
 from model.coordinator.classic_group import GroupRecord, MemberRecord
+from model.coordinator.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    GroupTombstone,
+    MemberState,
+    group_tombstones,
+    member_tombstones,
+)
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import ERAS
@@ -164,3 +176,47 @@ def brought(log: UnifiedLog) -> list[RecordBatch]:
 def test_nothing_else_is_a_coordinators_record(record: object) -> None:
     with pytest.raises(AssertionError, match="no coordinator writes"):
         fetched(RecordBatch(0, 0, (record,)), ERAS["4.3"])
+
+
+@pytest.mark.parametrize("era", ["4.2-tv1", "4.3"])
+def test_records_of_consumer_groups(era: str, tmp_path: Path) -> None:
+    """KIP-848; since which epoch a member has its partitions is told since 4.3 (KIP-1251)."""
+    t0, t1, u0 = ("t", 0), ("t", 1), ("u", 0)
+    state = MemberState.UNREVOKED_PARTITIONS
+    log = log_of(
+        era,
+        (
+            ConsumerGroupMemberMetadata("g", "m", ("t", "u"), 300_000, "i", "uniform"),
+            ConsumerGroupMetadata("g", 3, (("t", 2), ("u", 1))),
+            ConsumerGroupTargetAssignmentMember("g", "m", (t0, t1, u0)),
+            ConsumerGroupTargetAssignmentMetadata("g", 3, 50),
+            ConsumerGroupCurrentMemberAssignment("g", "m", 2, 1, state, ((t0, 1), (t1, 2)), ((u0, 1),)),
+        ),
+        (*member_tombstones("g", "m"), *group_tombstones("g"), GroupTombstone("GroupMetadata", "c")),
+    )
+    damages = Damages()
+    _, found = logs.groups(segment(log, tmp_path), damages)
+    assert not damages
+    rows = found.to_pylist()
+    kinds = ["MemberMetadata", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata"]
+    kinds.append("CurrentMemberAssignment")
+    assert [row["name"].removeprefix("ConsumerGroup") for row in rows[:5]] == kinds
+    assert {row["group"] for row in rows[:10]} == {"g"}
+    said, group, target, targets, current = (json.loads(row["body"]) for row in rows[:5])
+    assert (said["subscribedTopicNames"], said["rebalanceTimeoutMs"]) == (["t", "u"], 300_000)
+    assert (said["instanceId"], said["serverAssignor"], said["rackId"]) == ("i", "uniform", None)
+    assert (group["epoch"], targets["assignmentEpoch"]) == (3, 3)
+    assert targets["assignmentTimestamp"] == BASE_MS + 50
+    both = [{"topicId": topic_id(topic), "partitions": its} for topic, its in (("t", [0, 1]), ("u", [0]))]
+    assert target["topicPartitions"] == both
+    epochs = [one.pop("assignmentEpochs") for one in current["assignedPartitions"]]
+    assert epochs == [[1, 2] if era == "4.3" else []]
+    assert current["assignedPartitions"] == both[:1]
+    assert (current["memberEpoch"], current["previousMemberEpoch"], current["state"]) == (2, 1, 1)
+    assert [one["topicId"] for one in current["partitionsPendingRevocation"]] == [topic_id("u")]
+    assert [row["body"] for row in rows[5:]] == [None] * 6
+    assert [(row["name"], row["member"]) for row in rows[5:8]] == [
+        (f"ConsumerGroup{what}", "m")
+        for what in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata")
+    ]
+    assert (rows[10]["name"], rows[10]["group"]) == ("GroupMetadata", "c")

@@ -1,0 +1,28 @@
+"""Ids of topics as brokers of the model tell them to clients. A topic's id follows from its name."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from harness.modelled.real.serving.api_call import Call
+from harness.modelled.shared.metadata_log import topic_uuid
+from harness.protocol.encoding import Values
+from harness.protocol.topics import numbers_by_topic
+from model.protocol.messages import Partition
+
+
+def id_of(call: Call, topic: str) -> UUID:
+    """The id of a topic."""
+    return topic_uuid(topic, call.node.broker.node.image.topic_ids.get(topic, 0))
+
+
+def names(call: Call) -> Mapping[UUID, str]:
+    """The names of all topics that this broker knows, by id."""
+    return {id_of(call, topic): topic for topic in {tp[0] for tp in call.node.broker.node.image.partitions}}
+
+
+def with_ids(call: Call, partitions: Iterable[Partition]) -> list[Values]:
+    """Topics with the numbers of their partitions, each with its name, too, where the schema has one."""
+    return [
+        {"topic_id": id_of(call, topic), "topic_name": topic, "partitions": numbers}
+        for topic, numbers in numbers_by_topic(partitions).items()
+    ]
