@@ -16,6 +16,7 @@ known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the h
 logs        Checks of evidence: what brokers left behind, and no client is asked.
 recordings  Recordings of other programs, small histories that others wrote by hand, and what other
             checkers take.
+registration  Whether faults explain that a broker could not register with the controller quorum.
 run_source  Recorded runs as Spark DataFrames: one run, or a year of nights.
 run_tables  The tables of recorded runs as people ask them: words for codes, seconds.
 verdict     The verdict of a run: what was found, whether it is allowed, what could not be decided.

@@ -58,6 +58,10 @@ SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTE
 """Signals that no process sends itself when it fails."""
 
 
+UNREGISTERED = "unable to register with the controller quorum"
+"""What a broker says that had not registered in `initial.broker.registration.timeout.ms`, and exits."""
+
+
 def is_error(line: str) -> bool:
     """Whether a line of a node's log has the level of an error."""
     return " ERROR " in line or " FATAL " in line
@@ -93,18 +97,25 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
         return "its program, which is the project's own, failed" if self.own_program else ""
 
     @property
+    def unregistered(self) -> bool:
+        """It gave up registering with the controller quorum: Kafka ends a broker that could not in time."""
+        return any(UNREGISTERED in line for line in self.log)
+
+    @property
     def errors(self) -> list[str]:
         """The lines of `log` that are errors."""
         return [line for line in self.log if is_error(line)]
 
     def __str__(self) -> str:
-        """The node, how it ended, and its last error, or its last line, where that may say why."""
+        """The node, how it ended, and why, or its last error or line, where that may say why."""
         alone = "" if self.outside else " on its own"
         told = f"node {self.node} ended{alone} with exit code {self.exit_code}"
         told += f": {self.outside}" if self.outside else ""
         sent = self.oom_killed or self.signal in SENT
         if sent or not self.log:
             return told
+        if self.unregistered:
+            return f"{told}: it was {UNREGISTERED}"
         if errors := self.errors:
             return f"{told}; its last error: {errors[-1]}"
         return f"{told}; its last line: {self.log[-1]}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
-from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
+from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, Variant, at
 from checkers.engine.partition_view import SPARSE, KernelView, distinct
 from checkers.windows import BY_POWER, NO_EXCUSE, Excuse
 from core.cluster import NodeEnd
@@ -33,6 +33,13 @@ BIN_NS: Final = 50_000_000
 """Width of a bin."""
 WAIT_NS: Final = 2 * BIN_NS
 """Shorter waits are left out."""
+
+
+class Start(Variant):
+    """Why a node died, where that matters. HINDERED: faults had kept it from registering with the quorum."""
+
+    PLAIN = ""
+    HINDERED = "hindered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +177,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             node, number = event.end.node, ends[event.end.node]
             ends[node] += 1
             if not event.end.outside:
-                died = NodeDied(key=(-1, node, number), at_ns=event.ns, end=event.end)
-                lost = run.known.windows.lost_power(node, event.ns)
-                if any(REFUSED in line for line in event.end.log):
-                    lost = run.known.windows.power_before(event.ns)
-                tally.add(NODE_DIED, [died], BY_POWER if lost else NO_EXCUSE)
+                _judge_end(run, tally, event, (-1, node, number))
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:
         tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
@@ -189,8 +192,25 @@ def _join(run: WholeRun, tally: Tally) -> None:
             tally.add(NOT_RECOVERED, [ClusterNotBack(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
 
 
-def _died(ground: Ground, _: str) -> Answer:
+def _judge_end(run: WholeRun, tally: Tally, event: NodeEnded, key: tuple[int, ...]) -> None:
+    """Of a node that ended on its own."""
+    end, windows = event.end, run.known.windows
+    lost = windows.lost_power(end.node, event.ns)
+    if any(REFUSED in line for line in end.log):
+        lost = windows.power_before(event.ns)
+    died = NodeDied(key=key, at_ns=event.ns, end=end)
+    if not end.unregistered or lost:
+        tally.add(NODE_DIED, [died], BY_POWER if lost else NO_EXCUSE)
+    elif run.known.hindrances.explain(end.node, event.ns):
+        tally.add(NODE_DIED, [died], variant=Start.HINDERED)
+    else:
+        tally.doubt(NAME, 1, f"{end}, and no fault explains that: the quorum or the machine was at fault")
+
+
+def _died(ground: Ground, variant: str) -> Answer:
     """A node ended on its own."""
+    if variant == Start.HINDERED:
+        return True, "faults kept it from the controllers: a broker that cannot register in time exits"
     if ground.excuse is Excuse.POWER:
         return (
             True,

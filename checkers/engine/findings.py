@@ -378,10 +378,12 @@ class Found:
                 kept = self.cap // LEGAL_SHARE if variant in legal else self.cap
                 self.findings += [entered(make(each), kind) for each in mine[:kept].tolist()]
 
-    def add(self, name: str, findings: Collection[Finding], excuse: int = 0) -> None:
+    def add(
+        self, name: str, findings: Collection[Finding], excuse: int = 0, variant: Variant = Plain.PLAIN
+    ) -> None:
         """Findings of a class, none left out. excuse: a key of `EXCUSES`."""
         if findings:
-            kind = Kind(name, excuse=EXCUSES[excuse])
+            kind = Kind(name, variant, EXCUSES[excuse])
             self.counts[kind] += len(findings)
             self.findings += [entered(each, kind) for each in findings]
 

@@ -15,6 +15,7 @@ from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from checkers.engine.share_groups import RunShareGroups, share_groups
+from checkers.registration import Hindrances, hindrances
 from checkers.windows import (
     NOT_COMPACTED,
     OF_GROUPS,
@@ -115,7 +116,8 @@ class KernelInput:
     on_record: what else the history holds.
     processes, acks, idempotent, retries, in_flight, group, started (ns), isolation, joined: one entry a
     process, sorted by process number. joined: a group gave it partitions, or took some away.
-    windows: when records may have been taken off which log. removed: retention may have removed records.
+    windows: when records may have been taken off which log. hindrances: what kept brokers from registering.
+    removed: retention may have removed records.
     tombstones_ns: how long compaction keeps tombstones, NOT_COMPACTED = nothing is compacted.
     forgotten_ns: how long after its last record in a partition a producer may be forgotten there.
     deleted: what faults may have deleted, of the partitions that had it.
@@ -176,6 +178,7 @@ class KernelInput:
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
+    hindrances: Hindrances
     removed: bool
     tombstones_ns: int
     forgotten_ns: int
@@ -330,6 +333,7 @@ def kernel_input(
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,
+        hindrances=hindrances(events, config),
         removed=not record.recovery or removes(config),
         tombstones_ns=tombstones_kept_ns(config) if record.recovery else NOT_COMPACTED,
         forgotten_ns=forgotten_after_ns(config),

@@ -10,7 +10,7 @@ from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
 from tests.adversary.compaction import key
 from tests.adversary.cycle_classes import cycles
-from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Span
+from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Logs, Span
 from tests.adversary.facts import ACKS, FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
     double_assignment,
@@ -22,6 +22,7 @@ from tests.adversary.group_classes import (
     phantom_commit,
     zombie_write,
 )
+from tests.adversary.registration import given_up, hindered
 from tests.adversary.rows import Key, Row
 from tests.adversary.share_classes import share_groups
 
@@ -407,8 +408,20 @@ def node_died(f: Facts) -> Found:
     for event in f.recorded.events:
         if isinstance(event, NodeEnded):
             number = ends[event.end.node] = ends.get(event.end.node, -1) + 1
-            if not from_outside(event):
-                yield ("node-died", -1, event.end.node, number), PLAIN
+            if not from_outside(event) and not exit_open(f, event):
+                late = given_up(event.end) and not _of_power(f, event)
+                yield ("node-died", -1, event.end.node, number), {"hindered"} if late else PLAIN
+
+
+def exit_open(f: Facts, event: NodeEnded) -> bool:
+    """A broker could not register in time, and nothing explains why."""
+    found = given_up(event.end) and not from_outside(event) and not _of_power(f, event)
+    return found and not hindered(f.recorded.config, f.recorded.events, event)
+
+
+def _of_power(f: Facts, event: NodeEnded) -> bool:
+    names = {row["tp"]: f"{row['topic'].split('~')[0]}-{row['partition']}" for row in f.rows["tps"]}
+    return Logs(f.recorded.config, f.recorded.events, names).powerless(event.end, event.ns)
 
 
 def from_outside(event: NodeEnded) -> bool:

@@ -21,7 +21,7 @@ from history.events import (
     WrongClusterSeen,
     incomplete,
 )
-from tests.adversary.classes import RULES, from_outside, named_input, settled, torn_parts
+from tests.adversary.classes import RULES, exit_open, from_outside, named_input, settled, torn_parts
 from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
@@ -111,7 +111,7 @@ class Permission:
                 return True
             case (_, ("1" | "ack 1")) if name in OF_THE_LEADER:
                 return bool(excuse)
-            case "duplicate", "retries" | "forgotten":
+            case ("duplicate", "retries" | "forgotten") | ("node-died", "hindered"):
                 return True
             case (("aborted-read" | "precommitted-read"), "ru"):
                 return True
@@ -255,5 +255,7 @@ def doubts(f: Facts) -> set[str]:
         if min(f.ends(tp)) < 0 or (f.hiding(tp) and not settled(events)):
             found.add("stability")
     if not any(isinstance(e, Recovered) for e in events):
+        found.add("recovery")
+    if any(isinstance(e, NodeEnded) and exit_open(f, e) for e in events):
         found.add("recovery")
     return found

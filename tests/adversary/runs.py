@@ -33,6 +33,7 @@ from tests.adversary.facts import Facts
 from tests.adversary.faults import BUGS, bugs, cleaned, nemesis
 from tests.adversary.members import member
 from tests.adversary.noise import shaken
+from tests.adversary.registration import gives_up
 from tests.adversary.removals import (
     bounds_of_deleted,
     deleted,
@@ -132,6 +133,8 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     if noise:
         shaken(world)
     events = [] if portable else _events(world, begin_final)
+    if not portable:
+        made.config = gives_up(seed, made.config, events, begin_final)
     promises = (
         []
         if noise or portable

@@ -5,6 +5,7 @@ of a run keep from deciding.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from core.cluster import NodeEnd
 from core.op import Phase
@@ -13,6 +14,8 @@ from history.events import (
     ClockJumped,
     EndsUnseen,
     Event,
+    FaultHealed,
+    FaultStarted,
     HealFailed,
     Interrupted,
     NodeEnded,
@@ -21,6 +24,7 @@ from history.events import (
     Recovered,
     WorkerLost,
 )
+from tests.oracle.windows import power_took
 from tests.oracle.words import History, Key
 
 HUP, INT, KILL, TERM = 1, 2, 9, 15
@@ -36,14 +40,53 @@ def from_outside(end: NodeEnd) -> bool:
     return end.oom_killed or end.disk_full or end.own_program or end.signal in (HUP, INT, KILL, TERM)
 
 
+def _blamed(history: History, died: NodeEnded) -> bool:
+    """A broker that could not register, and no fault explains that, leaves recovery open."""
+    if not unregistered(died.end):
+        return True
+    return power_took(history, died) or hindered(history, died)
+
+
 def node_died(history: History) -> Iterator[Key]:
     """Nodes that ended on their own."""
     before: list[int] = []
     for event in history.events:
         if isinstance(event, NodeEnded):
-            if not from_outside(event.end):
+            if not from_outside(event.end) and _blamed(history, event):
                 yield "node-died", -1, event.end.node, before.count(event.end.node)
             before.append(event.end.node)
+
+
+def unregistered(end: NodeEnd) -> bool:
+    """The broker says that it gave up registering."""
+    return "unable to register with the controller quorum" in "\n".join(end.log)
+
+
+def hindered(history: History, died: NodeEnded) -> bool:
+    """Whether faults explain that a broker had not registered when its time was up."""
+    config = history.config
+    limit = int(config.broker_settings.get("initial.broker.registration.timeout.ms", "60000")) * 1_000_000
+    everyone = range(1, config.brokers + config.controllers + 1)
+    voters = {node for node in everyone if not config.controllers or node > config.brokers}
+    healed = {e.fault: e.ns for e in history.events if isinstance(e, FaultHealed)}
+    faults = [
+        (e.begin_ns, healed.get(e.fault, 2**63 - 1), set(e.nodes or everyone))
+        for e in history.events
+        if isinstance(e, FaultStarted) and not (e.slots and not e.nodes)
+    ]
+
+    def free(at: float) -> bool:
+        hit = set[int]().union(*(nodes for begin, end, nodes in faults if begin <= at <= end))
+        return died.end.node not in hit and len(voters - hit) > len(voters) / 2
+
+    moments = {died.ns - limit, died.ns, *(begin for begin, _, _ in faults), *(end for _, end, _ in faults)}
+    calm = 0.0
+    within = sorted(moment for moment in moments if died.ns - limit <= moment <= died.ns)
+    for begin, end in pairwise(within):
+        calm = calm + end - begin if free((begin + end) / 2) else 0.0
+        if calm >= min(limit, 30 * 10**9):
+            return False
+    return True
 
 
 def stalled_client(history: History) -> Iterator[Key]:

@@ -10,9 +10,11 @@ from operator import itemgetter
 from typing import Final
 
 from core.op import AssignmentKind, End, Phase, process_of
+from history.events import NodeEnded
 from history.tables import OPEN
+from tests.oracle.incidents import unregistered
 from tests.oracle.ops import NEVER, commit_complete, stored
-from tests.oracle.windows import alone, excuses, hole, inversion, read_before
+from tests.oracle.windows import alone, excuses, hole, inversion, power_took, read_before
 from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
 
 Variants = set[str]
@@ -24,6 +26,10 @@ ACKS: Final = {0: "0", 1: "1", -1: "all"}
 def variants(history: History, key: Key) -> set[tuple[str, str]]:
     """The variants, each with its excuse, that the finding with this key may have."""
     rule = _RULES.get(str(key[0]))
+    if key[0] == "node-died":
+        died = [e for e in history.events if isinstance(e, NodeEnded) and e.end.node == key[2]][int(key[3])]
+        given_up = unregistered(died.end) and not power_took(history, died)
+        return {("hindered" if given_up else "", excuse) for excuse in excuses(history, key)}
     if rule is None:
         return {("", excuse) for excuse in excuses(history, key)}
     if key[1] == -1:  # of zombie-write: an op, in no partition

@@ -481,6 +481,12 @@ def _input(history: History, payload: bytes) -> str:
 
 def _died(history: History, node: int, number: int) -> str:
     died = [e for e in _of(history, NodeEnded) if e.end.node == node][number]
+    return "power" if power_took(history, died) else ""
+
+
+def power_took(history: History, died: NodeEnded) -> bool:
+    """A power window explains that a node died."""
+    node = died.end.node
     every = [*(_named(history, tp) for tp in history.names)]
     refused = "log truncation is not allowed" in "\n".join(died.end.log)
     internal = _internal(history, GROUPS + TRANSACTIONS + SHARES)
@@ -488,11 +494,11 @@ def _died(history: History, node: int, number: int) -> str:
     for one in every:
         for fault in one.powerless(one.minimum()) if one.power(one.minimum()) else []:
             if refused and died.ns > fault.begin_ns:
-                return "power"
+                return True
             mine = node in fault.nodes and (node in one.replicas or not one.replicas)
             if mine and fault.begin_ns < died.ns <= one.back(node, fault):
-                return "power"
-    return ""
+                return True
+    return False
 
 
 def _torn(history: History, op: int) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checkers.checks import CHECKS
 from checkers.verdict.incidents import ALL, incidents
 from core.cluster import NodeEnd
-from core.config import run_config
+from core.config import RunConfig, run_config
 from core.op import Phase
 from harness.report.wording import INCIDENTS_MAX, incident_lines
 from history import events as ev
@@ -149,6 +149,84 @@ def test_a_loss_of_power_is_a_reason_for_the_node_that_lost_it_until_it_is_back(
     healed = ev.FaultHealed(begin_ns=18 * S, ns=18 * S, fault=0)
     found = judged(tmp_path / "run", *looks, power, healed, died).anomalies["node-died"]
     assert (found.count, found.allowed) == (1, permitted)
+
+
+UNREGISTERED = NodeEnd(
+    node=2,
+    exit_code=1,
+    log=(
+        "ERROR [BrokerLifecycleManager id=2] Shutting down because we were unable to register with the"
+        " controller quorum.",
+        "INFO App info kafka.server for 2 unregistered",
+    ),
+)
+
+
+def fault(number: int, nodes: tuple[int, ...], begin: float, end: float, **more: Any) -> list[Event]:
+    begun = ev.FaultStarted(
+        begin_ns=round(begin * S),
+        ns=round(begin * S),
+        fault=number,
+        name="partition:isolate@leader",
+        nodes=nodes,
+        text="x",
+        colour="#000000",
+        **more,
+    )
+    return [begun, ev.FaultHealed(begin_ns=round(end * S), ns=round(end * S), fault=number)]
+
+
+HINDERED = [
+    ([*fault(0, (2,), 30, 71)], {}, True),  # the node
+    ([*fault(0, (1, 3), 30, 71)], {}, True),  # of three voters two
+    ([*fault(0, (1,), 30, 80), *fault(1, (3,), 60, 80)], {}, True),  # both at a time
+    ([*fault(0, (2,), 30, 65), *fault(1, (1, 3), 92, 95)], {}, True),  # no 30 s of calm in between
+    ([*fault(0, (), 30, 71)], {}, True),  # the whole cluster
+    ([*fault(0, (2,), 30, 69)], {}, False),  # 31 s of calm
+    ([*fault(0, (1,), 30, 99)], {}, False),  # a majority is left
+    ([*fault(0, (1,), 30, 65), *fault(1, (3,), 65, 99)], {}, False),  # one after the other
+    ([*fault(0, (2,), 5, 39)], {}, False),  # before it started
+    ([*fault(0, (), 30, 99, slots=(1,))], {}, False),  # a client's
+    ([], {}, False),
+    (
+        [*fault(0, (2,), 5, 85)],
+        {"broker_settings": {"initial.broker.registration.timeout.ms": "20000"}},
+        True,
+    ),
+    (
+        [*fault(0, (2,), 5, 79)],
+        {"broker_settings": {"initial.broker.registration.timeout.ms": "20000"}},
+        False,
+    ),
+    ([*fault(0, (4, 5), 30, 99)], {"controllers": 3}, True),  # of the controllers
+    ([*fault(0, (1, 3), 30, 99)], {"controllers": 3}, False),  # brokers have no vote
+]
+
+
+@pytest.mark.parametrize(("faults", "config", "explained"), HINDERED)
+def test_a_broker_that_could_not_register_is_permitted_where_faults_kept_it_from_that(
+    tmp_path: Path, faults: list[Event], config: dict[str, Any], *, explained: bool
+) -> None:
+    """It gives up at 100 s, 60 s after its start; 30 s suffice for a quorum that works."""
+    died = ev.NodeEnded(ns=100 * S, end=UNREGISTERED)
+    verdict = judged(tmp_path / "run", *faults, died, **config)
+    assert "unable to register with the controller quorum" in incident_lines(verdict)[0]
+    settings = RunConfig(seed=7, **config)
+    expected = oracle.findings(history().tables(), portable=False, events=[*faults, died], config=settings)
+    assert {key for key in expected if key[0] == "node-died"} == (
+        {("node-died", -1, 2, 0)} if explained else set()
+    )
+    if explained:
+        assert (verdict.valid, verdict.anomalies["node-died"].allowed) == (True, True)
+    else:
+        assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+        assert unknowns(verdict) == {"recovery"}
+
+
+def test_a_broker_that_fails_otherwise_under_such_a_fault_is_not_permitted(tmp_path: Path) -> None:
+    died = ev.NodeEnded(ns=100 * S, end=HALTED)
+    verdict = judged(tmp_path / "run", *fault(0, (2,), 30, 99), died)
+    assert (verdict.exit_code, verdict.anomalies["node-died"].disallowed) == (1, 1)
 
 
 def test_a_heal_that_failed_is_unknown_whatever_the_recovery_says(tmp_path: Path) -> None:
