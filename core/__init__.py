@@ -1,8 +1,8 @@
 """Words and contracts that every room shares; no behaviour.
 
+capabilities   What can be done to a system under test: the capabilities that nemeses need.
 client_settings  What a session asks of its clients, and the settings that they work with.
-cluster        What a system under test offers: `Cluster`, and the capabilities that
-               nemeses need.
+cluster        What a system under test offers: `Cluster`.
 config         RunConfig: everything that defines a run, seed included.
 consumer_protocol  Subscriptions and assignments of Kafka's consumers, version 0, which group
                coordinators pass on.
@@ -17,6 +17,7 @@ generator      Generators: pure schedules of ops, and the random sources they dr
                from.
 java_hash      The hash by which Kafka places coordinators.
 keys           Keys of records in compacted topics: a value says its key.
+load_clients   The load clients of a run, as a nemesis aims at them.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
 presets        Presets: named sets of settings.

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from checkers.catalogue import ANOMALIES
 from checkers.verdict import requirements
+from core.capabilities import Upgradable
 from core.client_settings import check
-from core.cluster import Upgradable
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into

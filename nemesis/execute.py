@@ -7,8 +7,10 @@ clients; `heal_all` needs none of them.
 
 from collections.abc import Collection, Sequence
 
-from core.cluster import Clients, Roles, capabilities_of
+from core.capabilities import capabilities_of
+from core.cluster import Roles
 from core.errors import Unanswered
+from core.load_clients import Clients
 from nemesis.registry import NEMESES
 from nemesis.types import (
     Act,

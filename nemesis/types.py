@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from core.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, Toxic
+from core.capabilities import Cut, Toxic
+from core.cluster import Cluster, Roles
 from core.config import RunConfig
+from core.load_clients import Clients, ClientSlot, CrashPoint
 from core.op import TopicPartition
 from core.runtime import Clock
 from core.wire import WireRule
@@ -265,7 +267,7 @@ class Nemesis:
     """A family of faults, or (without `effect`) a name for a schedule of others.
 
     doc: user documentation. kinds, targets: name -> what it is. needs: capability protocols of
-    `core.cluster`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
+    `core.capabilities`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
     config cannot have it, and what to set; "" = it can. lacks: what a workload lacks for a kind at a
     target ever to be found, "" = nothing; None = by the target alone (`targets.unnamed`).
     in_random: `random` draws from it. healings: of all that a fault of the family may have left.

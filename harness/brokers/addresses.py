@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 

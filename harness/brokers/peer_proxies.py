@@ -9,7 +9,7 @@ one held is lost, as its connections are.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from core.errors import ClusterError
 from core.wire import Seen, WireRule
 from harness.brokers.addresses import BEHIND_PORT, PORTS

@@ -7,7 +7,8 @@ listener a broker: a client that names the node which it means to reach (KIP-124
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from core.cluster import Address, Toxic
+from core.capabilities import Toxic
+from core.cluster import Address
 from core.errors import ClusterError
 from core.wire import Seen, WireRule
 from harness.brokers import toxiproxy

@@ -3,7 +3,8 @@ its brokers run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.cluster import OpenTransaction, Roles, ShareOffsets
+from core.capabilities import ShareOffsets
+from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
 from harness.brokers.admin import (
     broker_views,

@@ -20,7 +20,7 @@ import requests
 import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 
-from core.cluster import Toxic
+from core.capabilities import Toxic
 from core.errors import ClusterError
 from harness.processes import guard
 from harness.processes.cache import cache_folder, locked

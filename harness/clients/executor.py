@@ -21,9 +21,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.cluster import CrashPoint
 from core.config import RunConfig
 from core.keys import input_key_bytes, is_tombstone, key_bytes
+from core.load_clients import CrashPoint
 from core.op import (
     DATABASE,
     Acknowledge,

@@ -1,7 +1,7 @@
 """The load clients of a run: start, command, crash, restart, pause, and notice which are lost.
 
-`ClientPool` implements `core.cluster.Clients` for nemeses, over worker processes or simulated tasks alike.
-The task of the faults acts on it while the run program supervises: one lock guards every change of a
+`ClientPool` implements `core.load_clients.Clients` for nemeses, over worker processes or simulated tasks
+alike. The task of the faults acts on it while the run program supervises: one lock guards every change of a
 client, and nothing waits for the end of a client while it holds the lock.
 
 A client that a fault crashed is not lost: that fault, or `heal_all` after it, restarts it. A client that
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
 
-from core.cluster import ClientSlot, CrashPoint
 from core.errors import ClusterError
+from core.load_clients import ClientSlot, CrashPoint
 from core.op import Phase, TopicPartition
 from core.runtime import Runtime
 from harness.clients.worker_protocol import (
@@ -194,7 +194,7 @@ class ClientPool:
                 handle.strike()
                 handle.close()
 
-    # -- nemeses (core.cluster.Clients)
+    # -- nemeses (core.load_clients.Clients)
 
     def acked_ns(self, slot: int) -> int:
         """When the client of a slot last learned that a record was acknowledged; 0 = never."""
@@ -247,7 +247,7 @@ class ClientPool:
             self._tell(Grow(self._grown))
 
     async def rest(self, within_s: float) -> tuple[int, ...]:
-        """See `core.cluster.Clients`."""
+        """See `core.load_clients.Clients`."""
         with self._lock:
             self._resting = True
             self._tell(Rest())
@@ -259,7 +259,7 @@ class ClientPool:
         return working()
 
     async def work(self, remade: int) -> None:
-        """See `core.cluster.Clients`."""
+        """See `core.load_clients.Clients`."""
         with self._lock:
             self._resting, self._remade = False, remade
             self._tell(Resume(remade))

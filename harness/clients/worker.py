@@ -18,9 +18,9 @@ from typing import Protocol
 import msgspec
 
 from core.client_settings import ClientSettings, SessionSpec
-from core.cluster import CrashPoint
 from core.config import RunConfig
 from core.generator import Planned, Slot, source
+from core.load_clients import CrashPoint
 from core.op import DATABASE, Assign, End, Isolation, Op, Outcome, Phase, Poll, ReadDatabase, TopicPartition
 from core.runtime import Clock, Runtime
 from core.session import Session

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from core.cluster import CrashPoint
+from core.load_clients import CrashPoint
 from core.op import Phase
 from harness.processes.child import ChildLine
 

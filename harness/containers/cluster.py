@@ -16,7 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cluster import Address, Cut, Endpoint, Listener, NodeEnd, Security
+from core.capabilities import Cut, Listener
+from core.cluster import Address, Endpoint, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.terminal import say

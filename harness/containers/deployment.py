@@ -54,7 +54,7 @@ class Deployment(Protocol):
         """Why these nodes can no longer be judged, "" = they can. Raises: ClusterError."""
 
     def flushes_each(self) -> bool:
-        """See `core.cluster.Powered`."""
+        """See `core.capabilities.Powered`."""
 
     def lose_power(self, nodes: Sequence[NodeContainer], seed: int | None) -> int:
         """These nodes, which are down, lose what they had not flushed; how many batches. seed: of what is

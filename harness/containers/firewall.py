@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from core.errors import ClusterError
 from harness.containers.engine import explained
 from harness.processes.commands import output

@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from core.cluster import Address, Cut, Endpoint, NodeEnd, Pausable, Roles
+from core.capabilities import Cut, Pausable
+from core.cluster import Address, Endpoint, NodeEnd, Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
 from core.flushing import INTERNAL

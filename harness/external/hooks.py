@@ -19,7 +19,7 @@ without a node. INQUEST_CUTS has a line for each cut: `in` or `out`, then the na
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from core.cluster import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
+from core.capabilities import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
 from core.errors import ClusterError
 from harness.external.file import ClusterFile
 from harness.external.means import commands

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from core.cluster import Electable, Growable, Reassignable, Wired
+from core.capabilities import Electable, Growable, Reassignable, Wired
 from core.config import RunConfig
 from core.systems import ExternalSection
 from harness.external import hooks, named

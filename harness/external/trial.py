@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from core.cluster import Cut, Direction
+from core.capabilities import Cut, Direction
 from core.errors import ClusterError, ConfigError
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.external import belongings, named

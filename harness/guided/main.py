@@ -18,7 +18,8 @@ from typing import Final, cast
 import msgspec
 from rich.console import Console
 
-from core.cluster import Cluster, Linked, ServedCluster, Wired, WiredBetween
+from core.capabilities import Linked, Wired, WiredBetween
+from core.cluster import Cluster, ServedCluster
 from core.config import RunConfig, run_config
 from core.errors import ConfigError, ExitCode, InquestError
 from harness.compose import record

@@ -8,7 +8,7 @@ the run's config says of replication, and the run's `broker_settings`.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import KafkaSection

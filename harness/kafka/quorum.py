@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from core.cluster import Address, Listener
+from core.capabilities import Listener
+from core.cluster import Address
 from core.config import RunConfig
 from core.systems import KafkaSection
 from harness.brokers.addresses import PORTS, host

@@ -5,7 +5,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Final
 
-from core.cluster import (
+from core.capabilities import (
     Deletable,
     DirectoryFailable,
     DiskFillable,

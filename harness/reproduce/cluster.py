@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as At
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.errors import ErrorCode
 
-from core.cluster import Cut, Direction
+from core.capabilities import Cut, Direction
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from core.cluster import DirectoryFailable
+from core.capabilities import DirectoryFailable
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin import log_directories

@@ -32,7 +32,7 @@ class Backend:
     """What the entry of a system in `core.systems.SYSTEMS` names. It has one of `cluster` and `record`."""
 
     capabilities: Callable[[RunConfig], Collection[type]]
-    """Those of `core.cluster.CAPABILITIES` that a cluster with this config has."""
+    """Those of `core.capabilities.CAPABILITIES` that a cluster with this config has."""
     cluster: Callable[[RunConfig, Path], ServedCluster] | None = None
     """A cluster in real time by config and run folder; nothing is started. Raises: ClusterError."""
     record: Callable[[RunPlan, Run, Display], None] | None = None

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from core.cluster import ClientSlot
 from core.config import RunConfig
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
+from core.load_clients import ClientSlot
 from core.op import Isolation
 from harness.clients.application.instance import DRAIN_S, END_S
 from harness.clients.executor import TXN_VERBS, VERBS

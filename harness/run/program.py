@@ -11,7 +11,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.cluster import SENT, Cluster, Linked, SharesGroups, Wired, WiredBetween
+from core.capabilities import Linked, SharesGroups, Wired, WiredBetween
+from core.cluster import SENT, Cluster
 from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
 from core.retention import removes

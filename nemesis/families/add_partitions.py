@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from core.cluster import Growable
+from core.capabilities import Growable
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.types import (

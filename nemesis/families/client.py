@@ -1,7 +1,7 @@
 """The nemesis `client`: loading clients die in mid-work, or stand still."""
 
-from core.cluster import Clients, ClientSlot, CrashPoint
 from core.generator import source
+from core.load_clients import Clients, ClientSlot, CrashPoint
 from nemesis.types import (
     AimedFault,
     ClusterView,

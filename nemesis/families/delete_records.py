@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from core.cluster import Deletable
+from core.capabilities import Deletable
 from core.config import RunConfig
 from core.generator import source
 from core.op import Isolation, TopicPartition

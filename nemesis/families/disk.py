@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from core.cluster import DirectoryFailable, DiskFailable, DiskFillable
+from core.capabilities import DirectoryFailable, DiskFailable, DiskFillable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection

@@ -1,6 +1,6 @@
 """The nemesis `elections`: leaders move on a healthy cluster, at once."""
 
-from core.cluster import Electable
+from core.capabilities import Electable
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.targets import LISTED, unreplicated

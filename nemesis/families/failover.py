@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from core.cluster import TRANSACTION_TOPIC, Killable, Partitionable
+from core.capabilities import Killable, Partitionable
+from core.cluster import TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.generator import source
 from nemesis.families.partition import MENDED, cut, ordered, unfed

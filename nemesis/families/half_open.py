@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from core.cluster import CrashPoint, Cut, Direction, HalfOpenable
+from core.capabilities import Cut, Direction, HalfOpenable
 from core.errors import ClusterError
 from core.generator import source
+from core.load_clients import CrashPoint
 from nemesis.families.partition import MENDED, cut, mend
 from nemesis.targets import TARGETS, described, find
 from nemesis.types import (

@@ -2,7 +2,7 @@
 
 import random
 
-from core.cluster import Linked, Toxic
+from core.capabilities import Linked, Toxic
 from core.generator import source
 from nemesis.targets import TARGETS, described, find
 from nemesis.types import (

@@ -10,7 +10,7 @@ they are cut off from brokers, split into halves beside them, and stay linked to
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from core.cluster import Cut, Direction, Listener, Partitionable
+from core.capabilities import Cut, Direction, Listener, Partitionable
 from core.generator import source
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (

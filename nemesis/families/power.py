@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from core.cluster import Powered
+from core.capabilities import Powered
 from nemesis.families.process import REVIVED, aim_down, revive
 from nemesis.targets import TARGETS
 from nemesis.types import (

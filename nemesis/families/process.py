@@ -1,6 +1,6 @@
 """The nemeses `kill` and `pause`: broker processes end, or stand still."""
 
-from core.cluster import Killable, Pausable, Powered, Restartable, Revivable
+from core.capabilities import Killable, Pausable, Powered, Restartable, Revivable
 from core.generator import source
 from nemesis.families.partition import mend
 from nemesis.targets import TARGETS, described, find, replicas

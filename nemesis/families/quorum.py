@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from core.cluster import VotersChangeable
+from core.capabilities import VotersChangeable
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.generator import source

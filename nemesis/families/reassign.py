@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from core.cluster import Reassignable
+from core.capabilities import Reassignable
 from core.config import RunConfig
 from core.generator import source
 from core.op import TopicPartition

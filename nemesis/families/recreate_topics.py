@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from core.cluster import Killable, Remakable
+from core.capabilities import Killable, Remakable
 from core.config import RunConfig
 from core.generator import source
 from core.op import TopicPartition

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from core.cluster import Electable, Restartable
+from core.capabilities import Electable, Restartable
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.families.process import REPLICAS, REVIVED, aim_down, revive

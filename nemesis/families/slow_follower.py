@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from core.cluster import Electable, Throttleable
+from core.capabilities import Electable, Throttleable
 from core.config import RunConfig
 from core.generator import source
 from core.op import TopicPartition

@@ -1,6 +1,6 @@
 """The nemesis `unclean`: a replica that misses records becomes leader."""
 
-from core.cluster import Killable, Partitionable
+from core.capabilities import Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
 from nemesis.families.partition import MENDED, cut, ordered, unfed

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from core.cluster import Electable, Upgradable
+from core.capabilities import Electable, Upgradable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection

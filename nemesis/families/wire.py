@@ -3,7 +3,8 @@
 import random
 from dataclasses import dataclass, replace
 
-from core.cluster import SHARE_STATE_TOPIC, Wired, WiredBetween
+from core.capabilities import Wired, WiredBetween
+from core.cluster import SHARE_STATE_TOPIC
 from core.generator import source
 from core.wire import Action, WireRule
 from nemesis.types import (

@@ -10,7 +10,8 @@ from docker.models.containers import Container
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Cut, Direction, Listener, Roles
+from core.capabilities import Cut, Direction, Listener
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Roles
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking

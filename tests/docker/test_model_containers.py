@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from core.cluster import TRANSACTION_TOPIC, Cut, Direction
+from core.capabilities import Cut, Direction
+from core.cluster import TRANSACTION_TOPIC
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 
-from core.cluster import Address, Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
+from core.cluster import Address
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition

@@ -4,7 +4,8 @@ clients are librdkafka's: good enough to find out which settings librdkafka refu
 from dataclasses import replace
 from typing import Any
 
-from core.cluster import Endpoint, capabilities_of
+from core.capabilities import capabilities_of
+from core.cluster import Endpoint
 from core.systems import SYSTEMS, System
 from harness.cli import main
 from harness.clients.librdkafka.settings import LIBRDKAFKA

@@ -54,7 +54,7 @@ def inquest(copy: Path, *words: str) -> tuple[int, str]:
 
 
 SYSTEM = """
-from core.cluster import Pausable
+from core.capabilities import Pausable
 from core.errors import ClusterError
 from core.systems import EmptySection
 from harness.run.backend import Backend

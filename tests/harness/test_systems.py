@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import HalfOpenable, Killable, Linked, Partitionable, Pausable, Powered, WiredBetween
+from core.capabilities import HalfOpenable, Killable, Linked, Partitionable, Pausable, Powered, WiredBetween
 from core.config import run_config
 from core.errors import ConfigError
 from core.systems import SYSTEMS

@@ -1,6 +1,6 @@
 """The cluster in memory as a system."""
 
-from core.cluster import capabilities_of
+from core.capabilities import capabilities_of
 from core.systems import System
 from harness.run.backend import Backend
 from tests.memory.cluster import SERVED

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from core.config import run_config
 from harness.modelled.virtual.network import cuts_from
 from harness.modelled.virtual.run import simulate

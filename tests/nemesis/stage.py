@@ -8,20 +8,10 @@ be in sync. Time passes only when somebody sleeps.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from core.cluster import (
-    GROUP_TOPIC,
-    TRANSACTION_TOPIC,
-    ClientSlot,
-    CrashPoint,
-    Cut,
-    Endpoint,
-    Listener,
-    NodeEnd,
-    OpenTransaction,
-    Roles,
-    Toxic,
-)
+from core.capabilities import Cut, Listener, Toxic
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError
+from core.load_clients import ClientSlot, CrashPoint
 from core.op import Isolation, TopicPartition
 from core.wire import Seen, WireRule
 from nemesis.types import Environment, WorkloadNames

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from core.cluster import ClientSlot, CrashPoint
 from core.config import RunConfig
 from core.errors import ConfigError
+from core.load_clients import ClientSlot, CrashPoint
 from core.runtime import run_blocking
 from nemesis.execute import heal, inject
 from nemesis.families.links import POISONS

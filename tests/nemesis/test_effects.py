@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cluster import (
-    SHARE_STATE_TOPIC,
-    Clients,
-    Cluster,
+from core.capabilities import (
     Cut,
     Direction,
     DirectoryFailable,
@@ -23,15 +20,16 @@ from core.cluster import (
     Powered,
     Reassignable,
     Restartable,
-    Roles,
     Throttleable,
     Toxic,
     VotersChangeable,
     Wired,
     WiredBetween,
 )
+from core.cluster import SHARE_STATE_TOPIC, Cluster, Roles
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.load_clients import Clients
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action

@@ -2,10 +2,11 @@
 
 import pytest
 
-from core.cluster import TRANSACTION_TOPIC, ClientSlot
+from core.cluster import TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.java_hash import java_hash
+from core.load_clients import ClientSlot
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from nemesis.execute import heal, inject

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cluster import Cut, Direction, Listener, Roles
+from core.capabilities import Cut, Direction, Listener
+from core.cluster import Roles
 from core.op import TopicPartition
 from nemesis.families.partition import PARTITION, Grudge, every_cut, ordered, ring, split, unfed
 from nemesis.registry import NEMESES

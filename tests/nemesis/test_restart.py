@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from core.cluster import Cut, Listener, Roles
+from core.capabilities import Cut, Listener
+from core.cluster import Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
 from core.op import TopicPartition

@@ -14,9 +14,7 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from core.cluster import (
-    Clients,
-    ClientSlot,
+from core.capabilities import (
     Electable,
     Killable,
     Linked,
@@ -28,6 +26,7 @@ from core.cluster import (
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
+from core.load_clients import Clients, ClientSlot
 from core.op import TopicPartition
 from nemesis.execute import missing, needs
 from nemesis.registry import NEMESES
@@ -257,7 +256,7 @@ from core.config import RunConfig
 from nemesis.registry import NEMESES
 from nemesis.schedule import plan
 from nemesis.types import ClusterView, WorkloadNames
-from core.cluster import ClientSlot
+from core.load_clients import ClientSlot
 from core.op import TopicPartition
 nodes = (1, 2, 3, 4, 5)
 data = tuple(TopicPartition("q", n) for n in range(9))

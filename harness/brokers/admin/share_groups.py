@@ -26,7 +26,7 @@ Settings = Mapping[str, Mapping[str, str]]
 
 
 def configure(brokers: Brokers, settings: Settings, within_s: float) -> None:
-    """See `core.cluster.SharesGroups`: of a cluster whose features the harness may raise.
+    """See `core.capabilities.SharesGroups`: of a cluster whose features the harness may raise.
 
     Raises: ConfigError, where its brokers have no share groups; ClusterError: refused, or late.
     """

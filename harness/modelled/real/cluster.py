@@ -12,8 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from core.capabilities import Cut
 from core.cluster import Address as ListenerAddress
-from core.cluster import Cut, Endpoint, NodeEnd, Security
+from core.cluster import Endpoint, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import ModelSection

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import ModelSection

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from core.cluster import Cut, Listener
+from core.capabilities import Cut, Listener
 from harness.modelled.real.encoded.disk import Disk
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.channels import HELD, listener_of

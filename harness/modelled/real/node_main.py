@@ -26,7 +26,8 @@ from typing import Final
 
 import msgspec
 
-from core.cluster import Address, Cut, Listener
+from core.capabilities import Cut, Listener
+from core.cluster import Address
 from harness.modelled.real.node import Node, NodeSettings
 from harness.modelled.real.serving import clients, peers
 from harness.modelled.real.serving.cut_links import Gates

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from core.cluster import Cut, NodeEnd
+from core.capabilities import Cut
+from core.cluster import NodeEnd
 from core.errors import ClusterError
 from core.programs import program
 from harness.brokers.node_ends import described

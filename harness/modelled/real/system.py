@@ -4,7 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from core.cluster import DiskFailable, Remakable, ServedCluster, Throttleable, capabilities_of
+from core.capabilities import DiskFailable, Remakable, Throttleable, capabilities_of
+from core.cluster import ServedCluster
 from core.config import RunConfig
 from core.systems import ModelSection
 from harness.containers.cluster import ContainerCluster

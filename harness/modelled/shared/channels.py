@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from model.protocol.controller_messages import QuorumFetch
 from model.protocol.messages import Fetch
 

@@ -11,20 +11,18 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from core.client_settings import SessionSpec
-from core.cluster import (
+from core.capabilities import (
     Cut,
     Growable,
     Listener,
-    NodeEnd,
-    OpenTransaction,
     Reassignable,
     Remakable,
-    Roles,
     ShareOffsets,
     Toxic,
     capabilities_of,
 )
+from core.client_settings import SessionSpec
+from core.cluster import NodeEnd, OpenTransaction, Roles
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.flushing import flushes_each

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.network import CLIENTS, Message
 from harness.protocol.payloads import API_KEYS

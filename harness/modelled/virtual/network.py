@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from harness.modelled.virtual.scheduler import Scheduler
 
 CLIENTS = 0

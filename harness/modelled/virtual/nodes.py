@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from harness.modelled.shared.channels import HELD, listener_of
 from harness.modelled.virtual.network import Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler

@@ -15,7 +15,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 
-from core.cluster import Listener, Toxic
+from core.capabilities import Listener, Toxic
 from core.errors import ClusterError
 from harness.modelled.virtual.network import CLIENTS, DELAY_US, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler

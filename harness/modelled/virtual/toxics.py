@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from core.cluster import Toxic
+from core.capabilities import Toxic
 from harness.modelled.virtual.network import Message
 from model.log.unified_log import RecordBatch
 

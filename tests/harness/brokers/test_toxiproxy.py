@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import Toxic
+from core.capabilities import Toxic
 from core.errors import ClusterError
 from harness.brokers import toxiproxy
 from harness.brokers.addresses import Plan, reserve

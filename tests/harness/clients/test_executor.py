@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from core.cluster import CrashPoint
 from core.generator import Values
+from core.load_clients import CrashPoint
 from core.op import (
     DATABASE,
     Assign,

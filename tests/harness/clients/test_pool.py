@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.cluster import Clients, ClientSlot, CrashPoint, Endpoint
+from core.cluster import Endpoint
 from core.errors import ClusterError
+from core.load_clients import Clients, ClientSlot, CrashPoint
 from core.op import Phase
 from core.runtime import run_blocking
 from harness.clients.pool import ClientPool
@@ -253,7 +254,8 @@ HARNESS = """
 import sys, time
 from pathlib import Path
 from harness.clients.pool import ClientPool
-from core.cluster import ClientSlot, Endpoint
+from core.cluster import Endpoint
+from core.load_clients import ClientSlot
 from core.runtime import run_blocking
 from harness.processes.real_time import RealRuntime
 from history.run_folder import Run

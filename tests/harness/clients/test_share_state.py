@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import CrashPoint
+from core.load_clients import CrashPoint
 from core.op import Acknowledge, Acknowledgement, Acquire, Op, Outcome, TopicPartition
 from core.payload import encode
 from core.session import AcquiredRecord, Acquisition, Indefinite

@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Producer
 
 from core.client_settings import ClientSettings, SessionSpec
-from core.cluster import CrashPoint, Endpoint
+from core.cluster import Endpoint
 from core.config import RunConfig
 from core.errors import ExitCode, UsageError
 from core.generator import Slot, source
+from core.load_clients import CrashPoint
 from core.op import End, Op, Outcome, Phase
 from core.runtime import run_blocking
 from core.session import Definite

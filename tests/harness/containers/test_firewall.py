@@ -1,6 +1,6 @@
 import pytest
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from core.errors import ClusterError
 from harness.brokers.addresses import PORTS
 from harness.containers.firewall import Links, openings, rules

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import Killable, Partitionable, Pausable, Restartable, Revivable, SecurityProtocol
+from core.capabilities import Killable, Partitionable, Pausable, Restartable, Revivable
+from core.cluster import SecurityProtocol
 from core.config import Application
 from core.errors import ConfigError
 from core.secrets import HIDDEN

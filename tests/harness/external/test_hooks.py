@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from core.errors import ClusterError, Unanswered
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner

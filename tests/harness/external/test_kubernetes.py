@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import Killable, Pausable, Restartable, Revivable
+from core.capabilities import Killable, Pausable, Restartable, Revivable
 from core.errors import ClusterError, ConfigError, Unanswered
 from harness.external import hooks, kubernetes_pods
 from harness.external.file import ClusterFile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.cluster import DirectoryFailable, Upgradable, VotersChangeable, capabilities_of
+from core.capabilities import DirectoryFailable, Upgradable, VotersChangeable, capabilities_of
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import (
+from core.capabilities import (
     Deletable,
     Electable,
     Growable,

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from core.cluster import Clients, Cluster, Roles
+from core.cluster import Cluster, Roles
+from core.load_clients import Clients
 from core.runtime import Runtime
 from harness.run.faults import Faults
 from history import events as ev

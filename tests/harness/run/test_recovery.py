@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from core.cluster import ClientSlot, Roles
+from core.cluster import Roles
 from core.config import RunConfig
+from core.load_clients import ClientSlot
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress
 from harness.run.planning import names_of

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from core.cluster import Address, Listener
+from core.capabilities import Listener
+from core.cluster import Address
 from harness.modelled.real.node import Node
 from harness.modelled.real.serving.api_call import Call
 from harness.modelled.real.serving.apis_cluster import apis, versions

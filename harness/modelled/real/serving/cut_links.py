@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 
 CLIENTS: Final = 0
 """Stands for all clients as the other end of a link."""

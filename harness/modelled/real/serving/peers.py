@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from harness.modelled.real.node import NodeAddress
 from harness.modelled.real.serving.cut_links import Gates, PeerConnection
 from harness.modelled.real.serving.peer_frames import answer_frame, read_answer, read_request, request_frame

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from core.client_settings import SessionSpec, check
-from core.cluster import CrashPoint, Endpoint
+from core.cluster import Endpoint
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.extensions import CLIENT
+from core.load_clients import CrashPoint
 from core.op import AssignmentKind, Isolation, Phase, TopicPartition
 from core.runtime import run_blocking
 from core.session import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import Cut, Direction, Listener
+from core.capabilities import Cut, Direction, Listener
 from harness.modelled.real.node import NodeAddress
 from harness.modelled.real.serving import peers
 from harness.modelled.real.serving.cut_links import Gates

@@ -4,7 +4,7 @@ what came and when."""
 import random
 from typing import Any
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from harness.modelled.virtual.network import CLIENTS, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
 

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from msgspec import structs
 
-from core.cluster import Electable
+from core.capabilities import Electable
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition

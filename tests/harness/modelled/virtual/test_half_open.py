@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.cluster import Cut, Direction
+from core.capabilities import Cut, Direction
 from core.config import run_config
 from harness.explore.trial import checked, forbidden
 from harness.modelled.virtual.run import simulate

@@ -2,7 +2,7 @@
 
 import random
 
-from core.cluster import Listener
+from core.capabilities import Listener
 from harness.modelled.virtual.network import CLIENTS, DELAY_US, Message, Network
 from harness.modelled.virtual.scheduler import Scheduler
 

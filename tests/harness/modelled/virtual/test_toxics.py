@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from core.cluster import Cut, Direction, Toxic
+from core.capabilities import Cut, Direction, Toxic
 from core.errors import ClusterError
 from harness.modelled.virtual.network import VirtualConnection
 from harness.modelled.virtual.proxies import Proxies

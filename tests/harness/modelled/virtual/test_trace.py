@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import Cut, Direction
+from core.capabilities import Cut, Direction
 from core.errors import HistoryError
 from harness.modelled.virtual import network
 from harness.modelled.virtual.cluster import SimulatedCluster
