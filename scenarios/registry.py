@@ -6,6 +6,7 @@ from scenarios.chapters import (
     acknowledgement,
     assignment,
     clients,
+    consumer_groups,
     consumers,
     controller,
     controller_epochs,
@@ -42,7 +43,7 @@ CHAPTERS: Final = {
         *(quorum, controller, controller_epochs, leader_writes),
         *(clients, idempotence, producer_state, numbering),
         *(transactions, coordinators, half_ended, zombies, transactional_clients, late_ends, late_records),
-        *(groups, group_offsets, consumers, positions, share_groups),
+        *(groups, consumer_groups, group_offsets, consumers, positions, share_groups),
     )
 }
 """Name -> chapter, in the order of the page."""

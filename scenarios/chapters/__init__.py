@@ -3,6 +3,7 @@
 acknowledgement        Acknowledgement.
 assignment             Assignment.
 clients                Producers as real ones are.
+consumer_groups        Consumer groups of KIP-848.
 consumers              Consumers and their applications.
 controller             The controller of the ZooKeeper era.
 controller_epochs      One controller at a time.
