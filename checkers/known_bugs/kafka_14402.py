@@ -28,24 +28,26 @@ def _unverified(suspicion: Suspicion) -> bool:
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, StuckLso | HangingTransaction)
     opened = unclaimed(finding)
-    if opened is None or _verifies(run):
-        return False
     first = first_open(suspicion.history, finding)
+    if opened is None or _verifies(run, min((row.invoke_ns for row in first), default=None)):
+        return False
     late = bool(first) and all(row.txn and row.outcome != OK and row.op_outcome != OK for row in first)
     tp = run.partition(finding.tp)
     known = run.survivor(tp) is not None
     return late and (not known or came_after_marker(run, tp, opened.start, opened.producer_id))
 
 
-def _verifies(run: LabelledRun) -> bool:
+def _verifies(run: LabelledRun, ns: int | None = None) -> bool:
     """Brokers ask the coordinator before they add a transaction's first record to a partition; so may all
-    whose version is not on record."""
+    whose version is not on record. ns: when the record was made, None = unknown."""
     settings = run.history.config.get("broker_settings", {})
-    return is_true(settings.get(VERIFICATION, "true")) and not run.some_before(VERIFIED)
+    return is_true(settings.get(VERIFICATION, "true")) and not run.versions.some_before(VERIFIED, ns)
 
 
 def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
-    return not _verifies(run) and record_came_late(run, finding)
+    batch = run.batch(finding.log, finding.offset)
+    made_ns = None if batch is None else run.ns_of(int(batch["base_timestamp"]))
+    return not _verifies(run, made_ns) and record_came_late(run, finding)
 
 
 def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:

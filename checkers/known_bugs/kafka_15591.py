@@ -17,12 +17,14 @@ def _fresh_partition(suspicion: Suspicion) -> bool:
     one). Neither it nor an earlier record of that producer was ever read there, and a later one was."""
     finding = suspicion.finding
     assert isinstance(finding, LostWrite)
-    if suspicion.run.own_program or not suspicion.run.some_since(FIRST):
+    if suspicion.run.own_program:
         return False
     process = suspicion.history.processes.get(finding.process)
     if process is None or not process.idempotent or process.in_flight == 1:
         return False
     (sent, *_) = finding.records
+    if not suspicion.run.versions.some_since(FIRST, sent.done_ns):
+        return False
     # with an offset, a broker appended it there: what is lost was in the log
     return sent.outcome == OK and sent.offset < 0 and finding.fresh and finding.first
 

@@ -25,6 +25,7 @@ from checkers.known_bugs.transaction_fates import Suspicion, Way, astray_only, b
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
+from history.broker_logs import LeftOutMarkersLine
 from history.reader import OpRecord
 
 FIRST: Final = (4, 3)
@@ -38,7 +39,7 @@ FOLLOWED: Final = 8
 
 def left_out_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     """What `left_out` needs: the transactions behind a finding, and those that followed."""
-    if not run.some_since(FIRST) or not run.history.left_out:
+    if not any(_left_out(run)):
         return None
     found = behind(run, finding)
     later = [one.op for number in found for one in _following(run, run.history.op(number))]
@@ -94,10 +95,15 @@ def _without_marker(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     until = min((_proven(suspicion, one) for one in _following(suspicion.run, op)), default=NEVER)
     return {
         history.tp_numbers[name]: uniform
-        for ns, one in history.left_out
+        for ns, one in _left_out(suspicion.run)
         if one.transactional_id == mine and since <= ns <= until
         for name in one.partitions & history.tp_numbers.keys()
     }
+
+
+def _left_out(run: LabelledRun) -> Iterator[tuple[int, LeftOutMarkersLine]]:
+    """What coordinators left out, each with its time, while some broker may have had the bug."""
+    return ((ns, one) for ns, one in run.history.left_out if run.versions.some_since(FIRST, ns))
 
 
 def _following(run: LabelledRun, op: OpRecord) -> Iterator[OpRecord]:
@@ -120,7 +126,7 @@ def _proven(suspicion: Suspicion, op: OpRecord) -> int:
 def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
     """A coordinator's log says that it left out the marker of this transaction in this partition, after it
     had decided and before it completed it."""
-    if finding.check not in (MARKED, AGREE) or not run.some_since(FIRST):
+    if finding.check not in (MARKED, AGREE) or not any(_left_out(run)):
         return False
     return any(
         one.transactional_id == transaction.transactional_id
@@ -129,7 +135,7 @@ def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
         and transaction.decided_ms <= run.history.wall_ms(ns) + SLACK_MS
         and run.history.wall_ms(ns) - SLACK_MS <= completed_ms(transaction)
         for transaction in logged_transactions(run, finding)
-        for ns, one in run.history.left_out
+        for ns, one in _left_out(run)
     )
 
 
@@ -150,7 +156,7 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-    evidence="Brokers have 4.3 or later. A coordinator's log says that it left out markers of this"
+    evidence="While some brokers had 4.3 or later, a coordinator's log says that it left out markers of this"
     " transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
     " for partitions …`), after the transaction had its first acknowledgement (or began, if it had"
     " none) and before a later one of that id had one; all records of a partition that was left out"

@@ -18,6 +18,7 @@ from checkers.checks.exactly_once import NeverCopied
 from checkers.checks.group_delivery import NeverGiven
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
+from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
 from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
 from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coordinator_log
@@ -48,24 +49,13 @@ class LabelledRun:
     """Likewise, about records that a group was never given, or never copied."""
 
     @cached_property
-    def _versions(self) -> list[tuple[int, ...]]:
-        """The versions of brokers, or the era of modelled ones; none = not on record."""
-        config = self.history.config
-        kafka = config.get("kafka") or {}
-        modelled = config.get("simulated") or config.get("model") or {}
-        every = kafka.get("version"), kafka.get("upgrade"), modelled.get("era")
-        return [
-            tuple(int(part) for part in one.partition("-")[0].split(".") if part.isdigit())
-            for one in filter(None, every)
-        ]
+    def versions(self) -> BrokerVersions:
+        """The versions of its brokers."""
+        return broker_versions(self.history.config, self.history.events)
 
-    def some_since(self, version: tuple[int, ...]) -> bool:
-        """Some brokers are known to have this version or a later one."""
-        return any(one >= version for one in self._versions)
-
-    def some_before(self, version: tuple[int, ...]) -> bool:
-        """Some brokers are known to have an earlier version."""
-        return any(one < version for one in self._versions)
+    def ns_of(self, ms: int) -> int:
+        """The time in ns of what the brokers' clock says."""
+        return (ms - self.history.wall_ms(0)) * 1_000_000
 
     @property
     def own_program(self) -> bool:
@@ -156,8 +146,7 @@ class LabelledRun:
 
     def at_ms(self, transactional_id: str, ms: int) -> OpRecord | None:
         """Likewise, by the clock of the brokers."""
-        start_ms = self.history.wall_ms(0)
-        return self.at(transactional_id, (ms + SLACK_MS - start_ms) * 1_000_000)
+        return self.at(transactional_id, self.ns_of(ms + SLACK_MS))
 
     # ---- late requests
 

@@ -1,8 +1,9 @@
 """KAFKA-20734: the label needs the line of the coordinator's log, of the right time and partitions."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, value_of
 from history.broker_logs import broker_logs
-from history.events import TransactionsOpen
+from history.events import Event, TransactionsOpen
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
+from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.histories.built import Built, Commit, Mop, Op, Process, Read, Send, final_reads
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
@@ -47,8 +49,10 @@ def torn(outcome: Outcome, visible: Set[int], *, next_at_s: int = 60, gone: Set[
     return final_reads(built, shown, hidden, end=20)
 
 
-def judged(folder: Path, built: Built, *lines: str, **settings: str) -> Verdict:
-    run = write_run(folder, built.tables(), settings=settings)
+def judged(
+    folder: Path, built: Built, *lines: str, events: Sequence[Event] = (STARTED, RECOVERED), **settings: Any
+) -> Verdict:
+    run = write_run(folder, built.tables(), settings=settings, events=events)
     log = run.cluster / "2" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-01T00:00:00.000Z INFO something else\n" + "".join(lines))
@@ -131,18 +135,20 @@ def test_only_partitions_without_a_marker_may_differ(
 
 
 @pytest.mark.parametrize(
-    ("settings", "bug"),
+    ("version", "upgraded_s", "bug"),
     [
-        ({"kafka": "4.2.1"}, ""),
-        ({"kafka": "4.3.0"}, "KAFKA-20734"),
-        ({"kafka": "4.2.1", "upgrade": "4.4.0"}, "KAFKA-20734"),
-        ({"kafka": "4.1.2", "upgrade": "4.2.1"}, ""),
+        ("4.2.1", None, ""),
+        ("4.3.0", None, "KAFKA-20734"),
+        ("4.2.1", 12.5, "KAFKA-20734"),  # from 11.5 s on
+        ("4.2.1", 14, ""),
     ],
 )
 def test_earlier_brokers_write_the_same_line_of_partitions_that_were_deleted(
-    tmp_path: Path, settings: dict[str, str], bug: str
+    tmp_path: Path, version: str, upgraded_s: float | None, bug: str
 ) -> None:
-    lost = judged(tmp_path / "run", torn(OK, {0, 1}), line(12, "z-0"), **settings).anomalies["lost-write"]
+    settings, events = upgrade_of(version, upgraded_s)
+    built, left_out = torn(OK, {0, 1}), line(12, "z-0")
+    lost = judged(tmp_path / "run", built, left_out, events=events, **settings).anomalies["lost-write"]
     assert (lost.known_bug, lost.disallowed) == (bug, 1)
 
 

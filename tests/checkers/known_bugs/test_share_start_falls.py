@@ -13,8 +13,9 @@ from history import evidence
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
+from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.histories.folders import check_run, write_run
 from tests.histories.notation import stories
 
 LOG, X = TopicPartition(SHARE_STATE_TOPIC, 0), TopicPartition("x", 0)
@@ -52,11 +53,17 @@ LATE = stored(2.7, 1, 0)
 """An earlier write comes late: the start falls from 2 to 1."""
 
 
-def judged(folder: Path, rows: Sequence[dict[str, Any]], version: str = "4.3.1", **more: Any) -> Verdict:
+def judged(
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    version: str = "4.3.1",
+    upgraded_s: float | None = None,
+    **more: Any,
+) -> Verdict:
     """The verdict, where a coordinator has these records."""
     (story,) = stories(f"== case\n{STORY}")
-    kafka = {"kafka": {"version": version}}
-    run: Run = write_run(folder, story.tables(), settings=kafka, events=(STARTED, RECOVERED))
+    settings, events = upgrade_of(version, upgraded_s)
+    run: Run = write_run(folder, story.tables(), settings=settings, events=events)
     found = {
         "partitions": [whole(LOG, 1), {**whole(X, 1), "topic_id": "X"}],
         "batches": [batch(LOG, 1, offset) for offset in range(len(rows))],
@@ -99,6 +106,13 @@ def test_the_label_needs_a_start_that_a_leader_read_while_it_was_too_low(
 
 def test_brokers_that_keep_the_higher_start_have_no_label(tmp_path: Path) -> None:
     assert labels(judged(tmp_path, [BEGUN, BOTH, LATE], version="4.4.0")) == ("", "")
+
+
+@pytest.mark.parametrize(("upgraded_s", "expected"), [(2.65, ("", "")), (2.8, (BUG, BUG))])
+def test_a_start_that_fell_when_all_brokers_were_upgraded_has_no_label(
+    tmp_path: Path, upgraded_s: float, expected: tuple[str, str]
+) -> None:
+    assert labels(judged(tmp_path, [BEGUN, BOTH, LATE], upgraded_s=upgraded_s)) == expected
 
 
 def test_an_answer_that_is_not_stored_is_refused_where_the_log_is_whole(tmp_path: Path) -> None:

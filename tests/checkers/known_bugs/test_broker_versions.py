@@ -1,0 +1,85 @@
+"""Which versions brokers had at a moment: an upgrade changes them one after the other."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted
+
+NEW = (4, 4)
+S = 1_000_000_000
+
+
+def fault(kind: str, begin_s: int, end_s: int, *nodes: int, number: int = 0) -> FaultStarted:
+    """A fault of the family `upgrade`."""
+    return FaultStarted(
+        begin_ns=begin_s * S,
+        ns=end_s * S,
+        fault=number,
+        name=f"upgrade:{kind}",
+        nodes=nodes,
+        text="",
+        colour="",
+    )
+
+
+def failed(kind: str, begin_s: int, end_s: int) -> FaultFailed:
+    """One that was not whole: some nodes may have changed."""
+    return FaultFailed(begin_ns=begin_s * S, ns=end_s * S, fault=9, name=f"upgrade:{kind}", why="late")
+
+
+def versions(*events: Event, upgrade: str = "4.4.0") -> BrokerVersions:
+    """Of a cluster of three brokers."""
+    config = {"brokers": 3, "kafka": {"version": "4.1.2", "upgrade": upgrade}}
+    return broker_versions(config, events)
+
+
+ALL = fault("whole", 10, 20, 1, 2, 3)
+MIXED_ENDS = FaultHealed(begin_ns=21 * S, ns=22 * S, fault=0)
+KILL = FaultStarted(begin_ns=1, ns=2, fault=0, name="kill:one", nodes=(1, 2, 3), text="", colour="")
+
+
+@pytest.mark.parametrize(
+    ("events", "some_before", "some_since"),
+    [  # at 5, 15 and 25 s
+        ([], "yes yes yes", "no no no"),
+        ([ALL], "yes yes no", "no yes yes"),
+        ([fault("rolling", 10, 20, 4, 5, 6, 1, 2, 3)], "yes yes no", "no yes yes"),
+        ([fault("one@controller", 10, 20, 2)], "yes yes yes", "no yes yes"),
+        ([fault("one", 2, 3, 2), fault("rolling", 10, 20, 1, 3)], "yes yes no", "yes yes yes"),
+        ([failed("rolling", 10, 12)], "yes yes yes", "no yes yes"),
+        ([failed("rolling", 2, 4), fault("finalize", 13, 14, 1, 2, 3)], "yes no no", "yes yes yes"),
+        ([ALL, fault("back", 22, 24, 3, 2, 1)], "yes yes yes", "no yes yes"),
+        ([ALL, failed("back", 22, 24)], "yes yes yes", "no yes yes"),
+        ([fault("mixed", 10, 20, 1), MIXED_ENDS], "yes yes yes", "no yes yes"),
+        ([KILL], "yes yes yes", "no no no"),
+    ],
+)
+def test_what_brokers_may_have_at_a_moment(
+    events: Sequence[Event], some_before: str, some_since: str
+) -> None:
+    found = versions(*events)
+    moments = (5 * S, 15 * S, 25 * S)
+    assert [found.some_before(NEW, ns) for ns in moments] == [one == "yes" for one in some_before.split()]
+    assert [found.some_since(NEW, ns) for ns in moments] == [one == "yes" for one in some_since.split()]
+    assert found.some_before(NEW)
+    assert found.some_since(NEW)
+
+
+def test_a_version_on_one_side_of_both_needs_no_moment() -> None:
+    found = versions(ALL)
+    assert all(found.some_before((4, 5), ns) and not found.some_since((4, 5), ns) for ns in (0, 25 * S))
+    assert all(found.some_since((4, 1), ns) and not found.some_before((4, 1), ns) for ns in (0, 25 * S))
+
+
+def test_one_version_is_that_of_all_times() -> None:
+    found = versions(ALL, upgrade="")
+    assert found.some_before(NEW, 25 * S)
+    assert not found.some_since(NEW, 25 * S)
+
+
+def test_brokers_whose_version_is_not_on_record_have_none() -> None:
+    found = broker_versions({"brokers": 3}, [ALL])
+    assert not found.some_before(NEW, 25 * S)
+    assert not found.some_since(NEW, 25 * S)
