@@ -15,7 +15,8 @@ reader      The reader of a sealed run folder: the one that checker and report s
 recorded_files  The files of a run folder that others may have made: files and folders only, no link
             that leads elsewhere, no pipe without a writer, and tables whose footers promise no more
             than their bytes can hold.
-rows        Journals → rows of the history's tables.
+journal_rows  Journals → rows of the history's tables, by one pass over each journal.
+rows        The history's tables while they are built.
 run_folder  The paths of a run folder, and writing files so that a crash never leaves
             half of one.
 seal        Sealing: journals and events of a run → the tables of its history, once.

@@ -21,8 +21,9 @@ from core.errors import HistoryError
 from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, arrow_array, numbers
+from history.journal_rows import read_journals
 from history.reader import Unit
-from history.rows import PLACED_BY, Appended, Misfit, Numbers, Rows, places, read_journals
+from history.rows import PLACED_BY, Appended, Misfit, Numbers, Rows, places
 from history.tables import CLUSTERED, TABLES
 from history.tasks import Kept, Scratch, Workers
 from history.units import grouped, largest_first, write_unit

@@ -15,8 +15,8 @@ import pyarrow as pa
 from history import events as ev
 from history import journal as j
 from history import jsonl
+from history.journal_rows import rows_of
 from history.reader import History, Names
-from history.rows import rows_of
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, ORDER, TABLES
 

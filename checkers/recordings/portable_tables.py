@@ -22,7 +22,8 @@ from core.client_settings import SessionSpec
 from core.errors import HistoryError
 from core.op import End, Isolation
 from history import journal as j
-from history.rows import Rows, rows_of
+from history.journal_rows import rows_of
+from history.rows import Rows
 from history.tables import ORDER
 
 ALL: Final = -1

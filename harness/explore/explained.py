@@ -22,7 +22,7 @@ from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.invariants.weaknesses import START_FELL, Weakness
 from history.columns import numbers
 from history.journal import Line
-from history.rows import rows_of
+from history.journal_rows import rows_of
 
 
 def explained_by(

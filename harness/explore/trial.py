@@ -16,7 +16,7 @@ from harness.explore.forked import last_lines
 from harness.modelled.virtual.evidence import evidence
 from harness.modelled.virtual.run import Simulated, seldom_collecting, simulate
 from history import events as ev
-from history.rows import rows_of
+from history.journal_rows import rows_of
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

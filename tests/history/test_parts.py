@@ -15,7 +15,7 @@ from core.errors import HistoryError
 from core.progress import ProgressStage
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from history import journal, parts, rows, seal, units
+from history import journal, journal_rows, parts, seal, units
 from history.prefix import tables_of
 from history.reader import load
 from history.run_folder import Run, write_atomically
@@ -78,7 +78,7 @@ def test_tasks_seal_to_the_same_bytes(
     assert len(here) > 10
     shutil.rmtree(copy.history)
     monkeypatch.setattr(parts, "PIECE_ROWS", piece_rows)
-    monkeypatch.setattr(rows, "SPILL_LINES", 1)
+    monkeypatch.setattr(journal_rows, "SPILL_LINES", 1)
     seal.seal(copy, Apart())
     assert files(copy) == here
 

@@ -24,7 +24,7 @@ from core.errors import HistoryError
 from core.op import End
 from history import journal as j
 from history import jsonl
-from history.rows import rows_of
+from history.journal_rows import rows_of
 from history.run_folder import Run
 
 RECORDINGS = Path(__file__).parents[2] / "histories" / "imports"

@@ -21,7 +21,7 @@ from harness.modelled.virtual.worker_task import Lines
 from harness.processes.real_time import RealRuntime
 from history import journal as j
 from history.journal import JournalHeader
-from history.rows import rows_of
+from history.journal_rows import rows_of
 from history.run_folder import FORMAT
 from tests.checkers.found import check_tables
 from tests.histories.script import Script

@@ -10,7 +10,7 @@ from core.op import AssignmentKind
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import Simulated, simulate
-from history.rows import rows_of
+from history.journal_rows import rows_of
 from model.errors import NO_ERROR
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.replica_placer import assign

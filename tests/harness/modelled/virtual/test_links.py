@@ -13,7 +13,7 @@ from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.network import Network, VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from history.events import FaultHealed, FaultStarted
-from history.rows import rows_of
+from history.journal_rows import rows_of
 from nemesis.families.links import LINKS
 
 SLOWER = {"latency": 150.0, "bandwidth": 10.0, "slicer": 2.0, "timeout": 500.0, "reset": 500.0}

@@ -12,7 +12,7 @@ from core.presets import PRESETS
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import simulate
-from history.rows import rows_of
+from history.journal_rows import rows_of
 
 
 def shown(preset: str, **settings: Any) -> tuple[dict[str, int], dict[str, pa.Table]]:

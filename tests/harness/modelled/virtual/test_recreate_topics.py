@@ -10,7 +10,7 @@ from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import Simulated, simulate
 from history.events import FaultFailed
-from history.rows import rows_of
+from history.journal_rows import rows_of
 from history.tables import GONE
 
 

@@ -13,7 +13,7 @@ from harness.clients.database import Database, DatabaseRow
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import simulate
-from history.rows import rows_of
+from history.journal_rows import rows_of
 
 CURES = [name for name in PRESETS if name.startswith("sink-") and name != "sink-plain"]
 
