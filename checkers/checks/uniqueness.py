@@ -9,7 +9,7 @@ from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView, among, distinct
-from core.producer_state import EXPIRATION
+from core.producer_state import EXPIRATION, FIRST, OLD_EXPIRATION
 from history.columns import Array
 from history.reader import History
 from history.tables import OPEN
@@ -151,7 +151,8 @@ def repeat(ground: Ground, variant: str) -> Answer:
     if variant == Idempotence.RETRIES:
         return True, "enable.idempotence=false, and the producer retries: a lost answer means a second copy"
     if variant == Idempotence.FORGOTTEN:
-        return True, f"{EXPIRATION}: brokers may have forgotten the producer before the record came again"
+        setting = f"{EXPIRATION} (before Kafka {FIRST} {OLD_EXPIRATION})"
+        return True, f"{setting}: brokers may have forgotten the producer before the record came again"
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == Idempotence.ONCE:

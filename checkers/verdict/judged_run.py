@@ -36,6 +36,7 @@ from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
 from core.op import Phase
+from core.producer_state import EXPIRATION, forgotten_after_ms
 from core.secrets import masked
 from core.systems import ImportedSection
 from history.columns import numbers
@@ -218,7 +219,8 @@ def _forget(run: JudgedRun) -> None:
     """See `excuse_forgotten`."""
     if not run.logs.why:
         last_s = max(run.history.seconds(row["at_ns"]) for row in run.evidence.table("takes").to_pylist())
-        settings = run.history.config.get("broker_settings", {})
+        producers = {EXPIRATION: str(forgotten_after_ms(run.config))}
+        settings = run.history.config.get("broker_settings", {}) | producers
         excuse_forgotten(run.tally, settings, round(1000 * last_s))
 
 

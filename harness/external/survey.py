@@ -36,6 +36,7 @@ ASKED: Final = (
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
     "transaction.state.log.min.isr",
+    "transactional.id.expiration.ms",
     "unclean.leader.election.enable",
 )
 """Settings of brokers that plans and verdicts depend on."""

@@ -42,7 +42,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     application    a run of an application: the key of an input record is its value mod 16; `application x…`
                    with a shape, or `effects`
     retention      the topics have a limit that may remove records
-    forgets 5      brokers forget a producer that wrote nothing for 5 ticks, of half a second each
+    forgets 5      brokers forget a producer that wrote nothing for 5 ticks, of half a second each;
+                   `forgets 5 3.3.2`: brokers of a version have the setting that says so
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
     share          a run of the workload share, in ticks of half a second: a lock lasts four. `share 2` = a
@@ -324,7 +325,8 @@ def _line(story: Story, line: str) -> None:
         story.config = RunConfig(seed=0, topic_settings={"retention.ms": "1000"})
     elif word == "forgets":
         after = {EXPIRATION: str(int(rest[0]) * TICK_NS // 1_000_000)}
-        story.config = RunConfig(seed=0, broker_settings=after)
+        version = {"kafka": rest[1]} if len(rest) > 1 else {}
+        story.config = run_config({"seed": 0, "broker_settings": after, **version})
     elif word == "compact":
         kept = {"cleanup.policy": "compact", "delete.retention.ms": str(int(rest[0]) * TICK_NS // 1_000_000)}
         story.config = RunConfig(seed=0, topic_settings=kept)

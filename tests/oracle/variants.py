@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Final
 
+from core.config import RunConfig
 from core.op import AssignmentKind, End, Phase, process_of
+from core.systems import KafkaSection
 from history.events import NodeEnded
 from history.tables import OPEN
 from tests.oracle.incidents import unregistered
@@ -78,11 +80,28 @@ def _idempotent(p: Partition, key: Key) -> Variants:
 
 def _forgotten(p: Partition, send: Row) -> bool:
     """A copy of the record may have come when brokers remembered nothing of its producer any more."""
-    kept = int(p.history.config.broker_settings.get("producer.id.expiration.ms", 24 * 3600 * 1000))
+    kept = _remembered_ms(p.history.config)
     until = send["invoke_ns"] + kept * 1_000_000
     reads = [r for r in p.reads if r["value"] == send["value"] and r["complete_ns"] != OPEN]
     early = {r["offset"] for r in reads if r["complete_ns"] < until}
     return not send["txn"] and len(early) < 2 and any(r["complete_ns"] >= until for r in reads)
+
+
+def _remembered_ms(config: RunConfig) -> int:
+    """Until which time brokers remember a producer that writes nothing (KIP-854, since 3.4)."""
+    given, day = config.broker_settings, 24 * 3600 * 1000
+    new = int(given.get("producer.id.expiration.ms", day))
+    old = int(given.get("transactional.id.expiration.ms", 7 * day))
+    if config.sut == "external":
+        return old if {*given} & _EXPIRATIONS == {"transactional.id.expiration.ms"} else new
+    if config.sut != "kafka":
+        return new
+    kafka = config.section(KafkaSection)
+    versions = [one.split(".")[:2] for one in (kafka.version, kafka.upgrade) if one]
+    return min(old if (int(major), int(minor)) < (3, 4) else new for major, minor in versions)
+
+
+_EXPIRATIONS: Final = {"producer.id.expiration.ms", "transactional.id.expiration.ms"}
 
 
 def _level(p: Partition, key: Key) -> Variants:
