@@ -58,7 +58,8 @@ class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_fie
 
 class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed", tag_field="event"):
     """A planned fault had no target, or injecting it failed. The nemesis took back what it had done of it;
-    where that failed too, `why` says so, and the fault stays in force until the end of the phase.
+    where that failed too, `why` says so, and the fault stays in force until the end of the phase. One that
+    took nodes or links away before it failed was in force, perhaps: it has a `fault` event, too.
 
     begin_ns: when it was first tried; -1 in recordings of earlier versions.
     """

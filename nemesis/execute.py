@@ -46,13 +46,12 @@ def missing(steps: Sequence[PlannedFault], capabilities: Collection[type]) -> li
 
 
 async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> AimedFault:
-    """Find the step's target among `roles` and make the fault.
+    """Find the step's target among `roles` and make the fault. Raises: as `aim` and `make`."""
+    return await make(env, aim(env, step, roles, names))
 
-    Raises: NoTarget, where nothing was hit; NoEffect, or whatever the cluster or the clients
-    raise, after what may have been done by then was taken back (a note on the exception says so
-    where that failed too).
-    """
-    effect = _effect(step)
+
+def aim(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> AimedFault:
+    """Find the step's target among `roles`. Raises: NoTarget."""
     view = ClusterView(
         nodes=tuple(env.cluster.nodes),
         brokers=tuple(env.cluster.brokers),
@@ -62,16 +61,25 @@ async def inject(env: Environment, step: PlannedFault, roles: Roles, names: Work
         down=tuple(sorted(env.held_down())),
         moved=tuple(sorted(env.moved)),
     )
-    hit = effect.aim(step, view)
+    return _effect(step).aim(step, view)
+
+
+async def make(env: Environment, hit: AimedFault) -> AimedFault:
+    """Make a fault.
+
+    Raises: NoTarget, where nothing was hit; NoEffect, or whatever the cluster or the clients
+    raise, after what may have been done by then was taken back (a note on the exception says so
+    where that failed too).
+    """
+    effect = _effect(hit.step)
     try:
-        hit = await effect.apply(env, hit) or hit
+        return await effect.apply(env, hit) or hit
     except Exception as error:
         try:
             await effect.undo(env, hit)
         except Exception as again:  # noqa: BLE001 (the first error is the one to report)
-            error.add_note(f"taking back what had been done of {step.name} failed: {again}")
+            error.add_note(f"taking back what had been done of {hit.step.name} failed: {again}")
         raise
-    return hit
 
 
 async def heal(env: Environment, hit: AimedFault) -> None:

@@ -384,9 +384,9 @@ def _interruption(history: History) -> str:
 
 def _unmade(run: JudgedRun) -> str:
     """Why faults were planned and none came into force; "" = one did, or none was planned."""
-    if run.faults.faults:
-        return ""
     failed = [event for event in run.history.events if isinstance(event, FaultFailed)]
+    if {one.fault for one in run.faults.faults} - {event.fault for event in failed}:
+        return ""
     if failed:
         return f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
     planned = planned_faults(run.history.run)

@@ -259,9 +259,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         ended = self._made(nodes)
         self._ends.asked(nodes)
         kill_all(ended)
-        lost = self.deployment.lose_power(ended, seed)
-        self._powerless.update(nodes)
-        return lost
+        self._powerless.update(nodes)  # also where it fails half-way
+        return self.deployment.lose_power(ended, seed)
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.

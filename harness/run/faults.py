@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from core.errors import Unanswered
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed, RecordsDeleted
-from nemesis.execute import heal, heal_all, inject
+from nemesis.execute import aim, heal, heal_all, make
 from nemesis.registry import NEMESES
-from nemesis.types import AimedFault, Environment, NoTarget, PlannedFault, WorkloadNames
+from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault, WorkloadNames
 
 SERVED_S = 0.7
 """A cluster serves if it acknowledged a record so long ago at most."""
@@ -27,6 +27,9 @@ AGAIN_S = 0.5
 """Between two tries of a fault that finds nothing to hit."""
 TRIED_S = 20.0
 """How long such a fault is tried."""
+IN_PART = frozenset({"power", "kill", "pause", "partition", "restart", "failover", "unclean"})
+"""Families that take nodes or links away and give them back: a fault that fails half-way was in force for a
+while. Others begin a change that is made or not, and their failing says which."""
 
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
@@ -135,14 +138,17 @@ class Faults:
 
     async def _inject(self, step: PlannedFault) -> bool:
         """Put a fault in force; whether that worked. Not: it failed, or is among those to be tried again."""
-        begin = self.stage.clock.now_ns()
+        begin, hit = self.stage.clock.now_ns(), None
         try:
             roles = await self.stage.cluster.roles()
-            hit = await inject(self.stage, step, roles, self.names)
+            hit = aim(self.stage, step, roles, self.names)
+            hit = await make(self.stage, hit)
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             self._deleted(step)
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
+            if hit and step.family in IN_PART and not isinstance(error, NoTarget | NoEffect):
+                self._half_made(hit, begin, why, taken_back=not hasattr(error, "__notes__"))
             before = self._tried.get(step.fault, Tried(step, begin, 0, ""))
             self._tried[step.fault] = replace(before, times=before.times + 1, why=why)
             over = self.stage.clock.now_ns() - before.first_ns >= TRIED_S * 1e9
@@ -151,6 +157,12 @@ class Faults:
             return False
         self._deleted(step)
         self._tried.pop(step.fault, None)
+        self._hold(hit, begin, hit.text)
+        return True
+
+    def _hold(self, hit: AimedFault, begin: int, text: str) -> None:
+        """A fault is in force."""
+        step = hit.step
         self._held[step.fault] = hit
         self._set_in_force()
         self.write(
@@ -161,11 +173,17 @@ class Faults:
                 name=step.name,
                 nodes=hit.nodes,
                 slots=hit.slots,
-                text=hit.text,
+                text=text,
                 colour=NEMESES[step.family].colour,
             )
         )
-        return True
+
+    def _half_made(self, hit: AimedFault, begin: int, why: str, *, taken_back: bool) -> None:
+        """Making a fault failed half-way: what it did by then stays on record, or no check could tell what
+        took the records that it cut off. What was not taken back is healed with all else."""
+        self._hold(hit, begin, f"made in part, perhaps: {hit.text}; {why}")
+        if taken_back:
+            self._healed(hit.step.fault, self.stage.clock.now_ns())
 
     def _deleted(self, step: PlannedFault) -> None:
         if self.stage.deleted:

@@ -223,10 +223,11 @@ def mixed(f: Facts) -> bool:
 def doubts(f: Facts) -> set[str]:
     """Checks that something kept from deciding (docs/checks.md, section 3)."""
     events = f.recorded.events
-    in_force = [e for e in events if isinstance(e, FaultStarted)]
+    failed = {e.fault for e in events if isinstance(e, FaultFailed)}
+    in_force = [e for e in events if isinstance(e, FaultStarted) and e.fault not in failed]
     if mixed(f) or any(map(incomplete, events)) or not (f.sends or f.reads):
         return set(CHECKS)
-    if any(isinstance(e, FaultFailed) for e in events) and not in_force:
+    if failed and not in_force:
         return set(CHECKS)
     found = _incidents(events)
     if f.cut:

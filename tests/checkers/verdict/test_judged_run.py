@@ -307,6 +307,22 @@ def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path
     assert (bad.valid, bad.exit_code) == (False, 1)
 
 
+def test_a_loss_of_power_that_failed_half_way_permits_what_it_cut_off_and_makes_no_run_valid(
+    tmp_path: Path,
+) -> None:
+    power = FaultStarted(
+        begin_ns=0, ns=5 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
+    )
+    healed = FaultHealed(begin_ns=5 * S, ns=5 * S, fault=0)
+    failed = FaultFailed(begin_ns=0, ns=5 * S, fault=0, name="power:all", why="ClusterError: no power loss")
+    events = (STARTED, power, healed, failed, RECOVERED)
+    lost = judged(tmp_path / "a", history(read=3, end=3).tables(), None, *events)
+    assert lost.anomalies["lost-write"].allowed
+    whole = judged(tmp_path / "b", history().tables(), None, *events)
+    assert (lost.valid, whole.valid, whole.exit_code) == ("unknown", "unknown", 2)
+    assert "none of the planned faults came into force" in whole.summary
+
+
 def test_a_run_cut_short_before_its_final_reads_is_unknown_not_portable(tmp_path: Path) -> None:
     built = history()
     built.bounds, built.ops = [], built.ops[:1]

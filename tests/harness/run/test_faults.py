@@ -244,11 +244,29 @@ def test_a_fault_that_is_still_tried_when_the_run_stops_has_failed(time_: Time) 
 def test_what_could_not_be_taken_back_of_a_fault_that_failed_is_on_record(time_: Time) -> None:
     run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("kill", "revive", times=2))
     assert run.end() == ""
-    (failed,) = run.events
+    started, failed, healed = run.events
     assert isinstance(failed, ev.FaultFailed)
     assert failed.why == (
         "OSError: kill is stuck; taking back what had been done of kill:one@random failed: revive is stuck"
     )
+    assert isinstance(started, ev.FaultStarted)
+    assert isinstance(healed, ev.FaultHealed)  # with all else
+    assert (started.fault, failed.fault, healed.fault) == (0, 0, 0)
+
+
+def test_a_fault_that_fails_half_way_was_in_force_until_it_was_taken_back(time_: Time) -> None:
+    """What it cut off before it failed has a fault that explains it."""
+    run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("kill", times=1))
+    assert run.end() == ""
+    started, healed, failed = run.events
+    assert isinstance(started, ev.FaultStarted)
+    assert isinstance(healed, ev.FaultHealed)
+    assert isinstance(failed, ev.FaultFailed)
+    assert (started.begin_ns, len(started.nodes)) == (failed.begin_ns, 1)
+    assert started.text.startswith("made in part, perhaps: ")
+    assert "kill is stuck" in started.text
+    assert started.begin_ns < started.ns <= healed.ns <= failed.ns
+    assert run.faults.in_force == ()
 
 
 def test_a_fault_that_could_not_be_healed_stays_in_force_until_all_is_healed(time_: Time) -> None:
