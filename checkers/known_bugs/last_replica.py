@@ -30,20 +30,23 @@ def _elected_short(suspicion: Suspicion) -> bool:
     """What the finding misses was acknowledged before the loss, and what stands in its place, if anything
     does, was written after the election."""
     run, finding = suspicion.run, suspicion.finding
-    acked = [one.done_ns for one in finding.only(What.SEND) if one.done_ns >= 0]
+    sends = finding.only(What.SEND)
+    gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
+    acked = [one.done_ns for one in gone if one.done_ns >= 0]
     return _cut(run, run.partition(finding.tp), _place(finding), min(acked, default=NEVER))
 
 
 def _lost_in_log(run: LabelledRun, finding: LogFinding) -> bool:
     """The same of a record that no log has at its place."""
-    return _cut(run, finding.log, finding.offset, finding.since_ns) if finding.offset >= 0 else False
+    return _cut(run, finding.log, finding.offset, finding.since_ns)
 
 
 def _cut(run: LabelledRun, tp: TopicPartition, place: int, known_ns: int) -> bool:
-    """Whether a record that was known by a time was cut off at its place."""
-    if run.survivor(tp) is None:
+    """Whether a record that was known by a time was cut off at its place. A place that is not known, or that
+    is empty in a log that continues behind it, shows no cut."""
+    log, standing = run.survivor(tp), run.batch(tp, place)
+    if log is None or place < 0 or (standing is None and place < log.end):
         return False
-    standing = run.batch(tp, place)
     return any(
         known_ns <= one.ns and (standing is None or standing["leader_epoch"] >= one.epoch)
         for one in _short_leaders(run, tp)

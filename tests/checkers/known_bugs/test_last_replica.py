@@ -12,7 +12,7 @@ from core.op import TopicPartition, value_of
 from history import evidence
 from history.evidence import END, LOST_POWER
 from tests.checkers.logs.made import batch, tables, whole
-from tests.histories.built import Built, Op, Send, final_reads
+from tests.histories.built import Built, Op, Process, Send, final_reads
 from tests.histories.folders import check_run, write_run
 
 S = 1_000_000_000
@@ -36,12 +36,18 @@ LAST_KNOWN = [change(-1, elr=[], last_known_elr=[2]), AGAIN, change(2, 2, last_k
 
 
 def labels(
-    folder: Path, changes: Sequence[Change], *, epoch: int = 9, acked_s: float = 10, offset: int = 0
+    folder: Path,
+    changes: Sequence[Change],
+    *,
+    epoch: int = 9,
+    acked_s: float = 10,
+    offset: int = 0,
+    later: Sequence[int] = (),
 ) -> dict[str, str]:
     """The label of each class that is found. Node 2, which leads, lost its power at 20 s, when its disk had
     the first two of these records. A record that was acknowledged at 10 s is gone; now another one stands at
-    offset 0, of this leader epoch."""
-    built = Built(tps=["x"])
+    offset 0, of this leader epoch. later: offsets that the log has beside that."""
+    built = Built(tps=["x"], processes={1: Process(in_flight=1)})
     old, new = value_of(1, 0), value_of(1, 1)
     for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
         op = Op(process=1, f="send", invoke=round(at_s * S), complete=round(at_s * S) + 1)
@@ -71,7 +77,8 @@ def labels(
         "metadata": [*disk, *log],
         "partitions": [whole(X, 2) | {"take": 1}],
         "batches": [
-            batch(X, 2, 0, leader_epoch=epoch, base_timestamp=NEW_MS, max_timestamp=NEW_MS) | {"take": 1}
+            batch(X, 2, at, leader_epoch=epoch, base_timestamp=NEW_MS, max_timestamp=NEW_MS) | {"take": 1}
+            for at in (0, *later)
         ],
     }
     evidence.write(run.evidence, tables(found))
@@ -112,3 +119,22 @@ def test_what_only_looks_like_it_stays_open(
     tmp_path: Path, changes: list[Change], more: dict[str, Any]
 ) -> None:
     assert set(labels(tmp_path / "run", changes, **more).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("offset", "later", "label"),
+    [
+        (5, [3], "last-replica"),  # the log ends below it
+        (5, [7], ""),  # a hole: no log was cut there
+    ],
+)
+def test_a_record_is_cut_off_where_the_log_ends(
+    tmp_path: Path, offset: int, later: list[int], label: str
+) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], offset=offset, later=later)
+    assert found["lost-write"] == label
+
+
+def test_a_record_whose_place_is_not_known_was_not_seen_to_be_cut_off(tmp_path: Path) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], offset=-1)
+    assert found["lost-write"] == ""
