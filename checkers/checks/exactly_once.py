@@ -57,11 +57,12 @@ class Copied:
 class PartitionCopies:
     """What one partition says about copies. inputs: of each copying group, its committed position here
     and the offsets below it that it had to copy. ahead: of each application, the offsets that are not below
-    its position."""
+    its position. late: the offsets of records that were sent after all output that may have been removed."""
 
     inputs: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
     ahead: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
     copied: list[Copied] = field(default_factory=list)
+    late: list[Runs] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
                 shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
                 part.ahead.append((position, runs(shown[shown >= position.offset])))
             part.inputs.append((position, runs(p.slots.offsets(wanted))))
+    if part.inputs and p.known.removed_ns >= 0:
+        part.late.append(_sent_after(p, p.known.removed_ns))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     group = p.known.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]
@@ -194,6 +197,13 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
     if part.inputs or part.copied:
         result.parts[NAME] = part
+
+
+def _sent_after(p: KernelView, ns: int) -> Runs:
+    """Offsets whose committed records were all sent after a moment."""
+    rows = np.flatnonzero(p.committed & (p.sends["place"] >= 0))
+    places, after = p.sends["place"][rows], p.sends["invoke_ns"][rows] > ns
+    return runs(np.setdiff1d(places[after], places[~after]))
 
 
 def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, source: int) -> Copied:
@@ -242,8 +252,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
-            removed = run.known.output_removed and position.group in run.known.unseen
-            open_ = np.isin(lost, _all(each.pending for each in copies)) | removed
+            open_ = np.isin(lost, _all(each.pending for each in copies))
+            if run.known.removed_ns >= 0 and position.group in run.known.unseen:
+                open_ |= ~np.isin(lost, _all(part.late))
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
             excuse = _excuse(run, position)

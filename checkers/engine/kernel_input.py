@@ -129,7 +129,8 @@ class KernelInput:
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do.
-    output_removed: some output of an application may have been removed, and copies with it.
+    removed_ns: until when output of an application was made that may have been removed, and copies with it;
+    -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
@@ -173,7 +174,7 @@ class KernelInput:
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
-    output_removed: bool
+    removed_ns: int
     named: Array
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
@@ -328,7 +329,7 @@ def kernel_input(
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
-        output_removed=_output_removed(tables["bounds"], named, config, events),
+        removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
@@ -346,15 +347,19 @@ def kernel_input(
     )
 
 
-def _output_removed(
+def _removed_ns(
     listed: pa.Table, named: Mapping[int, tuple[str, int]], config: RunConfig, events: Sequence[Event]
-) -> bool:
+) -> int:
+    """See `KernelInput`. What retention removed may be as young as the run."""
     if config.app is None or not config.app.output:
-        return False
+        return -1
     output = config.prefix + config.app.output
     starts = (row for row in listed.to_pylist() if named[row["tp"]][0] == output and row["start"] > 0)
-    asked = (name for event in events if isinstance(event, RecordsDeleted) for name in event.offsets)
-    return (removes(config) and any(starts)) or any(name.rpartition("-")[0] == output for name in asked)
+    if removes(config) and any(starts):
+        return NEVER
+    asked = [event for event in events if isinstance(event, RecordsDeleted)]
+    of_output = (e.ns for e in asked for name in e.offsets if name.rpartition("-")[0] == output)
+    return max(of_output, default=-1)
 
 
 def _named(foreign: pa.Table) -> Array:

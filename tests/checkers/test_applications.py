@@ -126,30 +126,36 @@ def test_copies_of_one_input_in_several_partitions_are_one_too_many(
 
 
 @pytest.mark.parametrize(
-    ("topic", "start", "settings", "lost"),
+    ("topic", "start", "settings", "lost", "deleted_ns", "copy"),
     [
-        ("none", 0, {}, True),
-        ("y", 1, {}, False),  # the copy may have been there
-        ("z", 0, {}, True),  # of another topic
-        ("none", 1, {}, True),  # without retention nothing else removes records: the log lost its beginning
-        ("none", 1, {"topic_settings": {"retention.ms": "1000"}}, False),
-        ("none", 0, {"topic_settings": {"retention.ms": "1000"}}, True),
+        ("none", 0, {}, True, 20 * S, 1),
+        ("y", 1, {}, False, 20 * S, 1),  # the copy may have been there
+        ("y", 1, {}, False, 0, 1),  # the input had just been sent
+        ("y", 1, {}, False, S, 0),
+        ("y", 1, {}, True, S - 1, 0),  # the input was sent later than what was deleted
+        ("z", 0, {}, True, 20 * S, 1),  # of another topic
+        # without retention nothing else removes records: the log lost its beginning
+        ("none", 1, {}, True, 20 * S, 1),
+        ("none", 1, {"topic_settings": {"retention.ms": "1000"}}, False, 20 * S, 1),
+        ("y", 1, {"topic_settings": {"retention.ms": "1000"}}, False, 0, 0),
+        ("none", 0, {"topic_settings": {"retention.ms": "1000"}}, True, 20 * S, 1),
     ],
 )
 def test_a_copy_that_may_have_been_removed_is_not_lost(
-    topic: str, start: int, settings: dict[str, Any], *, lost: bool
+    topic: str, start: int, settings: dict[str, Any], *, lost: bool, deleted_ns: int, copy: int
 ) -> None:
-    """Of two inputs the second has a copy, in a partition of the output that begins there."""
-    built = copied((1, 1, True))
+    """Of two inputs, sent at 0 s and 1 s, one has a copy, in a partition of the output that begins there."""
+    built = copied((1, copy, True))
     built.bounds = [replace(one, start=start if one.tp == 1 else 0) for one in built.bounds]
     app = {"input": "x", "output": "y"}
     its = run_config({"seed": 0, "workload": "application", "app": app, **settings})
-    tables, events = built.tables(), [RecordsDeleted(ns=20 * S, fault=0, offsets={f"{topic}-0": 1})]
+    tables, events = built.tables(), [RecordsDeleted(ns=deleted_ns, fault=0, offsets={f"{topic}-0": 1})]
     tally = check_tables(tables, portable=False, events=events, config=its)
-    assert [one.key for one in tally.findings if one.name == "eos-loss"] == [(0, 0, 0)] * lost
+    key = (0, 0, 1 - copy)
+    assert [one.key for one in tally.findings if one.name == "eos-loss"] == [key] * lost
     assert any(doubt.check == "exactly-once" for doubt in tally.doubts) is not lost
     slow = anomalies.findings(tables, portable=False, events=events, config=its)
-    assert [key[1:] for key in slow if key[0] == "eos-loss"] == [(0, 0, 0)] * lost
+    assert [one[1:] for one in slow if one[0] == "eos-loss"] == [key] * lost
     unsure = anomalies.undecided(tables, portable=False, events=events, config=its)
     assert ("eos-loss" in unsure) is not lost
 

@@ -143,19 +143,25 @@ def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
                 ]
                 if not any(p.committed(copy) for p, copy in own):
                     key = ("eos-loss", source.tp, group, offset)
-                    yield key, any(p.in_doubt(copy) for p, copy in own) or _output_removed(history)
+                    yield (
+                        key,
+                        any(p.in_doubt(copy) for p, copy in own) or _output_removed(history, source, offset),
+                    )
 
 
-def _output_removed(history: History) -> bool:
-    """A copy that an application made may have been in its output once."""
+def _output_removed(history: History, source: Partition, offset: int) -> bool:
+    """A copy that an application made of an input may have been in its output once."""
     app = history.config.app
     output = history.config.prefix + app.output if app else ""
     if not app or not app.output:
         return False
     tps = [tp for tp, (topic, _) in history.names.items() if topic == output]
-    begun = any(row["tp"] in tps and row["start"] > 0 for row in history.bounds)
-    deleted = [name for e in history.events if isinstance(e, RecordsDeleted) for name in e.offsets]
-    return (history.retention and begun) or any(name[: name.rindex("-")] == output for name in deleted)
+    if history.retention and any(row["tp"] in tps and row["start"] > 0 for row in history.bounds):
+        return True
+    asked = [e for e in history.events if isinstance(e, RecordsDeleted)]
+    deleted = [e.ns for e in asked for name in e.offsets if name[: name.rindex("-")] == output]
+    sent = [s["invoke_ns"] for s in source.sends if s["place"] == offset and source.committed(s)]
+    return bool(deleted) and min(sent, default=-1) <= max(deleted)
 
 
 def eos_loss(history: History) -> Iterator[Key]:
