@@ -306,13 +306,15 @@ class LogGround:
 
     kinds: check of evidence -> kind of its findings. rests_on: check -> the internal topics that it rests on
     (`Check.rests_on`). windows: when records may have been taken off which log. taken_ns: take -> when its
-    files were read.
+    files were read. unclean: whether replicas that miss records may lead topics that do not say so
+    themselves, None = unknown.
     """
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     rests_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     windows: RunWindows = field(default_factory=RunWindows)
     taken_ns: Mapping[int, int] = field(default_factory=dict)
+    unclean: bool | None = None
 
     def kind(self, finding: LogFinding) -> Kind:
         """Of a finding. Raises: KeyError, where no check of this run has its name."""

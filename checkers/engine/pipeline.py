@@ -36,7 +36,7 @@ from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import LogWindows, RunWindows, run_windows
+from checkers.windows import OFFSETS, LogWindows, RunWindows, log_settings, run_windows
 from core.config import RunConfig
 from core.errors import SparkError
 from core.progress import ProgressStage
@@ -167,7 +167,7 @@ def check_sealed(
     results.sort(key=lambda result: result.tp)
     clients = _History(tables=history.tables, known=known, events=history.events, results=results)
     windows = _log_windows(found, history.events, config)
-    return _joined(clients, checks, found, history, workers, windows)
+    return _joined(clients, checks, found, history, workers, windows, log_settings(config, OFFSETS).unclean)
 
 
 def check_evidence(
@@ -209,14 +209,18 @@ def kinds_of(checks: Checks) -> dict[str, Kind]:
     }
 
 
-def log_ground(checks: Checks, evidence: Evidence, windows: RunWindows | None = None) -> LogGround:
-    """What has to be known of findings in logs. windows: None = nothing took records off a log."""
+def log_ground(
+    checks: Checks, evidence: Evidence, windows: RunWindows | None = None, unclean: bool | None = None
+) -> LogGround:
+    """What has to be known of findings in logs. windows: None = nothing took records off a log. unclean: what
+    brokers say of unclean elections."""
     takes = evidence.table("takes").to_pylist() if windows else []
     return LogGround(
         kinds=kinds_of(checks),
         rests_on={name: check.rests_on for name, check in checks.items()},
         windows=windows or RunWindows(),
         taken_ns={row["take"]: row["at_ns"] for row in sorted(takes, key=itemgetter("at_ns"))},
+        unclean=unclean,
     )
 
 
@@ -331,11 +335,12 @@ def _joined(
     history: History | None,
     workers: Workers,
     windows: RunWindows | None = None,
+    unclean: bool | None = None,
 ) -> Tally:
     """Join the results of all partitions, those of the evidence too, with what small tables and events
     say."""
     asked = asked_of(checks, evidence)
-    ground = log_ground(asked, evidence, windows)
+    ground = log_ground(asked, evidence, windows, unclean)
     results = [*clients.results, *_log_results(evidence, asked, ground, workers)]
     tally = Tally(cap=clients.known.cap, ground=ground)
     for result in results:

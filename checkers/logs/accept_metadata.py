@@ -114,7 +114,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
         _in_order(one, result)
         since = max((_agree(one, other, result) for other in judged), default=-1)
         if since <= one.end()[1]:
-            acceptor = MetadataLog(unclean=unclean)
+            acceptor = MetadataLog(unclean=unclean, elects=result.ground.unclean)
             _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, result)
             if not judged and (one.take, one.node) not in cut:
                 _ids_given(evidence, logs, acceptor, result)

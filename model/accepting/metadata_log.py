@@ -57,13 +57,15 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 class MetadataLog:
     """See the module. `whole`: the log is known from its begin, or from a snapshot that `image` holds; else
     only what its records have said counts. `snapshots`: images by the offset where they were taken.
-    `unclean`: offsets of registrations that follow a death of the broker. `asked`:
-    rule -> how often. `unknown`: places that could not be decided: offset, rule, why."""
+    `unclean`: offsets of registrations that follow a death of the broker. `elects`: whether nodes elect
+    replicas that miss records where the log does not say, None = unknown. `asked`: rule -> how often.
+    `unknown`: places that could not be decided: offset, rule, why."""
 
     image: LogImage = field(default_factory=LogImage)
     whole: bool = True
     snapshots: dict[int, LogImage] = field(default_factory=dict)
     unclean: frozenset[int] = frozenset()
+    elects: bool | None = None
     asked: Counter[str] = field(default_factory=Counter)
     unknown: list[tuple[int, str, str]] = field(default_factory=list)
     _began: LogImage | None = None
@@ -298,8 +300,8 @@ class MetadataLog:
         found = election(before, after)
         if found is ElectionKind.NONE:
             return
-        allowed = self.image.setting(tp[0], UNCLEAN)
-        if allowed != "false" and found is ElectionKind.UNCLEAN:
+        allowed = self._elects(tp[0])
+        if allowed is not False and found is ElectionKind.UNCLEAN:
             if allowed is None:
                 why = f"{_name(tp)}: an unclean election, and the log does not say whether it is allowed"
                 self.unknown.append((offset, "unclean-election", why))
@@ -312,6 +314,11 @@ class MetadataLog:
                 why=f"{_name(tp)}'s leader becomes {after.leader}, which is neither in sync nor eligible",
                 before=described(before),
             )
+
+    def _elects(self, topic: str) -> bool | None:
+        """Whether a replica that misses records may lead, None = unknown."""
+        setting = self.image.setting(topic, UNCLEAN)
+        return self.elects if setting is None else setting.strip().lower() == "true"
 
     # ---- causes
 
@@ -333,14 +340,14 @@ class MetadataLog:
             epoch_by_shrink=level is not None and of_metadata_version(level).epoch_by_shrink,
         )
         moving = before.adding or before.removing or after.adding or after.removing
-        minimum, unclean = (self.image.setting(topic, name) for name in (MIN_ISR, UNCLEAN))
+        minimum, elects = self.image.setting(topic, MIN_ISR), self._elects(topic)
         known = [int(minimum)] if minimum is not None else range(1, len(before.replicas) + 1)
-        for whole, least, elects in product(
+        for whole, least, unclean in product(
             (True, False) if moving else (True,),
             known if era.eligible_replicas else (1,),
-            (False, True) if unclean is None else (unclean == "true",),
+            (False, True) if elects is None else (elects,),
         ):
-            yield Settings(era=replace(era, whole_reassignment=whole), min_isr=least, unclean=elects)
+            yield Settings(era=replace(era, whole_reassignment=whole), min_isr=least, unclean=unclean)
 
 
 class _Cause(NamedTuple):

@@ -60,11 +60,14 @@ def whole(tp: TopicPartition, node: int) -> dict[str, Any]:
     return at(tp, node, start=0, files=1, bytes=1000)
 
 
-def of_partition(checks: Mapping[str, Check], evidence: Evidence, log: TopicPartition) -> PartitionResult:
-    """What checks that share a kernel say of one partition."""
+def of_partition(
+    checks: Mapping[str, Check], evidence: Evidence, log: TopicPartition, unclean: bool | None = None
+) -> PartitionResult:
+    """What checks that share a kernel say of one partition. unclean: what brokers say of unclean elections,
+    None = it is not known."""
     (kernel,) = {check.log_kernel for check in checks.values()}
     assert kernel is not None
-    result = PartitionResult(log=log, ground=LogGround(kinds_of(checks)))
+    result = PartitionResult(log=log, ground=LogGround(kinds_of(checks), unclean=unclean))
     kernel(evidence, log, result)
     return result
 

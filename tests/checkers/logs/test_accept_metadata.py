@@ -1,6 +1,7 @@
 """The metadata log of real nodes is accepted as it is, and refused where somebody has changed it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +12,12 @@ from checkers.logs.accept_metadata import CHECKS
 from checkers.logs.elections import METADATA
 from core.op import TopicPartition
 from harness.evidence import directory
+from history import evidence
 from history.evidence import Evidence, merged, schema
 from tests.checkers.logs.made import asked_nothing, of_partition
 from tests.histories.broker_files import NODE
+from tests.histories.folders import check_run, write_run
+from tests.histories.notation import stories
 
 Rows = list[dict[str, Any]]
 
@@ -24,11 +28,11 @@ def golden() -> dict[str, pa.Table]:
     return merged([directory.read(NODE, 3)])
 
 
-def judged(tables: dict[str, pa.Table], change: Callable[[Rows], Rows]) -> Found:
-    """With other rows of the metadata log."""
+def judged(tables: dict[str, pa.Table], change: Callable[[Rows], Rows], unclean: bool | None = None) -> Found:
+    """With other rows of the metadata log. unclean: what brokers say of unclean elections."""
     rows = change(tables["metadata"].to_pylist())
     metadata = pa.Table.from_pylist(rows, schema("metadata"))
-    return of_partition(CHECKS, Evidence(tables | {"metadata": metadata}), METADATA)
+    return of_partition(CHECKS, Evidence(tables | {"metadata": metadata}), METADATA, unclean)
 
 
 def places(judgement: Found) -> list[tuple[str, int]]:
@@ -122,6 +126,34 @@ TAMPERED: list[tuple[Callable[[Rows], Rows], list[tuple[str, int]]]] = [
     (second(changed(131, leader=1)), [("metadata-logs-agree", 131)]),
     (second(lambda rows: [row for row in rows if row["offset"] != 100]), [("metadata-logs-agree", 100)]),
 ]
+
+
+def silent(rows: Rows) -> Rows:
+    """No topic says whether a replica that misses records may lead; one does, at 171."""
+    kept = [row for row in rows if "unclean.leader.election.enable" not in (row["body"] or "")]
+    return changed(171, leader=2, isr=[2])(kept)
+
+
+@pytest.mark.parametrize(("unclean", "found"), [(None, []), (True, []), (False, [("unclean-election", 171)])])
+def test_an_unclean_election_of_a_topic_without_a_setting_is_judged_by_that_of_the_brokers(
+    golden: dict[str, pa.Table], unclean: bool | None, found: list[tuple[str, int]]
+) -> None:
+    judgement = judged(golden, silent, unclean)
+    of_election = [one for one in places(judgement) if one[0] == "unclean-election"]
+    doubts = [one.check for one in judgement.doubts if one.check == "unclean-election"]
+    assert (of_election, doubts) == (found, [] if unclean is not None else ["unclean-election"])
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_run_says_what_its_brokers_have(
+    golden: dict[str, pa.Table], tmp_path: Path, *, allowed: bool
+) -> None:
+    (story,) = stories("== case\np0 send x:1@0\np9 final x[1@0]\nend x rc 1")
+    run = write_run(tmp_path, story.tables(), settings={"unclean_leader_election": allowed})
+    rows = silent(golden["metadata"].to_pylist())
+    evidence.write(run.evidence, golden | {"metadata": pa.Table.from_pylist(rows, schema("metadata"))})
+    found = check_run(run).anomalies.get("unclean-election")
+    assert (found.disallowed if found else 0) == (0 if allowed else 1)
 
 
 @pytest.mark.parametrize("number", range(len(TAMPERED)))

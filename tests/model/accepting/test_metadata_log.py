@@ -256,6 +256,27 @@ def test_an_unclean_election_is_allowed_where_the_setting_says_so() -> None:
     assert [(offset, rule) for offset, rule, _ in log.unknown] == [(21, "unclean-election")]
 
 
+@pytest.mark.parametrize(("elects", "found"), [(False, [(21, "unclean-election")]), (True, [])])
+def test_where_the_log_does_not_say_the_brokers_do(*, elects: bool, found: list[tuple[int, str]]) -> None:
+    records = [
+        *BEGIN,
+        Config("q", "unclean.leader.election.enable", None),
+        *LEADERLESS,
+        BrokerChanged(1, 3, fenced=False),
+        PartitionChanged(TP, 1, isr=(1,), elr=(), last_elr=()),
+    ]
+    log = MetadataLog(elects=elects)
+    assert [(one.offset, one.rule) for one in log.accept(list(enumerate(records)))] == found
+    assert log.unknown == []
+
+
+def test_what_the_log_says_of_a_topic_counts_more_than_what_the_brokers_have() -> None:
+    records = [*BEGIN, *LEADERLESS, BrokerChanged(1, 3, fenced=False)]
+    unclean = PartitionChanged(TP, 1, isr=(1,), elr=(), last_elr=())
+    (found,) = MetadataLog(elects=True).accept(list(enumerate([*records, unclean])))
+    assert found.rule == "unclean-election"
+
+
 def test_where_the_log_says_nothing_of_unclean_elections_it_may_be_either() -> None:
     begin = [one for one in BEGIN if not (isinstance(one, Config) and one.topic)]
     again = BrokerChanged(1, 3, fenced=False)
