@@ -41,8 +41,8 @@ RULES: Final = {
         "KIP-497; PartitionRegistration.merge",
     ),
     "in-sync-set": Rule(
-        "In-sync replicas are replicas, the leader is in sync, and an eligible leader replica is a replica "
-        "that is not in sync.",
+        "In-sync replicas are replicas, the leader is in sync, and an eligible leader replica is not in "
+        "sync.",
         "KIP-497, KIP-966",
     ),
     "unclean-election": Rule(

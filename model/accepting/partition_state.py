@@ -21,9 +21,9 @@ def unsound(state: PartitionState) -> str:
         return "not all in sync are replicas"
     if state.leader >= 0 and state.leader not in state.isr:
         return "the leader is not in sync"
-    if set(state.elr) & set(state.isr) or not set(state.elr) <= set(state.replicas):
-        return "who is eligible is in sync, or no replica"
-    return ""
+    if set(state.elr) & set(state.isr):
+        return "who is eligible is in sync"
+    return ""  # who is taken off the replicas stays eligible (PartitionChangeBuilder.maybePopulateTargetElr)
 
 
 def epoch_rises(old: PartitionState, new: PartitionState) -> bool:

@@ -159,6 +159,41 @@ def test_who_leads_where_a_reassignment_takes_all_in_sync_back_was_not_in_sync()
     assert election(added, PartitionState((1, 2, 3), (1,), 1, 1)) is ElectionKind.UNCLEAN
 
 
+ADDED_ALONE: list[MetadataLogRecord] = [
+    Config("q", "unclean.leader.election.enable", "true"),
+    *FOURTH,
+    PartitionChanged(TP, replicas=(4, 2, 1, 3), adding=(4,), removing=(1, 3)),
+    PartitionChanged(TP, isr=(1, 3, 4)),
+    PartitionChanged(TP, 4, isr=(3, 4)),
+    BrokerChanged(1, 3, fenced=True),
+    PartitionChanged(TP, isr=(4,), elr=(3,)),
+    BrokerChanged(3, 5, fenced=True),
+]
+"""Only 4, which is added, is in sync; of the others 2 is alive."""
+ONE_FOR_TWO: list[MetadataLogRecord] = [BrokerChanged(1, 3, fenced=False), BrokerChanged(2, 4, fenced=True)]
+
+
+@pytest.mark.parametrize(
+    ("before", "leader", "isr", "elr"),
+    [
+        ([], 2, (2,), (3, 4)),  # the first of the others; who was in sync stays eligible, though no replica
+        (ONE_FOR_TWO, 1, (1,), ()),  # it is down: an unclean election
+        ([BrokerChanged(2, 4, fenced=True)], -1, (2,), (3, 4)),  # none is alive
+    ],
+)
+def test_an_unclean_reassignment_that_is_taken_back_is_accepted(
+    before: list[MetadataLogRecord], leader: int, isr: tuple[int, ...], elr: tuple[int, ...]
+) -> None:
+    back = PartitionChanged(TP, leader, isr=isr, elr=elr, replicas=(2, 1, 3), adding=(), removing=())
+    assert refused(*ADDED_ALONE, *before, back) == []
+    at = len(ADDED_ALONE) + len(before)
+    for other in (back._replace(elr=(1, 5)), back._replace(isr=(3,)), back._replace(leader=3, isr=(3,))):
+        assert ("change-has-cause", at) in refused(*ADDED_ALONE, *before, other)
+    forbidden = Config("q", "unclean.leader.election.enable", "false")
+    found = refused(*ADDED_ALONE, *before, forbidden, back)
+    assert (("unclean-election", at + 1) in found) == (leader >= 0)
+
+
 def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
     back = PartitionChanged(TP, 1, replicas=(2, 1, 3), adding=(), removing=())
     assert refused(*MOVING, back) == []
