@@ -106,7 +106,8 @@ class CopiedLate(Finding):
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    if not p.known.ordered:
+    ordered = p.known.ordered - p.known.cut_groups
+    if not ordered:
         return
     placed = p.committed & (p.sends["place"] >= 0)
     group = p.known.group[p.owner]
@@ -118,7 +119,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     bound = p.bounds[RC]
     if bound is None or not bound.complete:
         return  # what was not read may hold a later copy
-    copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*p.known.ordered]))
+    copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*ordered]))
     pair = group[copies].astype(np.int64) << 32 | p.sends["src_tp"][copies]
     of_pairs = [copies[pair == one] for one in distinct(pair).tolist()]
     several = [rows for rows in of_pairs if len(distinct(p.sends["src_offset"][rows])) > 1]

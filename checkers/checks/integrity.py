@@ -125,9 +125,10 @@ def _inputs(p: KernelView) -> Iterator[NamedInput]:
     """The sends of this partition that output of an application names."""
     sends = p.sends
     rows = np.flatnonzero(np.isin(sends["value"], p.known.named))
-    hidden = rows[~p.shown_rc[rows] | p.withheld[rows]]
-    missing, undecided = p.fates(hidden)
-    removed = np.setdiff1d(hidden, np.union1d(missing, undecided))
+    hidden = rows[~p.returned[rows]]
+    missing, left = p.fates(hidden)
+    removed = np.setdiff1d(hidden, np.union1d(missing, left))
+    undecided = left[~p.shown_rc[left]]
     by_right = removed[p.committed[removed]]
     open_ = np.setdiff1d(np.union1d(removed, undecided), by_right)
     open_ = open_[~p.failed[open_]]

@@ -71,7 +71,8 @@ class KernelView:
     slot, -1 = none (of several: one of them). odd: reads whose value is not that of this row. All other reads
     say nothing that sends do not say, so most kernels look at sends and at the few odd reads.
     seen, shown_any, shown_rc, withheld, proven, failed, committed: of each send (docs/checks.md, section 1);
-    open_txn: whether it belongs to an indeterminate transaction.
+    open_txn: whether it belongs to an indeterminate transaction. returned: whether the final reader at
+    read_committed was given it.
     """
 
     def __init__(self, tp: int, sends: Columns, reads: Columns, known: KernelInput) -> None:
@@ -109,7 +110,7 @@ class KernelView:
         sends, reads = self.sends, self.reads
         rc, final = reads["isolation"] == RC, reads["phase"] == FINAL
         txn = sends["txn"] == 1
-        final_rc = self.flagged(final & rc)
+        self.returned = final_rc = self.flagged(final & rc)
         self.shown_any = final_rc | self.flagged(final & ~rc)
         self.shown_rc = np.where(txn, final_rc, self.shown_any)
         self.withheld = np.zeros(len(txn), bool)

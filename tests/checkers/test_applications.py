@@ -15,8 +15,9 @@ from checkers.allowed import Ground
 from checkers.catalogue import ANOMALIES
 from checkers.windows import Excuse
 from core.config import RunConfig, run_config
-from core.op import Outcome, value_of
-from history.events import RecordsDeleted
+from core.keys import INPUT_KEYS
+from core.op import End, Outcome, Phase, value_of
+from history.events import PhaseStarted, RecordsDeleted
 from tests.checkers.found import check_tables
 from tests.checkers.test_windows import START, S, fault
 from tests.checkers.undecided import undecided
@@ -67,15 +68,17 @@ def test_each_wrong_is_found_often_and_a_right_application_is_clean() -> None:
     }
 
 
-def copied(*copies: tuple[int, int, bool]) -> Built:
-    """Two inputs of x, and copies: in which of y and z, of which input, whether its transaction committed."""
+def copied(*copies: tuple[int, int, bool], apart: int = 1) -> Built:
+    """Two inputs of x, and copies: in which of y and z, of which input, whether its transaction committed.
+    apart: how far the values of the inputs are."""
     built = Built(tps=["x", "y", "z"])
     built.processes = {0: Process(), 9: Process(slot=1, group=0, idempotent=False)}
     for offset in (0, 1):
         op = Op(process=0, f="send", invoke=offset * S, complete=offset * S + 1)
-        op.mops.append(Send(tp=0, value=value_of(0, offset), offset=offset))
+        op.mops.append(Send(tp=0, value=value_of(0, offset * apart), offset=offset))
         built.ops.append(op)
-    shown: dict[int, list[tuple[int, int]]] = {0: [(at, value_of(0, at)) for at in (0, 1)], 1: [], 2: []}
+    shown: dict[int, list[tuple[int, int]]] = {0: [(at, value_of(0, at * apart)) for at in (0, 1)]}
+    shown |= {1: [], 2: []}
     ends = dict.fromkeys(shown, 0)
     for number, (tp, source, committed) in enumerate(copies, 1):
         outcome = Outcome.OK if committed else Outcome.FAIL
@@ -123,6 +126,25 @@ def test_copies_of_one_input_in_several_partitions_are_one_too_many(
         if one.name == "eos-duplicate"
     ]
     assert len(elsewhere) == sum(copies.count(one) > 1 for one in {*copies})
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize(
+    ("copies", "found"), [([(1, 1, True), (1, 0, True)], [(1, 0, 0, 0)]), ([(1, 0, True), (1, 1, True)], [])]
+)
+def test_of_a_cut_application_no_order_is_asked(
+    copies: list[tuple[int, int, bool]], found: list[tuple[int, ...]], *, cut: bool
+) -> None:
+    """A copy that would keep the order may be in the lines that are missing."""
+    built = copied(*copies, apart=INPUT_KEYS)
+    built.processes[9].end = End.CRASHED if cut else End.CLOSED
+    tables, its = built.tables(), config(0)
+    events = [PhaseStarted(ns=1, phase=Phase.FAULTS), PhaseStarted(ns=90 * S, phase=Phase.COLLECT)]
+    tally = check_tables(tables, portable=False, events=events, config=its)
+    wanted = [] if cut else found
+    assert [one.key for one in tally.findings if one.name == "nonmonotonic-copy"] == wanted
+    slow = anomalies.findings(tables, portable=False, events=events, config=its)
+    assert [key[1:] for key in slow if key[0] == "nonmonotonic-copy"] == wanted
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,13 @@ def named(
     start: int = 0,
     end: End = End.CLOSED,
     tp: int = 0,
+    earlier: bool = False,
 ) -> tuple[list[Excuse], bool]:
     """Output names a record. x has one that stands, at offset 1, and one at 0 that is not there any more.
 
     sent_s, outcome, offset: of that one. txn: how the transaction ended that has it. tp: where it was sent
-    to. start: of the log. end: of the producer. The excuse of each phantom; whether integrity is in doubt.
+    to. start: of the log. end: of the producer. earlier: the final reader at read_uncommitted
+    had returned it. The excuse of each phantom; whether integrity is in doubt.
     """
     built = Built(tps=["x", "y", "w"])
     built.processes = {0: Process(end=end), 1: Process(slot=1, isolation=Isolation.READ_COMMITTED, acks=-2)}
@@ -51,6 +53,11 @@ def named(
     final.mops += [Read(tp=0, offset=1, value=STANDS)]
     final.mops += [Foreign(tp=1, offset=0, reason="uncommitted", payload=payload)]
     built.ops = [lost, stands, final]
+    if earlier:
+        built.processes[2] = Process(slot=2, isolation=Isolation.READ_UNCOMMITTED, acks=-2)
+        first = Op(process=2, f="final", invoke=78 * S, complete=79 * S, outcome=OK, phase=Phase.FINAL)
+        first.mops += [Read(tp=0, offset=0, value=LOST)]
+        built.ops.append(first)
     ends = {0: (start, 2), 1: (0, 1), 2: (0, 1)}
     for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
         built.bounds += [
@@ -116,6 +123,16 @@ def test_input_that_was_removed_was_there() -> None:
     assert named(of(NO_ONES), DELETED, start=1) == ([Excuse.NONE], False)
     assert named(of(LOST), DELETED, start=1, outcome=INFO) == ([], True)  # it may have been
     assert named(of(LOST), DELETED) == ([Excuse.NONE], False)  # the log begins below it
+
+
+@pytest.mark.parametrize("txn", [None, OK])
+def test_input_that_one_final_reader_returned_may_be_removed_before_the_other_comes(
+    txn: Outcome | None,
+) -> None:
+    """The other one, at read_committed, is that by which output is judged."""
+    assert named(of(LOST), DELETED, start=1, txn=txn, earlier=True) == ([], False)
+    assert named(of(LOST), start=1, txn=txn, earlier=True) == ([Excuse.NONE], False)  # nothing removed it
+    assert named(of(LOST), DELETED, txn=txn, earlier=True) == ([Excuse.NONE], False)
 
 
 def test_what_a_producer_that_died_may_have_sent_is_in_doubt() -> None:

@@ -163,7 +163,7 @@ def named_input(history: History, row: Row) -> str:
     sends = [(p, p.send_of[value]) for p in history.partitions if value in p.send_of]
     if not sends:
         return "open" if history.cut(process_of(value)) else "sent"
-    hidden = [(p, s) for p, s in sends if p.withheld(s) or not p.shown(RC, s)]
+    hidden = [(p, s) for p, s in sends if not p.returned(s)]
     gone = [(p, s) for p, s in hidden if p.removed(s) or p.gone(s)]
     if any(p.committed(s) for p, s in gone):
         return "removed"

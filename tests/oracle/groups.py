@@ -191,9 +191,13 @@ def eos_loss_undecided(history: History) -> bool:
 def nonmonotonic_copy(history: History) -> Iterator[Key]:
     """Inputs of an application whose copies all stand behind all copies of a later one of the same key."""
     app = history.config.app
-    if not history.recorded or app is None or app.effects:
+    if not history.recorded or app is None or app.effects or app.shape == "aggregate":
         return
-    copies = [(p, copy) for p, copy in _copies(history) if p.committed(copy) and copy["place"] >= 0]
+    copies = [
+        (p, copy)
+        for p, copy in _copies(history)
+        if p.committed(copy) and copy["place"] >= 0 and not history.cut_group(_group(history, copy))
+    ]
     for p, a in copies:
         for q, b in copies:
             same = p is q and _group(history, a) == _group(history, b) and a["src_tp"] == b["src_tp"]

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from core.op import AssignmentKind, CommitKind, Phase
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
-from tests.oracle.words import FAIL, RC, History, Key, Partition, Row
+from tests.oracle.words import FAIL, History, Key, Partition, Row
 
 EVER: Final = 2**63 - 1
 TEN_S: Final = 10 * 10**9
@@ -473,7 +473,7 @@ def _input(history: History, payload: bytes) -> str:
         for p in history.partitions
         if value in p.send_of
         and p.send_of[value]["outcome"] != FAIL
-        and (p.withheld(p.send_of[value]) or not p.shown(RC, p.send_of[value]))
+        and not p.returned(p.send_of[value])
         and history.recorded
     ]
     return next((one for one in ("unclean", "power", "leader") if one in every), "")

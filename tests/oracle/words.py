@@ -237,10 +237,13 @@ class Partition:
         """The final read at read_committed went past the send, which no transaction hides, without it."""
         if send["txn"] or RC not in self.bounds or not self.shown(RU, send):
             return False
-        final = [r for r in self.reads if r["phase"] == Phase.FINAL and r["value"] == send["value"]]
-        given = any(read["isolation"] == RC for read in final)
         begin = self.gone_below(self.bounds[RC], send)
-        return not given and begin <= send["place"] < self.bounds[RC].read_to
+        return not self.returned(send) and begin <= send["place"] < self.bounds[RC].read_to
+
+    def returned(self, send: Row) -> bool:
+        """The final reader at read_committed was given the send."""
+        final = [r for r in self.reads if r["phase"] == Phase.FINAL and r["value"] == send["value"]]
+        return any(read["isolation"] == RC for read in final)
 
     def in_doubt(self, send: Row) -> bool:
         """The send may have taken effect, for all that is known."""
