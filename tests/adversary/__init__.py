@@ -2,6 +2,8 @@
 
 `python -m tests.adversary` runs many of them. docs/checks.md is the one thing that judge and checker share.
 
+applications  Applications: instances, and what they leave.
+application_classes  The judge's rules about applications.
 campaign       Many histories: what differed, and what they covered.
 classes        The judge's rules, class by class; groups and cycles have modules of their own.
 clients        Lone clients of the small Kafka.
@@ -24,7 +26,4 @@ share_classes  The judge's rules about share groups.
 shares         Share groups: locks, counts, acknowledgements.
 sealed         What was recorded, as rows of the tables.
 world          The cluster and its clock.
-
-Not here: applications, which the small Kafka does not have. Kernels and oracle are compared on them
-(`tests.histories.random_applications`).
 """

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from core.op import AssignmentKind, Phase
 from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
+from tests.adversary.application_classes import eos_uncommitted, nonmonotonic_copy
 from tests.adversary.compaction import key
 from tests.adversary.cycle_classes import cycles
 from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Logs, Span
@@ -209,7 +210,7 @@ def named_input(f: Facts, row: Row) -> str:
     sends = _named(f, row)
     if not sends and row["payload"].isdigit() and not f.portable:
         return "sent" if f.unexplained(int(row["payload"])) else "open"
-    hidden = [s for s in sends if f.withheld(s) or not f.shown(RC, s)]
+    hidden = [s for s in sends if f.hidden(s)]
     gone = [s for s in hidden if f.removed(s) or f.compacted_away(s)]
     if any(f.committed(s) for s in gone):
         return "removed"
@@ -219,7 +220,7 @@ def named_input(f: Facts, row: Row) -> str:
 def _taken(f: Facts, row: Row) -> Iterator[Span]:
     """When the record that output names may have been taken from the input."""
     for send in _named(f, row):
-        if send["outcome"] != FAIL and (f.withheld(send) or not f.shown(RC, send)):
+        if send["outcome"] != FAIL and f.hidden(send):
             yield Span(send["invoke_ns"], EVER, (send["tp"],), internal=TRANSACTIONS)
 
 
@@ -443,5 +444,6 @@ RULES: tuple[Callable[[Facts], Found], ...] = (
     lost_write, resurrected_key, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers,
     future_read, offsets, offset_realtime_inversion, send_order, poll_order, offset_commit_regression,
     eos_duplicate, eos_loss, group_duplicate, group_skip, phantom_commit, double_assignment, stuck_lso,
-    hanging_txn, not_recovered, node_died, zombie_write, cycles, share_groups,
+    hanging_txn, not_recovered, node_died, zombie_write, cycles, share_groups, eos_uncommitted,
+    nonmonotonic_copy,
 )  # fmt: skip

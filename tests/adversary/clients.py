@@ -79,7 +79,7 @@ def producer(world: World, slot: int) -> Steps:
         world.budget -= 1
         op = world.begin(process, "send")
         rows = [
-            world.send(op, rng.randrange(len(world.logs)))
+            world.send(op, rng.randrange(world.fed))
             for _ in range(1 if world.plan.portable else rng.randint(1, 3))
         ]
         stuck: set[int] = set()
@@ -149,7 +149,7 @@ def transactional(world: World, slot: int, txn_id: int, reads: bool) -> Steps:
             if reads and world.chance(0.4):
                 poll(world, op, positions)
                 continue
-            row = world.send(op, rng.randrange(len(world.logs)))
+            row = world.send(op, rng.randrange(world.fed))
             if token < 0 or is_fenced(world, process):
                 row["outcome"] = FAIL
                 failed = True

@@ -56,6 +56,7 @@ class Facts:
         for read in self.reads:
             self.reads_of[read["tp"], read["value"]].append(read)
         self.retention = retention(recorded.config)
+        self.app = None if self.portable else recorded.config.app
         self.tombstones = kept_ns(recorded)
         self.bounds: dict[tuple[int, int], Row] = {}
         for row in () if self.portable else rows["bounds"]:
@@ -236,7 +237,7 @@ class Facts:
         return self._orders[tp, level]
 
     def _order(self, tp: int, level: int) -> set[int]:
-        whole = any(self.bounds.get((tp, each), {}).get("complete") for each in (RU, RC))
+        whole = self.whole(tp)
         found = set()
         for read in self.reads:
             if read["tp"] != tp or (not self.portable and whole and read["phase"] != Phase.FINAL):
@@ -331,6 +332,16 @@ class Facts:
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
         return any(0 <= send["place"] < self.start(row, send) for row in rows)
 
+    def returned(self, tp: int) -> set[int]:
+        """Offsets at which a reader at read_committed was given a record: a final one, if one came to the
+        end."""
+        reads = [r for r in self.reads if r["tp"] == tp and r["isolation"] == RC]
+        return {r["offset"] for r in reads if r["phase"] == Phase.FINAL or not self.whole(tp)}
+
+    def whole(self, tp: int) -> bool:
+        """A final read came to the end of the log."""
+        return any(self.bounds.get((tp, level), {}).get("complete") for level in (RU, RC))
+
     # Compaction ---------------------------------------------------------------------------------
 
     @cached_property
@@ -384,10 +395,12 @@ class Facts:
         row = self.bounds.get((send["tp"], RC))
         if send["txn"] or row is None or not self.shown(RU, send):
             return False
+        return bool(self.start(row, send) <= send["place"] < row["read_to"]) and self.hidden(send)
+
+    def hidden(self, send: Row) -> bool:
+        """No final read at read_committed returned it."""
         final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]
-        return bool(self.start(row, send) <= send["place"] < row["read_to"]) and all(
-            r["isolation"] != RC for r in final
-        )
+        return all(r["isolation"] != RC for r in final)
 
     def undecided(self, send: Row) -> bool:
         if self.removed(send) or self.compacted_away(send):
@@ -439,6 +452,11 @@ class Facts:
 
     def group_of(self, row: Row) -> int:
         return int(self.processes[row["process"]]["group"])
+
+    def applied(self, group: int) -> bool:
+        """Whether a group is an application's."""
+        members = (row["group"] for row in self.processes.values())
+        return self.app is not None and group in members
 
     def is_rc(self, row: Row) -> bool:
         return bool(self.processes[row["process"]]["isolation"] == RC)

@@ -11,10 +11,11 @@ from tests.adversary.rows import Key, Row
 
 def _kept(f: Facts, group: int) -> tuple[str, ...]:
     """Internal topics that have, or decide, what a group committed."""
-    return GROUPS if any(c["group"] == group and c["kind"] == CommitKind.TXN for c in f.commits) else OWNERS
+    txn = any(c["group"] == group and c["kind"] == CommitKind.TXN for c in f.commits)
+    return GROUPS if txn or f.applied(group) else OWNERS
 
 
-def _given(f: Facts, group: int) -> tuple[str, ...]:
+def given(f: Facts, group: int) -> tuple[str, ...]:
     """The same, and those that say which records there were for it."""
     return GROUPS if any(p["txn_id"] >= 0 for p in f.processes.values()) else _kept(f, group)
 
@@ -110,7 +111,7 @@ def _only_aborted(f: Facts, c: Row) -> bool:
         and e["invoke_ns"] < c["complete_ns"]
     ]
     aborted = any(e["kind"] == CommitKind.TXN and e["outcome"] == FAIL for e in same)
-    if not aborted or any(f.may_be_stored(e) for e in same):
+    if not aborted or any(f.may_be_stored(e) for e in same) or f.gone:
         return False
     for process in f.processes.values():
         if process["group"] != c["group"]:
@@ -136,7 +137,7 @@ def double_assignment(f: Facts) -> Found:
             yield ("double-assignment", *key), PLAIN
 
 
-def _copies(f: Facts, group: int) -> list[Row]:
+def copies_of(f: Facts, group: int) -> list[Row]:
     return [s for s in f.sends if s["src_offset"] >= 0 and f.group_of(s) == group]
 
 
@@ -157,34 +158,48 @@ def copying(f: Facts) -> list[int]:
 
 def eos_duplicate(f: Facts) -> Found:
     for group in groups_of(f) if not f.portable else ():
-        made: dict[tuple[int, int, int], int] = {}
-        for copy in _copies(f, group):
+        made: dict[tuple[int, int, int], list[Row]] = {}
+        for copy in copies_of(f, group):
             if f.committed(copy):
-                place = copy["tp"], copy["src_tp"], copy["src_offset"]
-                made[place] = made.get(place, 0) + 1
-        for (tp, source, offset), many in made.items():
-            if many > 1:
-                key: Key = ("eos-duplicate", tp, group, source, offset)
-                place = tp, source, offset
-                since = min(
-                    s["invoke_ns"]
-                    for s in _copies(f, group)
-                    if f.committed(s) and (s["tp"], s["src_tp"], s["src_offset"]) == place
-                )
-                f.spans[key].append(Span(since, EVER, (tp, source), internal=_given(f, group)))
-                yield key, PLAIN
+                made.setdefault((copy["tp"], copy["src_tp"], copy["src_offset"]), []).append(copy)
+        for (tp, source, offset), here in made.items():
+            every = [row for place, rows in made.items() if place[1:] == (source, offset) for row in rows]
+            apart = f.app is not None and min(row["tp"] for row in every) < tp
+            if len(here) < 2 and not apart:
+                continue
+            key: Key = ("eos-duplicate", tp, group, source, offset)
+            tps = {tp, source}
+            if len(here) < 2:
+                here = every
+                tps |= {out for out, of, _ in made if of == source}
+            since = min(row["invoke_ns"] for row in here)
+            f.spans[key].append(Span(since, EVER, tuple(sorted(tps)), internal=given(f, group)))
+            yield key, PLAIN
 
 
 def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
-    """Passed inputs without a committed copy; whether one may be there."""
+    """Passed inputs without a committed copy; whether one may be there. Of an application those count that a
+    last reader at read_committed returned."""
+    removed = f.app is not None and output_removed(f)
     for group in copying(f) if not f.portable else ():
-        copies = _copies(f, group)
+        copies = copies_of(f, group)
         for tp in f.tps if not f.cut_group(group) else ():
             for offset in _passed(f, group, tp):
                 own = [s for s in copies if (s["src_tp"], s["src_offset"]) == (tp, offset)]
+                if f.app is not None and offset not in f.returned(tp):
+                    continue
                 if not any(f.committed(s) for s in own):
-                    maybe = any(not f.failed(s) and not f.missing(s) for s in own)
+                    maybe = removed or any(not f.failed(s) and not f.missing(s) for s in own)
                     yield ("eos-loss", tp, group, offset), maybe
+
+
+def output_removed(f: Facts) -> bool:
+    """The output of the application may have lost its beginning."""
+    assert f.app is not None
+    topic = f.recorded.config.prefix + f.app.output
+    own = [row["tp"] for row in f.rows["tps"] if row["topic"] == topic]
+    late = [row for (tp, _), row in f.bounds.items() if tp in own and row["start"] > 0]
+    return any(f.deletions[tp] for tp in own) or bool(f.retention and late)
 
 
 def _passed(f: Facts, group: int, tp: int) -> list[int]:
@@ -200,7 +215,7 @@ def _passed(f: Facts, group: int, tp: int) -> list[int]:
 def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
-            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=_given(f, int(key[2]))))
+            f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=given(f, int(key[2]))))
             yield key, PLAIN
 
 
@@ -240,12 +255,12 @@ def _again(f: Facts, rows: list[Row], a: Row, r: Row) -> bool:
 
 def group_skip(f: Facts) -> Found:
     for group in groups_of(f) if not f.portable else ():
-        for tp in f.tps if not f.cut_group(group) else ():
+        for tp in f.tps if not (f.cut_group(group) or f.applied(group)) else ():
             got = {r["offset"] for r in f.reads if r["tp"] == tp and f.group_of(r) == group}
             for offset in _passed(f, group, tp):
                 if offset not in got:
                     automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
-                    span = Span(f.beginning(group), EVER, (tp,), internal=_given(f, group))
+                    span = Span(f.beginning(group), EVER, (tp,), internal=given(f, group))
                     f.spans["group-skip", tp, group, offset].append(span)
                     how = "auto" if automatic else "late" if _may_begin_behind(f, group, tp, offset) else ""
                     yield ("group-skip", tp, group, offset), {how}

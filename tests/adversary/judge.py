@@ -21,6 +21,7 @@ from history.events import (
     WrongClusterSeen,
     incomplete,
 )
+from tests.adversary.application_classes import left_unread, unfinished
 from tests.adversary.classes import RULES, exit_open, from_outside, named_input, settled, torn_parts
 from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
@@ -40,8 +41,8 @@ CHECKS = {
     "poll-order": ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"),
     "group-offsets": ("offset-commit-regression", "phantom-commit"),
     "stability": ("stuck-lso", "hanging-txn"),
-    "exactly-once": ("eos-duplicate", "eos-loss"),
-    "copy-order": (),
+    "exactly-once": ("eos-duplicate", "eos-loss", "eos-uncommitted"),
+    "copy-order": ("nonmonotonic-copy",),
     "group-delivery": ("group-duplicate", "group-skip", "double-assignment"),
     "share-groups": (
         "share-redelivery",
@@ -85,6 +86,7 @@ class Permission:
         self.f, self.commit = f, config.commit
         self.begins_late = config.client_settings.get("consumer.auto.offset.reset") == "latest"
         self.sink = config.sink if config.workload == "sink" else ""
+        self.filters = config.app is not None and config.app.shape == "filter"
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
         names = {row["tp"]: f"{row['topic'].split('~')[0]}-{row['partition']}" for row in f.rows["tps"]}
         self.logs = Logs(config, f.recorded.events, names)
@@ -130,6 +132,12 @@ class Permission:
             case (("resurrected-key" | "aborted-read" | "stuck-lso" | "hanging-txn"), _) if excuse == "away":
                 return True
             case "eos-loss", _ if self.commit == "before" and not self.sink:
+                return True
+            case "eos-loss", _ if self.filters:
+                return True
+            case "eos-uncommitted", _ if self.commit in ("after", "automatic"):
+                return True
+            case "nonmonotonic-copy", _ if self.commit in ("before", "automatic"):
                 return True
             case "group-skip", "auto":
                 return True
@@ -246,10 +254,11 @@ def doubts(f: Facts) -> set[str]:
         found.add("integrity")
     if any(row["reason"] == 4 and named_input(f, row) == "open" for row in f.rows["foreign"]):
         found.add("integrity")
-    if any(maybe for _, maybe in uncopied(f)):
+    if any(maybe for _, maybe in uncopied(f)) or unfinished(f) or left_unread(f):
         found.add("exactly-once")
     for group in groups_of(f):
         given = any(f.group_of(r) == group and r["phase"] != Phase.FINAL for r in f.reads)
+        given = given or f.applied(group)
         if given and not any(f.position(group, tp) >= 0 for tp in f.tps):
             found |= {"group-delivery"} | ({"exactly-once"} if group in copying(f) else set())
     for tp in sorted(set(f.tps) - f.deleted_topics):

@@ -72,7 +72,12 @@ def rename(recorded: Recorded, rng: Random) -> Recorded:
     for row in tables["tps"]:
         row["topic"] = f"other{row['topic']}"
     tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
-    return replace(recorded, tables=tables, events=[_renamed(event, others) for event in recorded.events])
+    config, app = recorded.config, recorded.config.app
+    if app is not None:
+        app = app.model_copy(update={"input": f"other{app.input}", "output": f"other{app.output}"})
+        config = config.model_copy(update={"app": app})
+    events = [_renamed(event, others) for event in recorded.events]
+    return replace(recorded, tables=tables, config=config, events=events)
 
 
 def _other_numbers(recorded: Recorded) -> dict[int, int]:
@@ -184,7 +189,17 @@ def add_partition(recorded: Recorded, rng: Random) -> Recorded:
             tables["bounds"].append(
                 {"tp": tp, "isolation": level, "start": 0, "end": 1, "read_to": 1, "complete": True}
             )
-    return replace(recorded, tables=tables)
+    first = recorded.tables["tps"][0]
+    beside = f"{first['topic'].split('~')[0]}-{first['partition']}"
+    return replace(recorded, tables=tables, events=[_beside(event, beside) for event in recorded.events])
+
+
+def _beside(event: Event, name: str) -> Event:
+    """The partition of `add_partition` has the replicas of this one."""
+    if not isinstance(event, RolesSeen) or name not in event.leaders:
+        return event
+    leaders = event.leaders | {"clean-0": event.leaders[name]}
+    return msgspec.structs.replace(event, leaders=leaders, isr=event.isr | {"clean-0": event.isr[name]})
 
 
 def split(recorded: Recorded, rng: Random) -> Recorded:
@@ -232,8 +247,8 @@ def _goes_back(tables: dict[str, list[Row]], process: int, later: set[int]) -> b
 
 def twice(recorded: Recorded, rng: Random) -> Recorded:
     """Two such runs at the same time, on other partitions, by other processes."""
-    if "shares" in recorded.more:
-        return recorded  # of two share groups no offset is listed
+    if {"shares", "application"} & recorded.more:
+        return recorded  # of two share groups no offset is listed, and no run has two applications
     tables = _copy(recorded)
     partitions = len(tables["tps"])
     other = _copy(recorded)

@@ -9,13 +9,15 @@ from random import Random
 
 from history.events import FaultFailed, FaultHealed, FaultStarted, RecordsDeleted
 from history.tables import GONE
+from tests.adversary.applications import WRONGS
 from tests.adversary.excuses import retention
 from tests.adversary.rows import Row
 from tests.adversary.shares import SHARE_BUGS
 from tests.adversary.world import MARKER, Group, Log, Steps, World
 
 SHARES = {"leaderless": 0.1, "deletions": 0.12, "remade": 0.08, "shares": 0.08}
-"""Which part of the recorded runs has what."""
+APPLICATIONS = 0.15
+"""Which part of the recorded runs has what; of them, which part is of an application."""
 BUGGY = 0.3
 FAULTS = {"deletions": ("deletes-more",), "remade": ("old-life", "offsets-kept"), "shares": SHARE_BUGS}
 """Bugs that only such runs can have."""
@@ -27,8 +29,14 @@ def kinds(seed: int, compacted: bool) -> tuple[frozenset[str], list[str]]:
     rng = Random(f"adversary/{seed}/removals")
     drawn = {name for name, share in SHARES.items() if rng.random() < share}
     drawn -= {"deletions", "remade"} if compacted else set()
-    drawn -= {"remade"} if "shares" in drawn else set()  # no topics are remade under share groups
+    draw = Random(f"adversary/{seed}/application")
+    if not (compacted or "shares" in drawn) and draw.random() < APPLICATIONS:
+        drawn.add("application")
+    if drawn & {"shares", "application"}:  # no topics are remade under these
+        drawn -= {"remade"}
     bugs = [bug for name in sorted(drawn) for bug in FAULTS.get(name, ()) if rng.random() < BUGGY]
+    if "application" in drawn:
+        bugs += draw.sample(WRONGS, draw.choice((0, 0, 1, 1, 2)))
     return frozenset(drawn), bugs
 
 

@@ -159,5 +159,5 @@ def _said(verdict: Verdict, findings: Mapping[Key, frozenset[str]], crashed: tup
     )
 
 
-F = ("send", "poll", "txn", "assign", "final")
+F = ("send", "poll", "txn", "assign", "final", "instance", "application")
 """Names of kinds of ops."""

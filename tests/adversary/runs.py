@@ -4,7 +4,7 @@ from random import Random
 from typing import Literal
 
 from core.cluster import NodeEnd, OpenTransaction
-from core.config import RunConfig
+from core.config import Application, RunConfig
 from core.op import AssignmentKind, End, Outcome, Phase
 from history.events import (
     BoundsListed,
@@ -22,11 +22,13 @@ from history.events import (
     PhaseStarted,
     Recovered,
     RunStarted,
+    ShareOffsetsListed,
     TransactionsOpen,
     WorkerLost,
     WrongClusterSeen,
     incomplete,
 )
+from tests.adversary import applications
 from tests.adversary.clients import consumer, producer, transactional
 from tests.adversary.excuses import retention
 from tests.adversary.facts import Facts
@@ -116,7 +118,12 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
         made.bugs += more_bugs
         if "shares" in made.more:
             made.config = _sharing(made.config, rng)
+        if "application" in made.more:
+            made.config = _applied(made.config, rng)
+            made.tps = rng.choice((2, 4))
     world = World(rng, made)
+    if made.config.app is not None:
+        applications.topics(world, made.config.app)
     lives = rng.choice((2, 2, 3)) if "remade" in made.more else 1
     for life in range(lives):
         if life:
@@ -130,6 +137,8 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     begin_final = world.tick()
     _final_reads(world)
     bounds_of_deleted(world)
+    if world.app is not None:
+        applications.left(world, begin_final)
     if noise:
         shaken(world)
     events = [] if portable else _events(world, begin_final)
@@ -164,17 +173,17 @@ def _sharing(config: RunConfig, rng: Random) -> RunConfig:
     return config.model_copy(update=changed)
 
 
+def _applied(config: RunConfig, rng: Random) -> RunConfig:
+    """The workload is an application."""
+    shape: Literal["one-to-one", "filter"] = rng.choice(("one-to-one", "one-to-one", "filter"))
+    app = Application(input="app-in", output="app-out", shape=shape)
+    return config.model_copy(update={"workload": "application", "app": app})
+
+
 def _live(world: World, life: int, *, last: bool) -> None:
     """Clients and faults, from the beginning until topics are deleted, or until the final reads."""
     rng, more = world.rng, world.plan.more
-    clients: list[Steps] = [
-        producer(world, 0),
-        transactional(world, 1, 1, rng.random() < 0.5),
-        consumer(world, 2),
-    ]
-    clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
-    if not world.plan.portable:
-        clients += _company(world)
+    clients = _loading(world)
     if "shares" in more:
         clients += shared(world)
         world.budget += 15
@@ -198,9 +207,28 @@ def _live(world: World, life: int, *, last: bool) -> None:
         world.land()
 
 
+def _loading(world: World) -> list[Steps]:
+    """The clients of a run."""
+    rng = world.rng
+    if world.app is not None:
+        return applications.clients(world)
+    clients: list[Steps] = [
+        producer(world, 0),
+        transactional(world, 1, 1, rng.random() < 0.5),
+        consumer(world, 2),
+    ]
+    clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
+    if not world.plan.portable:
+        clients += _company(world)
+    return clients
+
+
 def _unsure(bug: str, events: list[Event], world: World) -> bool:
     """Whether a bug cannot be shown by such a run."""
     if "start" in world.planted and retention(world.plan.config):
+        return True
+    groups = {row[0] for e in events if isinstance(e, ShareOffsetsListed) for row in e.rows}
+    if bug == "share-passed" and (len(groups) > 1 or retention(world.plan.config)):  # nothing is asked there
         return True
     if bug in ("share-again", "share-passed"):
         return any(map(disturbs, events))
@@ -244,6 +272,8 @@ def _final_reads(world: World) -> None:
         process = world.start(
             100 + level, isolation=level, **({"acks": -1, "idempotent": 1} if portable else {})
         )
+        if world.app is not None and level == RC:
+            applications.begin_reading(world)
         phase = Phase.FAULTS if portable else Phase.FINAL
         if portable and world.chance(0.5):
             return
@@ -254,6 +284,9 @@ def _final_reads(world: World) -> None:
             if not first and world.chance(0.02):
                 continue
             bound = unread(world, log, level) if log.lost else {}
+            if applications.skips(world, log.tp, level):
+                bound = bound or {"tp": log.tp, "isolation": int(level), "start": log.start, "end": log.high}
+                bound |= {"read_to": -1, "complete": False}
             if bound and bound["read_to"] < 0:
                 world.bounds.append(bound)
                 continue
@@ -270,6 +303,8 @@ def _final_reads(world: World) -> None:
                 read_to = world.rng.randrange(end)
             if read_to < end:
                 some = [e for e in some if e.offset < read_to]
+            if world.app is not None:
+                some = applications.found(world, op, log, some, whole=read_to >= end)
             world.got(op, log.tp, some, world.tick())
             world.end(op, Outcome.OK)
             if not portable:
@@ -362,7 +397,11 @@ def _events(world: World, begin_final: int) -> list[Event]:
             first = min(e.offset for e in log.entries if e.token == token)
             rows.append(
                 OpenTransaction(
-                    topic=f"t{log.tp}", partition=0, producer_id=100 + token, producer_epoch=0, start=first
+                    topic=log.title,
+                    partition=log.partition,
+                    producer_id=100 + token,
+                    producer_epoch=0,
+                    start=first,
                 )
             )
     if rng.random() < 0.9:

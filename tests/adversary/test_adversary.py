@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from core.op import End, Outcome, Phase, process_of
+from tests.adversary.applications import WRONGS
 from tests.adversary.campaign import campaign
 from tests.adversary.faults import BUGS
 from tests.adversary.judge import CHECKS, judge
@@ -44,8 +45,8 @@ def test_the_runs_show_every_class_verdict_and_bug() -> None:
     assert {each.valid for each in said} == {True, False, "unknown"}
     assert {each.code for each in said} == {0, 1, 2, 3, 4, 130}
     planted = {name for each in made for name in each.planted}
-    assert {*BUGS, *(bug for bugs in FAULTS.values() for bug in bugs)} - planted == set()
-    assert {name for each in made for name in each.more} == {*SHARES}
+    assert {*BUGS, *WRONGS, *(bug for bugs in FAULTS.values() for bug in bugs)} - planted == set()
+    assert {name for each in made for name in each.more} == {*SHARES, "application"}
 
 
 def cut_without_a_send() -> Recorded:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from core.config import RunConfig
+from core.keys import INPUT_KEYS
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase, value_of
 from history.events import Event, RolesSeen
 from history.rows import NUMBER_KEPT
@@ -37,7 +38,8 @@ class Entry:
 class Log:
     """One partition. fate: of each transaction that wrote here: "open", "commit", "abort". replaced: the log
     of a leader that was cut off and replaced, and still answers clients that wait for it alone. lost: it has
-    no leader any more. Of records that were deleted (`tests.adversary.removals`): asked: below which offset;
+    no leader any more. base, partition: of an application's topics; of others each has one partition. Of
+    records that were deleted (`tests.adversary.removals`): asked: below which offset;
     deleted: values; forgotten: where the log began before the last deletion, what that took, and the
     transactions that wrote it."""
 
@@ -51,6 +53,8 @@ class Log:
     fate: dict[int, str] = field(default_factory=dict)
     replaced: "Log | None" = None
     topic: str = ""
+    base: str = ""
+    partition: int = 0
     lost: bool = False
     asked: int = 0
     deleted: set[int] = field(default_factory=set)
@@ -59,7 +63,12 @@ class Log:
     @property
     def name(self) -> str:
         """Topic and partition."""
-        return f"{self.topic or f't{self.tp}'}-0"
+        return f"{self.title}-{self.partition}"
+
+    @property
+    def title(self) -> str:
+        """Topic."""
+        return self.topic or self.base or f"t{self.tp}"
 
     def append(self, value: int, token: int = -1) -> Entry:
         """Add a record, or a marker, at the end."""
@@ -215,6 +224,10 @@ class World:
         """Groups as they were then."""
         self.shared: Any = None
         """The share group (`tests.adversary.shares`)."""
+        self.app: Any = None
+        """The application (`tests.adversary.applications`)."""
+        self.fed = plan.tps
+        """Into so many partitions clients send."""
         self.remaking = 0
         """Since when topics are being deleted; 0 = not now."""
         self._values: dict[int, int] = {}
@@ -324,7 +337,10 @@ class World:
         return row
 
     def _value(self, process: int, n: int) -> int:
-        """In compacted topics records have one of three keys, and every second one deletes it."""
+        """In compacted topics records have one of three keys, and every second one deletes it. So it is with
+        the input of an application, of which none deletes."""
+        if self.app is not None:
+            return value_of(process, n * INPUT_KEYS + self.rng.randrange(3))
         return value_of(process, n * 128 + self.rng.randrange(3) if self.plan.config.compacted else n)
 
     def got(self, op: Op, tp: int, entries: list[Entry], begin: int) -> None:

@@ -1,0 +1,99 @@
+"""The naive judge's rules about applications: what they did not commit, or wrote in another order.
+
+Inputs that they copied twice, or never, are judged as those of other groups. See `tests.adversary.classes`.
+"""
+
+from core.op import DATABASE, End
+from tests.adversary.excuses import EVER, Span
+from tests.adversary.facts import OK, PLAIN, RC, Facts, Found
+from tests.adversary.group_classes import copies_of, copying, given, groups_of
+from tests.adversary.rows import Key, Row
+
+KEYS = 16
+
+
+def _ahead(f: Facts, group: int, tp: int) -> list[int]:
+    """Inputs that were there to be copied, behind the committed position of a group that is not cut."""
+    at = -1 if f.cut_group(group) else f.position(group, tp)
+    return [o for o in f.order(tp, RC) if o >= at >= 0 and o in f.returned(tp)]
+
+
+def _copied(f: Facts, group: int) -> set[tuple[int, int]]:
+    return {(s["src_tp"], s["src_offset"]) for s in copies_of(f, group) if f.committed(s)}
+
+
+def _ended(f: Facts, group: int) -> bool:
+    """Each slot of the group has an instance that ended in order."""
+    own = [p for p in f.processes.values() if p["group"] == group]
+    good = {p["slot"] for p in own if p["end"] == End.CLOSED and _in_order(f, p["process"])}
+    return all(p["slot"] in good for p in own)
+
+
+def _in_order(f: Facts, process: int) -> bool:
+    ops = [op for op in f.ops.values() if op["process"] == process]
+    wrote = any(row["process"] == process for row in (*f.sends, *f.commits))
+    return bool(ops) and all(op["outcome"] == OK for op in ops) and not wrote
+
+
+def eos_uncommitted(f: Facts) -> Found:
+    for group in copying(f) if f.app is not None else ():
+        copied = _copied(f, group)
+        for tp in f.tps if _ended(f, group) else ():
+            for offset in _ahead(f, group, tp):
+                if (tp, offset) in copied:
+                    key: Key = ("eos-uncommitted", tp, group, offset)
+                    f.spans[key].append(Span(f.beginning(group), EVER, None, internal=given(f, group)))
+                    yield key, PLAIN
+
+
+def unfinished(f: Facts) -> bool:
+    """Whether the application left input behind, of which nothing says whether it would have copied it."""
+    for group in copying(f) if f.app is not None else ():
+        copied = _copied(f, group) if _ended(f, group) else set()
+        if any((tp, offset) not in copied for tp in f.tps for offset in _ahead(f, group, tp)):
+            return True
+    return False
+
+
+def left_unread(f: Facts) -> bool:
+    """Whether the last reader at read_committed did not come to some end."""
+    if f.app is None:
+        return False
+    own = [row["tp"] for row in f.rows["tps"] if "~" not in row["topic"] and row["topic"] != DATABASE]
+    return any(not f.bounds.get((tp, RC), {}).get("complete") for tp in own)
+
+
+def _key(f: Facts, tp: int, offset: int) -> int:
+    """The key of an input, -1 = not known."""
+    values = [
+        s["value"]
+        for s in f.sends
+        if (s["tp"], s["place"]) == (tp, offset) and f.committed(s) and f.group_of(s) < 0
+    ]
+    return max(values) % KEYS if values else -1
+
+
+def nonmonotonic_copy(f: Facts) -> Found:
+    ordered = f.app is not None and not f.app.effects and f.app.shape != "aggregate"
+    for group in groups_of(f) if ordered else ():
+        if f.cut_group(group):
+            continue
+        placed = [s for s in copies_of(f, group) if f.committed(s) and s["place"] >= 0]
+        places: dict[tuple[int, int], dict[int, list[Row]]] = {}
+        for copy in placed:
+            of = places.setdefault((copy["tp"], copy["src_tp"]), {})
+            of.setdefault(copy["src_offset"], []).append(copy)
+        for (tp, source), of in places.items():
+            if not f.bounds.get((tp, RC), {}).get("complete"):
+                continue
+            for a, copies in of.items():
+                if any(
+                    a < b
+                    and _key(f, source, a) == _key(f, source, b) >= 0
+                    and min(s["place"] for s in copies) > max(s["place"] for s in others)
+                    for b, others in of.items()
+                ):
+                    key: Key = ("nonmonotonic-copy", tp, group, source, a)
+                    span = Span(f.beginning(group), EVER, (tp, source), internal=given(f, group))
+                    f.spans[key].append(span)
+                    yield key, PLAIN
