@@ -160,7 +160,7 @@ def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Tr
     if not anomaly:
         return one
     twin = trial(without_mutant(config), invariants=False)
-    proves_nothing = anomaly in twin.anomalies or twin.crashed or twin.unknown
+    proves_nothing = anomaly in twin.anomalies or twin.crashed or twin.unknown or twin.harness
     return one if proves_nothing else msgspec.structs.replace(one, shows=anomaly)
 
 

@@ -93,7 +93,7 @@ class Exploration:
         if self.interrupted:
             return ExitCode.INTERRUPTED
         missed = [one for one in self.mutants.values() if one.missed]
-        if any(not one.harness for one in self.failed) or any(not one.undone for one in missed):
+        if any(one.of_the_run for one in self.failed) or any(not one.undone for one in missed):
             return ExitCode.ANOMALY
         return ExitCode.HARNESS if self.undone else ExitCode.VALID
 

@@ -29,7 +29,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     did not hold. refused: rules about brokers' logs → places that they refuse, where they were asked, no
     known weakness did harm, and no marker was left out there. unfinished: what the cluster left undone.
     crashed: the exception that ended the simulation. harness: what kept the harness from making or judging
-    the run, which says nothing about it.
+    the run, checks that crashed among it, which says nothing about the run.
     simulated_s: of the simulated clock.
     """
 
@@ -50,12 +50,17 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failures(self) -> list[str]:
         """Why the run is not clean, in words; empty = it is clean."""
+        of_harness = [f"a failure of the harness: {self.harness}"] if self.harness else []
+        return self.of_the_run + of_harness
+
+    @property
+    def of_the_run(self) -> list[str]:
+        """The failures that are not the harness's."""
         found = [f"{name} ({count})" for name, count in self.anomalies.items()]
         found += [f"brokers' logs: {rule} ({count})" for rule, count in self.refused.items()]
         told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
         found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
-        found += [f"crashed: {self.crashed}"] if self.crashed else []
-        return found + ([f"a failure of the harness: {self.harness}"] if self.harness else [])
+        return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
 
     @property
     def why(self) -> str:
@@ -89,6 +94,9 @@ def judged(done: Simulated, *, logs: bool = False) -> Trial:
         weak=dict(sorted(Counter(one.name for one in done.weak).items())),
         explained=counted(explained),
         unknown=tuple(_undecided(tally, done.events)),
+        harness="; ".join(
+            f"the check of {name} crashed: {how}" for name, how in sorted(tally.crashed.items())
+        ),
         refused=_refused(done, tally),
         broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
         unfinished=tuple(done.unfinished),
@@ -141,8 +149,7 @@ def forbidden(done: Simulated, tally: Tally) -> dict[str, int]:
 def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:
     """What keeps the run from being decided. Unlike in a verdict, faults without a target and groups that
     committed nothing make no run unclean."""
-    reasons = [f"the check of {subject} crashed" for subject in sorted(tally.crashed)]
-    reasons += [doubt.text() for doubt in tally.doubts if doubt.group < 0 and doubt.log is None]
+    reasons = [doubt.text() for doubt in tally.doubts if doubt.group < 0 and doubt.log is None]
     if tally.unread:
         reasons.append(f"{len(tally.unread)} partitions were not read to their end")
     reasons += filter(None, map(ev.incomplete, events))

@@ -13,6 +13,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -194,7 +195,12 @@ def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "twin", [Trial(seed=2, config={}, crashed="x"), Trial(seed=2, config={}, unknown=("x",))]
+    "twin",
+    [
+        Trial(seed=2, config={}, crashed="x"),
+        Trial(seed=2, config={}, unknown=("x",)),
+        Trial(seed=2, config={}, harness="x"),
+    ],
 )
 def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(config: RunConfig, **asked: bool) -> Trial:
@@ -450,7 +456,24 @@ def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPat
     assert asked.refused == {"replicas-equal": 2}
     assert asked.failures == [
         "brokers' logs: replicas-equal (2)",
-        "unknown: the check of log-matching crashed",
+        "a failure of the harness: the check of log-matching crashed: why",
     ]
     silent = make(SeedRun("", 1))
     assert (silent.refused, silent.failures) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("more", "code"), [({}, ExitCode.HARNESS), ({"anomalies": {"lost-write": 1}}, ExitCode.ANOMALY)]
+)
+def test_a_check_that_crashes_is_a_failure_of_the_harness_and_hides_no_anomaly(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], code: ExitCode
+) -> None:
+    def crashing(*of: Any, **more: Any) -> Tally:
+        tally = check_tables(*of, **more)
+        tally.crashed["recovery"] = "why"
+        return tally
+
+    monkeypatch.setattr("harness.explore.trial.check_tables", crashing)
+    one = make(SeedRun("", 1))
+    assert (one.unknown, one.harness) == ((), "the check of recovery crashed: why")
+    assert Exploration(clean=[msgspec.structs.replace(one, **more)], mutants={}).code == code
