@@ -19,7 +19,16 @@ from core.flushing import DAY_MS, Flushing, flushing
 from core.op import GONE_MARK
 from core.systems import ImportedSection
 from history.columns import Array
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted, NodeEnded, RecordsDeleted, RolesSeen
+from history.events import (
+    ClockJumped,
+    Event,
+    FaultFailed,
+    FaultHealed,
+    FaultStarted,
+    NodeEnded,
+    RecordsDeleted,
+    RolesSeen,
+)
 
 T = TypeVar("T", bound=Hashable)
 
@@ -277,9 +286,9 @@ class LogSettings:
     tombstones_ns: int = NOT_COMPACTED
 
 
-def log_settings(config: RunConfig, topic: str) -> LogSettings:
+def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) -> LogSettings:
     """Of a topic of the run: the topic's own settings win; internal topics have those of the brokers, and
-    `__transaction_state` a minimum of its own, and no unclean elections."""
+    `__transaction_state` a minimum of its own, and no unclean elections. events: of the run."""
     brokers = config.broker_settings
     copies = str(min(3, config.brokers))
     of = flushing(config, topic)
@@ -300,7 +309,7 @@ def log_settings(config: RunConfig, topic: str) -> LogSettings:
     return made(
         min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
         unclean=is_true(own[UNCLEAN_ELECTION]),
-        tombstones_ns=tombstones_kept_ns(config),
+        tombstones_ns=tombstones_kept_ns(config, events),
     )
 
 
@@ -320,13 +329,15 @@ def _flushed_ns(of: Flushing) -> int:
     return 1_000_000 * of.latest_ms + SLACK_NS if of.looks_ms else FOREVER
 
 
-def tombstones_kept_ns(config: RunConfig) -> int:
-    """How long compaction keeps the tombstones of the run's topics, NOT_COMPACTED where there is none."""
+def tombstones_kept_ns(config: RunConfig, events: Sequence[Event]) -> int:
+    """How long compaction keeps the tombstones of the run's topics, NOT_COMPACTED where there is none.
+    Brokers measure it by the wall's clock: it may have been shorter by what that was set forward."""
     if not config.compacted or config.has(ImportedSection):
         return NOT_COMPACTED
     brokers = config.broker_settings.get("log.cleaner.delete.retention.ms", "")
     given = config.topic_settings.get("delete.retention.ms", brokers)
-    return 1_000_000 * _number(given, DAY_MS)
+    ahead_s = sum(max(0.0, event.wall_s) for event in events if isinstance(event, ClockJumped))
+    return max(0, 1_000_000 * _number(given, DAY_MS) - round(1e9 * ahead_s))
 
 
 RECREATES: Final = "recreate-topics:"
@@ -366,7 +377,7 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
     no event knows which one it was."""
     seen = _Seen(events)
     logs = {
-        tp: (f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic))
+        tp: (f"{topic.partition(GONE_MARK)[0]}-{n}", log_settings(config, topic, events))
         for tp, (topic, n) in tps.items()
     }
     of_log: dict[Hashable, LogWindows] = {tp: seen.windows(*log) for tp, log in logs.items()}

@@ -336,7 +336,7 @@ def kernel_input(
         windows=windows,
         hindrances=hindrances(events, config),
         removed=not record.recovery or removes(config),
-        tombstones_ns=tombstones_kept_ns(config) if record.recovery else NOT_COMPACTED,
+        tombstones_ns=tombstones_kept_ns(config, events) if record.recovery else NOT_COMPACTED,
         forgotten_ns=forgotten_after_ns(config),
         deleted=deletions(named, events),
         dense=not (process["txn_id"] >= 0).any(),

@@ -1,5 +1,8 @@
 """The naive judge's words about compacted topics (docs/checks.md, section 1, "Compacted")."""
 
+from collections.abc import Sequence
+
+from history.events import ClockJumped, Event
 from tests.adversary.rows import Recorded, Row
 
 KEEPS_TOMBSTONES = "delete.retention.ms"
@@ -20,7 +23,13 @@ def kept_ns(recorded: Recorded) -> int:
     if recorded.portable or "compact" not in config.topic_settings.get("cleanup.policy", ""):
         return -1
     brokers = config.broker_settings.get(f"log.cleaner.{KEEPS_TOMBSTONES}", "86400000")
-    return int(config.topic_settings.get(KEEPS_TOMBSTONES, brokers)) * 10**6
+    return kept_after_jumps(int(config.topic_settings.get(KEEPS_TOMBSTONES, brokers)), recorded.events)
+
+
+def kept_after_jumps(kept_ms: int, events: Sequence[Event]) -> int:
+    """The time in ns, by a clock that is not set: brokers go by the wall's clock."""
+    forward = [e.wall_s for e in events if isinstance(e, ClockJumped) and e.wall_s > 0]
+    return max(0, kept_ms * 10**6 - round(sum(forward) * 10**9))
 
 
 def may_stand_above(other: Row, send: Row) -> bool:

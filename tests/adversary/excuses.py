@@ -11,6 +11,7 @@ from typing import NamedTuple
 from core.cluster import NodeEnd
 from core.config import RunConfig
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from tests.adversary.compaction import kept_after_jumps
 
 EVER = 2**63 - 1
 TEN_S = 10 * 10**9
@@ -44,7 +45,7 @@ class Logs:
     """The windows of the partitions of a run."""
 
     def __init__(self, config: RunConfig, events: list[Event], tps: dict[int, str]) -> None:
-        self.config, self.tps = config, tps
+        self.config, self.tps, self.events = config, tps, events
         self.roles = [e for e in events if isinstance(e, RolesSeen)]
         self.faults = [e for e in events if isinstance(e, FaultStarted)]
         self.healed = {e.fault: e.ns for e in events if isinstance(e, FaultHealed)}
@@ -163,7 +164,9 @@ class Logs:
     def _away(self, name: str) -> Iterator[tuple[int, int]]:
         """When a replica was out of sync for longer than tombstones stay."""
         kept = self.config.broker_settings.get("log.cleaner.delete.retention.ms", "86400000")
-        kept_ns = 10**6 * int(self.config.topic_settings.get("delete.retention.ms", kept))
+        kept_ns = kept_after_jumps(
+            int(self.config.topic_settings.get("delete.retention.ms", kept)), self.events
+        )
         for node in self._replicas(name):
             was, since = -1, EVER
             for event in self.roles:

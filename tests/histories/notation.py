@@ -46,6 +46,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    `forgets 5 3.3.2`: brokers of a version have the setting that says so
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
+    ahead 4        the wall's clock was set forward by 4 ticks
     share          a run of the workload share, in ticks of half a second: a lock lasts four. `share 2` = a
                    record is delivered twice at most
     start x 5      the share group is done with x below offset 5
@@ -73,6 +74,7 @@ from core.config import RunConfig, run_config
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from core.producer_state import EXPIRATION
 from history.events import (
+    ClockJumped,
     Event,
     FaultHealed,
     FaultStarted,
@@ -130,6 +132,8 @@ class Story:
     """Open transactions: partition, producer id, first offset."""
     starts: list[tuple[str, int]] = field(default_factory=list)
     """Start offsets of the share group."""
+    ahead: int = 0
+    """Ticks by which the wall's clock was set forward."""
     faults: list[tuple[int, int]] = field(default_factory=list)
     """Ticks from which to which a fault was in force."""
     leaders: list[tuple[str, int, int, bool, int]] = field(default_factory=list)
@@ -158,6 +162,8 @@ class Story:
             for tp, pid, start in self.open
         )
         events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0, stalled=self.stalled)]
+        if self.ahead:
+            events.append(ClockJumped(before_ns=0, ns=1, wall_s=self.ahead * TICK_NS / 1e9))
         if self.starts:
             listed = tuple(("g", tp, 0, offset) for tp, offset in self.starts)
             events.append(ShareOffsetsListed(ns=1, rows=listed))
@@ -311,6 +317,8 @@ def _line(story: Story, line: str) -> None:
     elif word == "start":
         story.starts.append((rest[0], int(rest[1])))
         _tp(story.built, rest[0])
+    elif word == "ahead":
+        story.ahead = int(rest[0])
     elif word == "fault":
         story.faults.append((int(rest[0]), int(rest[1])))
     elif word == "leader":

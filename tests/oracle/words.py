@@ -16,6 +16,7 @@ from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase
 from history.events import (
     BoundsListed,
+    ClockJumped,
     Event,
     FaultFailed,
     FaultStarted,
@@ -275,7 +276,7 @@ class History:
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
         self.events = events
         self.config = config or RunConfig(seed=0)
-        self.tombstones = _tombstones_ns(self.config) if self.recorded else -1
+        self.tombstones = _tombstones_ns(self.config, events) if self.recorded else -1
         self.retention = not self.recorded or _limited(self.config)
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
@@ -418,12 +419,14 @@ def _limited(config: RunConfig) -> bool:
     return 0 <= kept < 2 * day
 
 
-def _tombstones_ns(config: RunConfig) -> int:
-    """How long tombstones stay; -1 = nothing is compacted."""
+def _tombstones_ns(config: RunConfig, events: Sequence[Event]) -> int:
+    """How long tombstones stay; -1 = nothing is compacted. A clock that is set forward takes from that."""
     if "compact" not in config.topic_settings.get("cleanup.policy", "delete") or config.sut == "imported":
         return -1
     brokers = config.broker_settings.get("log.cleaner.delete.retention.ms", 86_400_000)
-    return 1_000_000 * int(config.topic_settings.get("delete.retention.ms", brokers))
+    kept = 1_000_000 * int(config.topic_settings.get("delete.retention.ms", brokers))
+    jumps = [event.wall_s for event in events if isinstance(event, ClockJumped)]
+    return max(0, kept - sum(int(1_000_000_000 * wall_s) for wall_s in jumps if wall_s > 0))
 
 
 def key(row: Row) -> int:
