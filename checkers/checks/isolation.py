@@ -81,8 +81,8 @@ class ReadTooEarly(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTheEnd:
-    """Reads at read_committed that had ended before the transaction had ended, one entry each. sent, read:
-    columns of the send and of the read."""
+    """Reads at read_committed, and deliveries of share groups, that had ended before the transaction had
+    ended, one entry each. sent, read: columns of the send and of the read."""
 
     sent: Columns
     read: Columns
@@ -120,11 +120,13 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
     until[rows] = p.known.ended_by(sends["op"][rows])
     early = np.flatnonzero((reads["isolation"] == RC) & (reads["complete_ns"] < until[p.writer]))
     early = early[sends["op"][p.writer[early]] != reads["op"][early]]
-    writer = p.writer[early]
-    if len(early):
+    given, of = _delivered(p)
+    soon = np.flatnonzero(given["complete_ns"] < until[of])
+    writer = np.append(p.writer[early], of[soon])
+    if len(writer):
         result.parts[NAME] = BeforeTheEnd(
             sent={name: sends[name][writer] for name in SENT},
-            read={name: reads[name][early] for name in READ},
+            read={name: np.append(reads[name][early], given[name][soon]) for name in READ},
         )
     own = np.flatnonzero(txn)
     of = sends["op"][own]
@@ -135,6 +137,21 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
     parts = np.diff(np.append(first, len(of))) < sends["op_sends"][own[first]]
     kept = parts | among(of[first], distinct(sends["op"][writer]))
     result.kept[NAME] = Continued(op=of[first][kept], invoked=invoked[kept], acked=acked[kept])
+
+
+def _delivered(p: KernelView) -> tuple[Columns, Array]:
+    """What share groups at read_committed delivered, as reads; and the row in sends of each value, -1 = none
+    has it."""
+    rows = p.known.share.deliveries.get(p.tp) if p.known.share is not None else None
+    if rows is None:
+        return dict.fromkeys(READ, np.zeros(0, np.int64)), np.zeros(0, np.int64)
+    rc = p.known.isolation[p.known.positions(rows["process"])] == RC
+    given = {name: column[rc] for name, column in rows.items()}
+    order = np.argsort(p.sends["value"], kind="stable")
+    values = p.sends["value"][order]
+    at = np.minimum(np.searchsorted(values, given["value"]), len(values) - 1)
+    given["leader_epoch"] = np.full(len(at), -1)
+    return given, np.where(values[at] == given["value"], order[at], -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +285,7 @@ CHECK = Check(
         PRECOMMITTED: AnomalyClass(
             title="Record of an open transaction read",
             meaning="A consumer was given a record whose transaction had not asked for its commit yet: the"
-            " transaction itself, or another consumer at read_committed.",
+            " transaction itself, or another consumer, or a share group, at read_committed.",
             literature="G1b, dirty read",
             early=Early(("tp", "value", "op")),
             rule=own,

@@ -177,6 +177,12 @@ def precommitted_read(f: Facts) -> Found:
         dirty = not f.portable and not f.failed(send) and read["isolation"] == RC and open_then
         if send["txn"] and (send["op"] == read["op"] or dirty):
             yield ("precommitted-read", read["tp"], read["value"], read["op"]), {_level(read)}
+    for d in () if f.portable else f.rows["deliveries"]:
+        sent = f.send_of.get((d["tp"], d["value"]))
+        if sent is None or not sent["txn"] or f.failed(sent) or not f.is_rc(d):
+            continue
+        if sent["invoke_ns"] <= d["complete_ns"] < f.unasked[sent["op"]]:
+            yield ("precommitted-read", d["tp"], d["value"], d["op"]), {"rc"}
 
 
 def strangers(f: Facts) -> Found:

@@ -129,6 +129,12 @@ def precommitted_read(history: History) -> Iterator[Key]:
     for p, read, send in history.reads_of_sends():
         if send["txn"] and (send["op"] == read["op"] or _too_early(history, read, send)):
             yield "precommitted-read", p.tp, read["value"], read["op"]
+    for p in history.partitions:
+        for given in history.deliveries:
+            sent = p.send_of.get(given["value"]) if given["tp"] == p.tp else None
+            level = history.processes[given["process"]]["isolation"]
+            if sent and sent["txn"] and _too_early(history, {**given, "isolation": level}, sent):
+                yield "precommitted-read", p.tp, given["value"], given["op"]
 
 
 def _too_early(history: History, read: Row, send: Row) -> bool:
