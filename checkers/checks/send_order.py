@@ -66,6 +66,8 @@ class Interleaved(Finding):
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     rows = np.flatnonzero(sends["place"] >= 0)
+    if p.known.unseen:  # of an application, ops have what was read of its output: copies, then the rest
+        rows = rows[~np.isin(p.known.group[p.owner[rows]], [*p.known.unseen])]
     process = p.owner[rows].astype(np.uint32)
     if len(rows) and int(process.max()) < 1 << 16:
         process = process.astype(np.uint16)  # numpy sorts these in linear time

@@ -284,6 +284,8 @@ def offset_realtime_inversion(f: Facts) -> Found:
 def send_order(f: Facts) -> Found:
     for tp in f.tps:
         for process, settings in f.processes.items():
+            if settings["group"] >= 0 and f.applied(settings["group"]):
+                continue
             own = [s for s in f.sends if (s["tp"], s["process"]) == (tp, process) and s["place"] >= 0]
             for s, t in pairwise(own):
                 key = tp, s["value"], t["value"]

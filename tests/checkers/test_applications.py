@@ -128,6 +128,24 @@ def test_copies_of_one_input_in_several_partitions_are_one_too_many(
     assert len(elsewhere) == sum(copies.count(one) > 1 for one in {*copies})
 
 
+@pytest.mark.parametrize("workload", ["application", "copier"])
+def test_output_was_read_not_sent_in_the_order_of_its_ops(workload: str) -> None:
+    """Of a flat-map the copies are one op, and all other records that it wrote the next one."""
+    built = copied((1, 0, True), (1, 1, True))
+    first, second = (op for op in built.ops if op.process == 9 and op.txn)
+    for op, offset in ((first, 1), (second, 0)):
+        (send,) = (mop for mop in op.mops if isinstance(mop, Send))
+        send.offset = offset
+    shown = {0: [(0, value_of(0, 0)), (1, value_of(0, 1))], 1: [(0, value_of(9, 2)), (1, value_of(9, 1))]}
+    built.ops = [op for op in built.ops if op.phase is not Phase.FINAL]
+    built.bounds, tables = [], final_reads(built, {**shown, 2: []}, end=3).tables()
+    app = {"app": {}} if workload == "application" else {}
+    its = run_config({"seed": 0, "workload": workload, **app})
+    found = [one.name for one in check_tables(tables, portable=False, config=its).findings]
+    slow = [key[0] for key in anomalies.findings(tables, portable=False, config=its)]
+    assert ("nonmonotonic-send" in found) is ("nonmonotonic-send" in slow) is (workload == "copier")
+
+
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize(
     ("copies", "found"), [([(1, 1, True), (1, 0, True)], [(1, 0, 0, 0)]), ([(1, 0, True), (1, 1, True)], [])]

@@ -244,7 +244,9 @@ def offset_realtime_inversion(history: History) -> Iterator[Key]:
 def _neighbours(history: History) -> Iterator[tuple[Partition, Row, Row]]:
     """Successive placed sends of one process to one partition."""
     for p in history.partitions:
-        for process in history.processes:
+        for process, row in history.processes.items():
+            if row["group"] >= 0 and history.recorded and history.config.app is not None:
+                continue
             own = [s for s in p.sends if s["process"] == process and s["place"] >= 0]
             for before, after in pairwise(own):
                 yield p, before, after
