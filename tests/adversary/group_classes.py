@@ -180,7 +180,6 @@ def eos_duplicate(f: Facts) -> Found:
 def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
     """Passed inputs without a committed copy; whether one may be there. Of an application those count that a
     last reader at read_committed returned."""
-    removed = f.app is not None and output_removed(f)
     for group in copying(f) if not f.portable else ():
         copies = copies_of(f, group)
         for tp in f.tps if not f.cut_group(group) else ():
@@ -189,17 +188,21 @@ def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
                 if f.app is not None and offset not in f.returned(tp):
                     continue
                 if not any(f.committed(s) for s in own):
-                    maybe = removed or any(not f.failed(s) and not f.missing(s) for s in own)
+                    open_ = any(not f.failed(s) and not f.missing(s) for s in own)
+                    maybe = open_ or output_removed(f, tp, offset)
                     yield ("eos-loss", tp, group, offset), maybe
 
 
-def output_removed(f: Facts) -> bool:
-    """The output of the application may have lost its beginning."""
-    assert f.app is not None
+def output_removed(f: Facts, tp: int, offset: int) -> bool:
+    """What the application made of an input may have been in its output once."""
+    if f.app is None:
+        return False
     topic = f.recorded.config.prefix + f.app.output
     own = [row["tp"] for row in f.rows["tps"] if row["topic"] == topic]
-    late = [row for (tp, _), row in f.bounds.items() if tp in own and row["start"] > 0]
-    return any(f.deletions[tp] for tp in own) or bool(f.retention and late)
+    if f.retention and any(row["start"] > 0 for (of, _), row in f.bounds.items() if of in own):
+        return True
+    sent = [s["invoke_ns"] for s in f.sends if (s["tp"], s["place"]) == (tp, offset) and f.committed(s)]
+    return any(one.ns >= min(sent, default=-1) for out in own for one in f.deletions[out])
 
 
 def _passed(f: Facts, group: int, tp: int) -> list[int]:

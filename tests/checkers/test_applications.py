@@ -139,8 +139,8 @@ def test_output_was_read_not_sent_in_the_order_of_its_ops(workload: str) -> None
     shown = {0: [(0, value_of(0, 0)), (1, value_of(0, 1))], 1: [(0, value_of(9, 2)), (1, value_of(9, 1))]}
     built.ops = [op for op in built.ops if op.phase is not Phase.FINAL]
     built.bounds, tables = [], final_reads(built, {**shown, 2: []}, end=3).tables()
-    app = {"app": {}} if workload == "application" else {}
-    its = run_config({"seed": 0, "workload": workload, **app})
+    settings: dict[str, Any] = {"seed": 0, "workload": workload}
+    its = run_config(settings | ({"app": {}} if workload == "application" else {}))
     found = [one.name for one in check_tables(tables, portable=False, config=its).findings]
     slow = [key[0] for key in anomalies.findings(tables, portable=False, config=its)]
     assert ("nonmonotonic-send" in found) is ("nonmonotonic-send" in slow) is (workload == "copier")
