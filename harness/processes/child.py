@@ -259,9 +259,10 @@ class Child(Generic[L]):
     def _take(self, text: bytes, decode: Callable[[bytes], L], hear: Callable[[L], None]) -> None:
         try:
             line = decode(text)
-        except msgspec.MsgspecError:
+        except msgspec.MsgspecError as error:
             if text.endswith(b"\n"):  # else it was cut off by the program's death
-                self._error = self._error or f"{self._name} wrote something else than a line: {text[:80]!r}"
+                why = f"{self._name} wrote something else than a line: {text[:80]!r} ({str(error)[:200]!r})"
+                self._error = self._error or why
             return
         hear(line)
         self._done = max(self._done, line.done)

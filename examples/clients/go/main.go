@@ -69,7 +69,9 @@ func (c *client) perform(time context.Context, one *command, answer object) erro
 		answer["positions"] = placesOf(c.next)
 	case "committed":
 		found, err := c.committed(time, one.Partitions)
-		answer["positions"] = found
+		if err == nil { // else there is no list, and `null` is not one
+			answer["positions"] = found
+		}
 		return err
 	case "commit_offsets":
 		return c.commit(time, offsetsOf(one.Positions))

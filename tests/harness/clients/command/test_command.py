@@ -202,8 +202,9 @@ if verb == "open":
     ("body", "why"),
     [
         ('print("hello", flush=True)', "the client wrote something else than a line: b'hello"),
-        ('say(id, outcome="ok", offest=3)', "the client wrote something else than a line"),
-        ('say(id, outcome="maybe")', "the client wrote something else than a line"),
+        ('say(id, outcome="ok", offest=3)', "something else than a line.*unknown field `offest`"),
+        ('say(id, outcome="maybe")', "something else than a line.*Invalid enum value 'maybe'"),
+        ('say(id, outcome="unknown", positions=None)', "something else than a line.*`null`.*positions"),
         ('say(99, outcome="ok")', "the client answers 99, which nothing asked"),
         ("say(id)", "the client wrote a line with neither outcome nor reports"),
         ('say(99, reports=[{"record": 0, "outcome": "ok"}])', "reports twice, or no record, of the send 99"),
