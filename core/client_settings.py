@@ -34,6 +34,9 @@ REQUEST_TIMEOUT: Final = "request.timeout.ms"
 SOCKET_TIMEOUT: Final = "socket.timeout.ms"
 AUTO_COMMIT: Final = "auto.commit.interval.ms"
 SESSION_TIMEOUT: Final = "session.timeout.ms"
+GROUP_PROTOCOL: Final = "group.protocol"
+PROTOCOLS: Final = ("classic", "consumer")
+"""Values of `group.protocol`; consumer: that of KIP-848."""
 SET_BY_BROKERS: Final = frozenset({SESSION_TIMEOUT, "heartbeat.interval.ms"})
 """Of members of a group of KIP-848 (`group.protocol` consumer): librdkafka refuses them there."""
 
@@ -129,13 +132,14 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer works with. Times in milliseconds."""
+    """What a consumer works with. Times in milliseconds. group_protocol: of PROTOCOLS."""
 
     isolation: Isolation
     group: str | None
     auto_commit: bool
     auto_commit_interval_ms: int
     auto_offset_reset: str
+    group_protocol: str
     session_timeout_ms: int
     socket_timeout_ms: int
 
@@ -242,7 +246,7 @@ def properties_of_consumer(spec: SessionSpec, library: ClientLibrary) -> Propert
     committed = spec.isolation is Isolation.READ_COMMITTED
     given = _given(spec, CONSUMER)
     own = dict(library.consumer)
-    if given.get("group.protocol") == "consumer":
+    if given.get(GROUP_PROTOCOL) == PROTOCOLS[1]:
         own = {name: value for name, value in own.items() if name not in SET_BY_BROKERS}
     return {
         **library.common,
@@ -302,13 +306,20 @@ def _producer(spec: SessionSpec, library: ClientLibrary) -> ProducerConfig:
 
 
 def _consumer(spec: SessionSpec, library: ClientLibrary) -> ConsumerConfig:
-    made = {**library.unset, **properties_of_consumer(spec, library)}
+    given = properties_of_consumer(spec, library)
+    made = {GROUP_PROTOCOL: PROTOCOLS[0], **library.unset, **given}
+    protocol = str(made[GROUP_PROTOCOL])
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"client setting {GROUP_PROTOCOL}: {' or '.join(PROTOCOLS)}, not {protocol!r}")
+    if protocol == PROTOCOLS[1] and (own := sorted(SET_BY_BROKERS & given.keys())):
+        raise ConfigError(f"client setting {own[0]}: with {GROUP_PROTOCOL}=consumer brokers decide it")
     return ConsumerConfig(
         isolation=spec.isolation,
         group=spec.group,
         auto_commit=spec.auto_commit,
         auto_commit_interval_ms=_whole(made, AUTO_COMMIT),
         auto_offset_reset=str(made["auto.offset.reset"]),
+        group_protocol=protocol,
         session_timeout_ms=_whole(made, SESSION_TIMEOUT),
         socket_timeout_ms=_whole(made, SOCKET_TIMEOUT),
     )

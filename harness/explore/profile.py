@@ -60,6 +60,9 @@ LEGACY_SHARE: Final = 0.25
 ROLL_S: Final = 12
 """Seconds for each broker that is restarted in turn: a little more than `nemesis.families.restart`
 reserves."""
+IN_GROUPS: Final = ("groups", "copier")
+NEWER_SHARE: Final = 0.5
+"""How many runs of these workloads have groups of KIP-848."""
 WIDE_SHARE: Final = 0.2
 ISOLATED_SHARE: Final = 0.25
 
@@ -77,6 +80,9 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
         "fault_s": rng.choice(FAULTS_S),
         "era": era,
     }
+    newer = source(seed, "explore", "group.protocol").random() < NEWER_SHARE
+    if newer and workload in IN_GROUPS and ERAS[era].consumer_groups:
+        settings["client_settings"] = {"consumer.group.protocol": "consumer"}
     return _possible(settings, drawn(seed, NEMESES, workload), seed)
 
 

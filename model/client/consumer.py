@@ -5,7 +5,7 @@ hands records out in the order of their offsets, passes control records and, at 
 aborted transactions over without handing them out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -82,6 +82,16 @@ class Consumer(KafkaClient):
         self.positions = {
             tp: TopicPartitionState(offset, max(offset, -1)) for tp, offset in positions.items()
         }
+
+    def assign_more(self, positions: Mapping[Partition, int]) -> None:
+        """Read these partitions, too, or again from there."""
+        for tp, offset in positions.items():
+            self.positions[tp] = TopicPartitionState(offset, max(offset, -1))
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        """Read these partitions no more; what was fetched of them is thrown away."""
+        for tp in partitions:
+            self.positions.pop(tp, None)
 
     def seek(self, tp: Partition, offset: int) -> None:
         """Read on from another offset; what was fetched is thrown away."""

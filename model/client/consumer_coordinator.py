@@ -5,72 +5,38 @@ takes them, and a member that has to give partitions up joins again only after t
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
-from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata, KafkaClient
+from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata
+from model.client.group_member import ASSIGNED, COMMITTED, LOST, REVOKED, GroupEvent, GroupMember
 from model.errors import NO_ERROR, KafkaError
 from model.protocol.coordinator_messages import (
     Heartbeat,
     JoinGroup,
     JoinGroupResponse,
     LeaveGroup,
-    OffsetCommit,
     OffsetFetch,
     OffsetFetchResponse,
     SyncGroup,
     SyncGroupResponse,
 )
 from model.protocol.messages import Partition
-from model.protocol.requests import ErrorResponse, Request
 
-E = TypeVar("E", bound=ErrorResponse)
 HEARTBEAT_MS: Final = 300
-REVOKED: Final = "revoked"
-LOST: Final = "lost"
-ASSIGNED: Final = "assigned"
-COMMITTED: Final = "committed"
 JOINED: Final = ("fetching", "stable")
 """States in which it has an assignment and keeps sending heartbeats."""
 
 
-NO_EPOCHS: Final[Mapping[Partition, int]] = {}
-
-
-class GroupEvent(NamedTuple):
-    """What happened to the member's partitions. `offsets`: committed ones (COMMITTED), -1 = none;
-    at_ms: when they were asked for; of ASSIGNED, when the assignment arrived."""
-
-    kind: str
-    partitions: tuple[Partition, ...]
-    generation: int
-    offsets: Mapping[Partition, int] = {}
-    at_ms: int = -1
-
-
-class ConsumerCoordinator(KafkaClient):
-    """See the module. `commits`: outcome by number of a commit: error name, "" = done."""
+class ConsumerCoordinator(GroupMember):
+    """See the module."""
 
     def __init__(
         self, group: str, topics: Sequence[str], cluster: ClientMetadata, session_ms: int, *, stable: bool
     ) -> None:
-        super().__init__(cluster)
-        self.group = group
-        self.topics = tuple(topics)
+        super().__init__(group, topics, cluster, stable=stable)
         self.session_ms = session_ms
-        self.stable = stable
-        self.member = ""
-        self.generation = -1
-        self.partitions: tuple[Partition, ...] = ()
-        self.news: list[GroupEvent] = []
-        self.commits: dict[int, str] = {}
-        self._state = "out"
-        self._pause = 0
-        self._beat_at = 0
-        self._commit_number = 0
-        self._wanted: list[Callable[[int], None]] = []
-        """What is to be said to the coordinator, once it is known."""
         self._asked_ms = -1
         self._assignments = 0
         self._assigned: dict[str, int] = {}
@@ -87,19 +53,6 @@ class ConsumerCoordinator(KafkaClient):
                 self._state = "out"
         return news
 
-    def commit(self, offsets: Mapping[Partition, int], epochs: Mapping[Partition, int] = NO_EPOCHS) -> int:
-        """Commit offsets, and the leader epochs of the last records before them, with the present
-        generation; the number under which `commits` will tell."""
-        self._commit_number += 1
-        number = self._commit_number
-        request = OffsetCommit(self.group, self.generation, self.member, dict(offsets), epochs)
-
-        def done(error: KafkaError, now: int) -> None:
-            self.commits[number] = "" if error is NO_ERROR else error.name
-
-        self._wanted.append(lambda node: self._say(node, f"commit {number}", request, done))
-        return number
-
     def leave(self) -> None:
         """Leave the group, without waiting for the answer."""
         if self.member:
@@ -111,13 +64,9 @@ class ConsumerCoordinator(KafkaClient):
 
     def pump(self, now: int) -> None:
         """Send what is to be sent."""
-        node, asks = self.cluster.coordinator(self.group, True, now)
-        self.out += asks
-        if node < 0 or now < self._pause:
+        node = self._coordinator(now)
+        if node < 0:
             return
-        wanted, self._wanted = self._wanted, []
-        for say in wanted:
-            say(node)
         if self._state == "out" and not self.news and self._knows_partitions():
             join = JoinGroup(self.group, self.member, self.session_ms, self.session_ms, self.topics)
             self._state = "joining"
@@ -144,27 +93,6 @@ class ConsumerCoordinator(KafkaClient):
         known = {topic for topic, _ in self.cluster.leaders}
         self.cluster.wanted |= not known.issuperset(self.topics)
         return known.issuperset(self.topics)
-
-    def _say(
-        self,
-        node: int,
-        channel: str,
-        request: Request[E],
-        failed: Callable[[KafkaError, int], None],
-        done: Callable[[E, int], None] | None = None,
-    ) -> None:
-        """Ask the coordinator. failed: gets every error, and NONE where there is no `done`."""
-
-        def then(answer: "E | None", now: int) -> None:
-            error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
-            if self._state == "left":
-                return
-            if answer is not None and error is NO_ERROR and done is not None:
-                done(answer, now)
-            else:
-                failed(error, now)
-
-        self._ask(node, channel, request, then)
 
     def _left_out(self, error: KafkaError, now: int) -> None:
         self._state = "out"

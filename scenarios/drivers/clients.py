@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from model.client.consumer import BEGINNING, Consumer
-from model.client.consumer_coordinator import ASSIGNED, COMMITTED, ConsumerCoordinator
+from model.client.consumer_coordinator import ConsumerCoordinator
+from model.client.group_member import ASSIGNED, COMMITTED
 from model.client.producer import Producer, ProducerSettings
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.protocol.messages import Produce

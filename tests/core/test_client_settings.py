@@ -180,3 +180,16 @@ def test_what_librdkafka_refuses_is_refused_before_a_cluster_is_started(
 def test_a_type_or_value_error_of_a_constructor_is_one_of_the_configuration(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="client settings: "):
         connect({"bootstrap.servers": "127.0.0.1:1", **wrong}, PLAIN)
+
+
+def test_the_protocol_of_groups_is_one_of_two() -> None:
+    def of(**settings: str) -> str:
+        made = effective(replace(READER, settings=settings), MODELLED).consumer
+        assert made is not None
+        return made.group_protocol
+
+    assert (of(), of(**{"consumer.group.protocol": "consumer"})) == ("classic", "consumer")
+    with pytest.raises(ConfigError, match="classic or consumer"):
+        of(**{"group.protocol": "newer"})
+    with pytest.raises(ConfigError, match="brokers decide"):
+        of(**{"group.protocol": "consumer", "session.timeout.ms": "9000"})

@@ -3,14 +3,8 @@
 import pytest
 
 from model.client.client_metadata import ClientMetadata
-from model.client.consumer_coordinator import (
-    ASSIGNED,
-    COMMITTED,
-    HEARTBEAT_MS,
-    LOST,
-    REVOKED,
-    ConsumerCoordinator,
-)
+from model.client.consumer_coordinator import HEARTBEAT_MS, ConsumerCoordinator
+from model.client.group_member import ASSIGNED, COMMITTED, LOST, REVOKED
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     FindCoordinatorResponse,

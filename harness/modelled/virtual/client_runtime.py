@@ -9,6 +9,7 @@ import msgspec
 from core.client_settings import (
     AUTO_COMMIT,
     BATCH,
+    GROUP_PROTOCOL,
     IN_FLIGHT,
     INT_MAX,
     LEAST,
@@ -27,7 +28,7 @@ from core.session import Acked, AssignmentEvent, Delivery, SessionEvent, Unknown
 from harness.modelled.virtual.scheduler import Future, Scheduler
 from model.client.client_metadata import KafkaClient
 from model.client.consumer import Consumer
-from model.client.consumer_coordinator import ConsumerCoordinator
+from model.client.group_member import GroupMember
 from model.client.producer import Producer, ProducerSettings
 from model.client.share_consumer import ShareConsumer
 from model.client.transactional_producer import TransactionalProducer
@@ -51,7 +52,7 @@ MODELLED: Final = ClientLibrary(
         SESSION_TIMEOUT: 6000,
         "auto.offset.reset": "earliest",
     },
-    honoured=frozenset(LEAST),
+    honoured=frozenset({*LEAST, GROUP_PROTOCOL}),
 )
 """Defaults of the modelled client, and the settings that it honours."""
 
@@ -101,7 +102,7 @@ class Machines:
         self._nodes = tuple(nodes)
         self.producer: Producer | None = None
         self.consumer: Consumer | None = None
-        self.member: ConsumerCoordinator | None = None
+        self.member: GroupMember | None = None
         self.share: ShareConsumer | None = None
         if (made := self.client.producer) is not None:
             kind = Producer if made.transactional_id is None else TransactionalProducer

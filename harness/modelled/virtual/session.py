@@ -5,7 +5,7 @@ Each verb waits in virtual time, until the client machines are done or the verb'
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from core.client_settings import SessionSpec
+from core.client_settings import PROTOCOLS, SessionSpec
 from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
 from core.session import (
     UNAWAITED,
@@ -27,7 +27,9 @@ from harness.modelled.virtual.scheduler import Future, Scheduler
 from harness.modelled.virtual.share_session import SharingMachines
 from model.client.client_metadata import RETRIABLE
 from model.client.consumer import BEGINNING, Consumer, TopicPartitionState
-from model.client.consumer_coordinator import ASSIGNED, COMMITTED, LOST, ConsumerCoordinator, GroupEvent
+from model.client.consumer_coordinator import ConsumerCoordinator
+from model.client.consumer_membership_manager import ConsumerMembershipManager
+from model.client.group_member import ASSIGNED, COMMITTED, LOST, GroupEvent
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.errors import KafkaError
 from model.log.log_cleaner import KeyedRecord
@@ -47,6 +49,7 @@ class SimSession(SharingMachines):
         self._model = model
         self._ended: dict[TopicPartition, int] = {}
         self._auto_at = 0
+        self._subscribed = 0
         self._auto: dict[int, tuple[dict[TopicPartition, int], int, int]] = {}
 
     # ---- verbs
@@ -132,13 +135,14 @@ class SimSession(SharingMachines):
         assert settings is not None
         assert settings.group is not None
         consumer.assign({})
-        self.member = ConsumerCoordinator(
-            settings.group,
-            topics,
-            consumer.cluster,
-            settings.session_timeout_ms,
-            stable=settings.isolation is Isolation.READ_COMMITTED,
-        )
+        stable = settings.isolation is Isolation.READ_COMMITTED
+        shared = settings.group, topics, consumer.cluster
+        if settings.group_protocol == PROTOCOLS[0]:
+            self.member = ConsumerCoordinator(*shared, settings.session_timeout_ms, stable=stable)
+        else:
+            self._subscribed += 1
+            name = f"member-{self.spec.process}-{self._subscribed}"
+            self.member = ConsumerMembershipManager(*shared, name, settings.session_timeout_ms, stable=stable)
         self._pump()
 
     def _has_news(self) -> bool:
@@ -159,11 +163,11 @@ class SimSession(SharingMachines):
             else:
                 kind = AssignmentKind.LOST if news.kind == LOST else AssignmentKind.REVOKED
                 self._assignment(kind, tps, news.generation)
-                self._consumer().assign({})
+                self._consumer().unassign(news.partitions)
         self._pump()
 
     def _start_at(self, news: GroupEvent) -> None:
-        self._consumer().assign({tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()})
+        self._consumer().assign_more({tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()})
         known = {TopicPartition(*tp): at for tp, at in news.offsets.items() if at >= 0}
         if known:
             self._events.append(

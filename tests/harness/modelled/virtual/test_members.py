@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import pytest
+
+from core.config import run_config
 from core.op import AssignmentKind, CommitKind
+from harness.explore.profile import BASE
+from harness.explore.trial import judged
 from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.run import simulate
@@ -12,6 +17,8 @@ from model.errors import KafkaError
 from model.protocol.coordinator_messages import FindCoordinator, JoinGroup, JoinGroupResponse, SyncGroup
 from model.replication.node import Ask
 from tests.histories import stored
+
+REVOKED, LOST = AssignmentKind.REVOKED, AssignmentKind.LOST
 
 # The config "groups": several groups under a nemesis. Members poll now and then, and learn of their
 # assignments between polls.
@@ -91,3 +98,25 @@ def test_who_joins_gives_up_some_time_after_the_rebalance_timeout() -> None:
     assert answers == []
     group.wait(200)
     assert answers == [None]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("workload", "preset"), [("groups", "safe"), ("copier", "exactly-once")])
+def test_members_of_the_newer_protocol_keep_what_they_promise(workload: str, preset: str) -> None:
+    """KIP-848: partitions move one by one, also under a nemesis; no rule about clients or logs is broken."""
+    newer = {"consumer.group.protocol": "consumer"}
+    settings = {"workload": workload, "preset": preset, "nemesis": "client:crash@member,kill:one@leader"}
+    done = simulate(run_config({**BASE, **settings, "seed": 3, "client_settings": newer}))
+    judgement = judged(done, logs=True)
+    assert judgement.failures == []
+    kept = 0
+    for _, lines in done.journals:
+        held: set[tuple[str, int]] = set()
+        for line in lines:
+            if isinstance(line, j.AssignmentChanged) and line.kind is AssignmentKind.ASSIGNED:
+                assert not held & {*line.tps}
+                kept += bool(held)
+                held |= {*line.tps}
+            elif isinstance(line, j.AssignmentChanged) and line.kind in (REVOKED, LOST):
+                held -= {*line.tps}
+    assert kept > 0
