@@ -140,6 +140,8 @@ FACTS: Final[Mapping[str, Fact]] = {
     "rebalanced": Fact("a consumer group gave or took partitions",
                        lambda one: one.within(one.clients.rebalanced)),
     "records-deleted": Fact("it had records deleted from logs", _deleted),
+    "voter-removed": Fact("it had a voter removed from the metadata quorum",
+                          lambda one: one.stage.fault.name.startswith("quorum:remove")),
 }  # fmt: skip
 """What a run can reach, by name. `fenced` needs no fault."""
 

@@ -104,7 +104,13 @@ What it tends to show: two leaders of the quorum, where nodes count with differe
 a removed voter had; a node that votes although it was removed. None of that is allowed.""",
     colour="#5D3A9B",
     needs=(VotersChangeable,),
-    kinds={"remove": FaultKind(doc="the target votes no more; healing adds it again", apply_s=1.0)},
+    kinds={
+        "remove": FaultKind(
+            doc="the target votes no more; healing adds it again",
+            apply_s=1.0,
+            reaches=("voter-removed", "controller-moved"),
+        )
+    },
     targets={name: TARGETS[name] for name in ("random", "controller")},
     effect=Effect(_aim, _apply, _undo),
     refuses=_refuses,

@@ -11,7 +11,7 @@ import pytest
 from checkers.faults.reached import FACTS, wanted
 from core.java_hash import java_hash
 from core.op import AssignmentKind, Outcome, value_of
-from history.events import Event, RecordsDeleted
+from history.events import Event, FaultStarted, RecordsDeleted
 from history.verdict import Fault, ResultWord, Verdict
 from nemesis.registry import NEMESES
 from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
@@ -39,10 +39,11 @@ def refused(error: int) -> Op:
 
 
 class Case(NamedTuple):
-    """Ops and events of a history beside those that each has."""
+    """Ops and events of a history beside those that each has, and the name of its fault, "" = any."""
 
     ops: Sequence[Op] = ()
     events: Sequence[Event] = ()
+    fault: str = ""
 
 
 def isr(at: float, nodes: tuple[int, ...], answering: tuple[int, ...] = (1,)) -> Event:
@@ -76,6 +77,7 @@ CASES: dict[str, tuple[Case, Case]] = {
         Case(events=[RecordsDeleted(ns=11 * S, fault=0, offsets={"x-0": 1})]),
         Case(events=[RecordsDeleted(ns=11 * S, fault=1, offsets={"x-0": 1})]),
     ),
+    "voter-removed": (Case(fault="quorum:remove@random"), Case(fault="kill:one@controller")),
 }
 
 
@@ -84,7 +86,10 @@ def judged(folder: Path, case: Case) -> Verdict:
     processes = {1: Process(txn_id=0), 2: Process(slot=1, group=0)}
     ops = sorted([BEFORE, *case.ops, AFTER], key=lambda op: op.invoke)
     built = Built(tps=["x", "y"], processes=processes, ops=deepcopy(ops))
-    events = (STARTED, *PHASES, seen(1), *fault(nodes=(1, LEADERS[COORDINATING])), *case.events)
+    started, healed = fault(nodes=(1, LEADERS[COORDINATING]))
+    assert isinstance(started, FaultStarted)
+    started = msgspec.structs.replace(started, name=case.fault or started.name)
+    events = (STARTED, *PHASES, seen(1), started, healed, *case.events)
     order = sorted(events, key=lambda event: event.ns)
     verdict = check_run(write_run(folder, built.tables(), events=(*order, RECOVERED)))
     assert not any(one.status == "crashed" for one in verdict.checks.values())
@@ -178,6 +183,7 @@ def test_what_a_nemesis_is_for_are_facts() -> None:
     }
     assert {fact for some in reaches.values() for fact in some} <= FACTS.keys()
     assert wanted("client:crash-in-transaction@member") == ["open-transaction"]
+    assert wanted("quorum:remove@controller") == ["voter-removed", "controller-moved"]
     assert wanted("kill:one@leader") == wanted("spider:eight@home") == []
 
 
