@@ -49,8 +49,9 @@ def _replicas(traces: Traces) -> Iterator[str]:
         return
     offset = ends.offset
     sent = min((op.begin_s for op in traces.example.ops), default=0.0)
-    yield from _acknowledged(traces, ends)
-    yield from _passed(traces, ends)
+    passed = list(_passed(traces, ends))
+    yield from _acknowledged(traces, ends, passed)
+    yield from passed
     for since, node in ends.leaders[1:]:
         mine = ends.moments.get(node, [])
         reached = [moment for moment in mine if moment.at <= since]
@@ -96,8 +97,9 @@ def _instead(traces: Traces) -> Iterator[str]:
         yield f"the final reads found {other} at offset {offset}"
 
 
-def _acknowledged(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
-    """Who acknowledged the record, and who led then."""
+def _acknowledged(traces: Traces, ends: ReplicaEnds, passed: Sequence[str]) -> Iterator[str]:
+    """Who acknowledged the record, and who led then; which replicas lacked it, where `passed` (of `_passed`)
+    does not say the same."""
     found = exchanges.acknowledged(traces.inputs, traces.example)
     if found is None or traces.example.log is not None:
         return
@@ -108,8 +110,10 @@ def _acknowledged(traces: Traces, ends: ReplicaEnds) -> Iterator[str]:
     else_led = f", where node {led[-1][1]} led since {led[-1][0]:.3f} s" if led and led[-1][1] != node else ""
     isr = replicas.in_sync(traces.inputs, ends.partition, node, at)
     lacked = _lacked(ends, isr, at)
-    without = f"; {', '.join(map(str, isr))} were in sync, and {_nodes(lacked)} of these lacked it"
-    yield f"node {node} acknowledged it at {at:.3f} s{asked}{else_led}{without if lacked else ''}"
+    in_sync, same = ", ".join(map(str, isr)), f"{_nodes(lacked)} of these lacked it"
+    again = not lacked or any(f"with {in_sync} in sync: {same}" in one for one in passed)
+    without = "" if again else f"; {in_sync} were in sync, and {same}"
+    yield f"node {node} acknowledged it at {at:.3f} s{asked}{else_led}{without}"
 
 
 def _lacked(ends: ReplicaEnds, isr: Sequence[int], at: float) -> list[int]:

@@ -124,6 +124,24 @@ def test_replicas_in_sync_that_lacked_what_counted_as_committed_are_told(lost: R
 
 
 @pytest.mark.parametrize(
+    ("passed", "without"),
+    [((3.0, 1, (1, 2)), ""), ((3.0, 1, (1,)), "; 1, 2 were in sync, and node 2 of these lacked it")],
+    ids=["its passing says so, too", "it left before"],
+)
+def test_which_replica_lacked_the_record_is_said_once(
+    passed: tuple[float, int, tuple[int, ...]], without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = {1: [ReplicaMoment(0.1, 8)], 2: [ReplicaMoment(0.1, 7)]}
+    ends = ReplicaEnds(partition="x-0", offset=7, whole=True, moments=moments, passed=passed)
+    monkeypatch.setattr("harness.report.facts.exchanges.acknowledged", lambda *_: (2.0, 1, "acks=all"))
+    monkeypatch.setattr("harness.report.facts.exchanges.weaker", lambda *_: False)
+    monkeypatch.setattr("harness.report.facts.replicas.in_sync", lambda *_: (1, 2))
+    told = facts("lost-write", nothing(tmp_path, ends=ends))
+    assert f"node 1 acknowledged it at 2.000 s{without}" in told
+    assert sum("node 2 of these lacked it" in one for one in told) == 1
+
+
+@pytest.mark.parametrize(
     ("since", "end", "fact"),
     [(5.0, 7, True), (5.0, 8, False), (0.5, 7, False)],
     ids=["without it", "with it", "before it was sent"],
