@@ -137,7 +137,7 @@ SHARE: Final[Areas] = {
         "share-open-acquired": Mutant(
             wrong="a group at read_committed is given records of open transactions",
             right="it stops at the last stable offset",
-            anomalies=("share-aborted-read",),
+            anomalies=("share-aborted-read", "precommitted-read"),
             hunt=HuntingGround(("share",), settings={**PRESET, "abort_share": 0.4}),
             no_trace=READER,
         ),
