@@ -7,7 +7,7 @@ reader, as copies of one more process (docs/checks.md, "Exactly once").
 from dataclasses import dataclass, field
 
 from core.config import Application
-from core.op import CommitKind, End, Outcome, value_of
+from core.op import DATABASE, CommitKind, End, Outcome, value_of
 from tests.adversary.clients import producer, transactional
 from tests.adversary.rows import Row
 from tests.adversary.world import RU, Asked, Entry, Group, Log, Op, Steps, TxnId, World
@@ -27,14 +27,16 @@ ROUNDS = 60
 
 @dataclass
 class App:
-    """An application. made: of each output record the partition and the value of its input. feeding: clients
-    that still write the input. reader: what the last reader has found."""
+    """An application. made: of each output record the partition and the value of its input. rows: places of
+    the input of which a database has a row, where it refuses a second one. feeding: clients that still write
+    the input. reader: what the last reader has found."""
 
     its: Application
     group: Group
     inputs: list[int]
     outputs: list[int]
     made: dict[int, tuple[int, int]] = field(default_factory=dict)
+    rows: set[tuple[int, int]] = field(default_factory=set)
     feeding: int = 0
     reader: "Reader | None" = None
 
@@ -55,13 +57,17 @@ class Reader:
 
 
 def topics(world: World, its: Application) -> None:
-    """The first half of the partitions is the input, the second the output."""
-    half = len(world.logs) // 2
+    """The first half of the partitions is the input, the second the output. Of one with effects all are the
+    input, and each has a partition of a database."""
+    half = len(world.logs) // (1 if its.effects else 2)
     for log in world.logs:
         log.base = its.input if log.tp < half else its.output
         log.partition = log.tp % half
     world.fed = half
-    tps = [log.tp for log in world.logs]
+    if its.effects:
+        many = range(half)
+        world.database = [Log(half + n, base=DATABASE, partition=n) for n in many]
+    tps = [log.tp for log in (*world.logs, *world.database)]
     world.app = App(its, Group(GROUP, tps[:half]), tps[:half], tps[half:])
     world.groups.append(world.app.group)
     world.budget += 10
@@ -238,17 +244,25 @@ def _written(world: World, tp: int, some: list[Entry], token: int) -> Asked:
     app: App = world.app
     if len(some) > 1 and world.strikes("app-late"):
         some = some[::-1]
-    to = app.outputs[app.inputs.index(tp) if world.chance(0.8) else 0]
+    to = app.outputs[app.inputs.index(tp) if world.database or world.chance(0.8) else 0]
     for entry in some:
         if (app.its.may_omit and entry.value % 3 == 0) or world.strikes("app-loses", 0.2):
             continue
+        if world.database and world.plan.config.commit == "transaction":
+            if (tp, entry.offset) in app.rows:
+                continue  # the database refuses a second row of a place
+            app.rows.add((tp, entry.offset))
         times = 2 if world.strikes("app-repeats", 0.2) else 1
         for _ in range(times):
-            if not (yield from _sent(world, world.logs[to], (tp, entry.value), token)):
+            if not (yield from _sent(world, _log(world, to), (tp, entry.value), token)):
                 return False
         if world.strikes("app-invents", 0.2):
-            yield from _sent(world, world.logs[to], (tp, 9_998 << 32), token)
+            yield from _sent(world, _log(world, to), (tp, 9_998 << 32), token)
     return True
+
+
+def _log(world: World, tp: int) -> Log:
+    return [*world.logs, *world.database][tp]
 
 
 def _sent(world: World, log: Log, made: tuple[int, int], token: int) -> Asked:
@@ -256,6 +270,10 @@ def _sent(world: World, log: Log, made: tuple[int, int], token: int) -> Asked:
     app: App = world.app
     number = NUMBERS + len(app.made)
     app.made[number] = made
+    if world.database:
+        log.append(number)
+        log.high = log.end
+        return True
     for _ in range(8):
         if log.lost:
             return False
@@ -274,6 +292,10 @@ def _sent(world: World, log: Log, made: tuple[int, int], token: int) -> Asked:
 def begin_reading(world: World) -> None:
     """The last reader at read_committed begins, with the input."""
     world.app.reader = Reader(world.start(SLOTS[0], **_settings(world)))
+    for log in world.database:  # a command lists them, in whatever order
+        world.rng.shuffle(log.entries)
+        for offset, entry in enumerate(log.entries):
+            entry.offset = offset
 
 
 def skips(world: World, tp: int, level: int) -> bool:

@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from core.op import CommitKind, End, Outcome, Phase, process_of
+from core.op import DATABASE, CommitKind, End, Outcome, Phase, process_of
 from history.events import (
     BoundsListed,
     Event,
@@ -70,11 +70,12 @@ def rename(recorded: Recorded, rng: Random) -> Recorded:
         row["txn_id"] = 63 - row["txn_id"] if row["txn_id"] >= 0 else -1
         row["slot"] += 7
     for row in tables["tps"]:
-        row["topic"] = f"other{row['topic']}"
+        row["topic"] = row["topic"] if row["topic"] == DATABASE else f"other{row['topic']}"
     tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
     config, app = recorded.config, recorded.config.app
     if app is not None:
-        app = app.model_copy(update={"input": f"other{app.input}", "output": f"other{app.output}"})
+        output = app.output and f"other{app.output}"
+        app = app.model_copy(update={"input": f"other{app.input}", "output": output})
         config = config.model_copy(update={"app": app})
     events = [_renamed(event, others) for event in recorded.events]
     return replace(recorded, tables=tables, config=config, events=events)

@@ -177,6 +177,8 @@ def _applied(config: RunConfig, rng: Random) -> RunConfig:
     """The workload is an application."""
     shape: Literal["one-to-one", "filter"] = rng.choice(("one-to-one", "one-to-one", "filter"))
     app = Application(input="app-in", output="app-out", shape=shape)
+    if rng.random() < 0.25:
+        app = app.model_copy(update={"output": "", "effects": True})
     return config.model_copy(update={"workload": "application", "app": app})
 
 
@@ -280,7 +282,7 @@ def _final_reads(world: World) -> None:
         if level == RC and retention(world.plan.config):
             _retire(world)
         first = True
-        for log in world.logs:
+        for log in (*world.logs, *world.database):
             if not first and world.chance(0.02):
                 continue
             bound = unread(world, log, level) if log.lost else {}

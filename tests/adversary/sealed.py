@@ -10,7 +10,8 @@ def tables(world: World) -> dict[str, list[Row]]:
     """All rows, with what follows from others: numbers of ops, places, outcomes of ops."""
     rows: dict[str, list[Row]] = {name: [] for name in TABLES}
     rows["tps"] = [
-        {"tp": log.tp, "topic": log.title, "partition": log.partition} for log in (*world.logs, *world.past)
+        {"tp": log.tp, "topic": log.title, "partition": log.partition}
+        for log in (*world.logs, *world.database, *world.past)
     ]
     rows["processes"], rows["bounds"] = world.processes, world.bounds
     rows["producers"] = world.producers

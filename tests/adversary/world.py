@@ -226,6 +226,8 @@ class World:
         """The share group (`tests.adversary.shares`)."""
         self.app: Any = None
         """The application (`tests.adversary.applications`)."""
+        self.database: list[Log] = []
+        """Where an application has its effects, instead of topics."""
         self.fed = plan.tps
         """Into so many partitions clients send."""
         self.remaking = 0
@@ -345,12 +347,12 @@ class World:
 
     def got(self, op: Op, tp: int, entries: list[Entry], begin: int) -> None:
         """A poll returned these."""
-        end = self.tick()
+        end, epoch = self.tick(), [*self.logs, *self.database][tp].epoch
         for entry in entries:
             op.reads.append(
                 {
                     "tp": tp, "process": op.process, "pos": op.pos, "offset": entry.offset,
-                    "value": entry.value, "leader_epoch": self.logs[tp].epoch,
+                    "value": entry.value, "leader_epoch": epoch,
                     "assignment": self._assignment.get((op.process, tp), 0),
                     "invoke_ns": begin, "complete_ns": end,
                 }
