@@ -229,6 +229,9 @@ def _unsure(bug: str, events: list[Event], world: World) -> bool:
     """Whether a bug cannot be shown by such a run."""
     if "start" in world.planted and retention(world.plan.config):
         return True
+    losses = ("lost", "truncated", "start", "deletes-more")
+    if bug in losses and world.plan.config.acks != -1 and any(map(_waiting, events)):
+        return True  # the record may wait for replicas
     groups = {row[0] for e in events if isinstance(e, ShareOffsetsListed) for row in e.rows}
     if bug == "share-passed" and (len(groups) > 1 or retention(world.plan.config)):  # nothing is asked there
         return True
@@ -239,6 +242,11 @@ def _unsure(bug: str, events: list[Event], world: World) -> bool:
     if bug == "group-forgets":  # what it went back to may be what was committed
         return bool({"group-ahead", "offsets-kept"} & set(world.planted))
     return bug == "hanging" and any(map(_unsettled, events))
+
+
+def _waiting(event: Event) -> bool:
+    """High watermarks may not have moved yet when the ends of logs were listed."""
+    return isinstance(event, BoundsListed) or (isinstance(event, Recovered) and not event.recovered)
 
 
 def _unsettled(event: Event) -> bool:
