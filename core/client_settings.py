@@ -132,14 +132,13 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer works with. Times in milliseconds. group_protocol: of PROTOCOLS."""
+    """What a consumer works with. Times in milliseconds."""
 
     isolation: Isolation
     group: str | None
     auto_commit: bool
     auto_commit_interval_ms: int
     auto_offset_reset: str
-    group_protocol: str
     session_timeout_ms: int
     socket_timeout_ms: int
 
@@ -306,23 +305,31 @@ def _producer(spec: SessionSpec, library: ClientLibrary) -> ProducerConfig:
 
 
 def _consumer(spec: SessionSpec, library: ClientLibrary) -> ConsumerConfig:
-    given = properties_of_consumer(spec, library)
-    made = {GROUP_PROTOCOL: PROTOCOLS[0], **library.unset, **given}
-    protocol = str(made[GROUP_PROTOCOL])
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"client setting {GROUP_PROTOCOL}: {' or '.join(PROTOCOLS)}, not {protocol!r}")
-    if protocol == PROTOCOLS[1] and (own := sorted(SET_BY_BROKERS & given.keys())):
-        raise ConfigError(f"client setting {own[0]}: with {GROUP_PROTOCOL}=consumer brokers decide it")
+    made = {**library.unset, **properties_of_consumer(spec, library)}
+    group_protocol(spec)
     return ConsumerConfig(
         isolation=spec.isolation,
         group=spec.group,
         auto_commit=spec.auto_commit,
         auto_commit_interval_ms=_whole(made, AUTO_COMMIT),
         auto_offset_reset=str(made["auto.offset.reset"]),
-        group_protocol=protocol,
         session_timeout_ms=_whole(made, SESSION_TIMEOUT),
         socket_timeout_ms=_whole(made, SOCKET_TIMEOUT),
     )
+
+
+def group_protocol(spec: SessionSpec) -> str:
+    """Which of PROTOCOLS the members of groups speak; one that is not set is the classic one.
+
+    Raises: ConfigError, also for settings that brokers decide in the newer protocol.
+    """
+    given = _given(spec, CONSUMER)
+    protocol = given.get(GROUP_PROTOCOL, PROTOCOLS[0])
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"client setting {GROUP_PROTOCOL}: {' or '.join(PROTOCOLS)}, not {protocol!r}")
+    if protocol == PROTOCOLS[1] and (own := sorted(SET_BY_BROKERS & given.keys())):
+        raise ConfigError(f"client setting {own[0]}: with {GROUP_PROTOCOL}=consumer brokers decide it")
+    return protocol
 
 
 def _number(made: Mapping[str, Value], name: str) -> float:

@@ -90,6 +90,11 @@ class ConsumerGroup:
             if member.state is MemberState.UNREVOKED_PARTITIONS
         }
 
+    def forget_owners(self) -> None:
+        """With a planted bug: what members have is not known any more; who they are, is."""
+        for name, member in self.members.items():
+            self.members[name] = replace(member, state=STABLE, assigned={}, revoking={})
+
     @property
     def state(self) -> str:
         """Kafka's name (ConsumerGroup.maybeUpdateGroupState)."""

@@ -202,6 +202,8 @@ class GroupMetadataManager(CoordinatorRuntime):
         for _, _, record in written:
             loaded.replay(record, self.node.now)
         for known in loaded.consumer_groups.values():
+            if "owners-forgotten-on-load" in self.bugs:
+                known.forget_owners()
             known.restart(self.node.now)
         loaded.committed = dict(loaded.consumer_groups)
         if "generation-forgotten-on-load" in self.bugs:

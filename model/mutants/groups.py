@@ -19,6 +19,15 @@ from model.mutants.mutant import (
     Mutant,
 )
 
+NEWER: Final = {
+    "client_settings": {"consumer.group.protocol": "consumer"},
+    "consumers": 5,
+    "fault_s": 1.5,
+    "calm_s": 0.5,
+    "duration_s": 16,
+}
+"""Many members of groups of KIP-848, who come and go."""
+
 GROUPS: Final[Areas] = {
     "offsets": {
         "offset-commit-not-replicated": Mutant(
@@ -117,6 +126,18 @@ GROUPS: Final[Areas] = {
         "generation-not-bumped": Mutant(
             wrong="a rebalance leaves the generation as it is",
             right="it rises, so that members of the one before learn of it",
+            anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
+            hunt=None,
+        ),
+        "partition-given-before-release": Mutant(
+            wrong="a member of a group of KIP-848 is given a partition that another one has not given up",
+            right="it waits until that one says that it has it no more",
+            anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
+            hunt=HuntingGround(("copier",), ("client:crash@member",), NEWER),
+        ),
+        "owners-forgotten-on-load": Mutant(
+            wrong="a new group coordinator does not know which partitions members of groups of KIP-848 have",
+            right="it reads that in its log",
             anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
             hunt=None,
         ),

@@ -11,6 +11,7 @@ from core.client_settings import (
     SessionSpec,
     check,
     effective,
+    group_protocol,
     overlay,
     properties_of_consumer,
     properties_of_producer,
@@ -184,9 +185,9 @@ def test_a_type_or_value_error_of_a_constructor_is_one_of_the_configuration(wron
 
 def test_the_protocol_of_groups_is_one_of_two() -> None:
     def of(**settings: str) -> str:
-        made = effective(replace(READER, settings=settings), MODELLED).consumer
-        assert made is not None
-        return made.group_protocol
+        spec = replace(READER, settings=settings)
+        check([spec], MODELLED)
+        return group_protocol(spec)
 
     assert (of(), of(**{"consumer.group.protocol": "consumer"})) == ("classic", "consumer")
     with pytest.raises(ConfigError, match="classic or consumer"):

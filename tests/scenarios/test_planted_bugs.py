@@ -73,6 +73,8 @@ BROKEN = (
     ("fenced-member", "generation-not-checked"),
     ("join-group", "generation-not-bumped"),
     ("join-group", "partitions-given-twice"),
+    ("given-up-first", "partition-given-before-release"),
+    ("consumer-coordinator-changes", "owners-forgotten-on-load"),
     ("last-stable-offset", "lso-ignores-open"),
     ("last-stable-offset", "reads-above-hw"),
     ("isolation", "aborted-index-by-first-offset"),

@@ -5,7 +5,7 @@ Each verb waits in virtual time, until the client machines are done or the verb'
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from core.client_settings import PROTOCOLS, SessionSpec
+from core.client_settings import PROTOCOLS, SessionSpec, group_protocol
 from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
 from core.session import (
     UNAWAITED,
@@ -137,7 +137,7 @@ class SimSession(SharingMachines):
         consumer.assign({})
         stable = settings.isolation is Isolation.READ_COMMITTED
         shared = settings.group, topics, consumer.cluster
-        if settings.group_protocol == PROTOCOLS[0]:
+        if group_protocol(self.spec) == PROTOCOLS[0]:
             self.member = ConsumerCoordinator(*shared, settings.session_timeout_ms, stable=stable)
         else:
             self._subscribed += 1
