@@ -45,7 +45,7 @@ def fault(name: str, begin_s: int, ns_s: int, *slots: int) -> Event:
 
 
 def failed(name: str, ns_s: int, begin_ns: int = -1) -> Event:
-    return ev.FaultFailed(begin_ns=begin_ns, ns=ns_s * S, fault=0, name=name, why="x")
+    return ev.FaultFailed(begin_ns=begin_ns, ns=ns_s * S, fault=1, name=name, why="x")
 
 
 def lost(slot: int) -> Event:
