@@ -1,6 +1,6 @@
 """A replica that had lost its power led alone: acknowledged records that others had were cut off."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -13,8 +13,9 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from checkers.logs.elections import elections, newest_log
-from checkers.logs.power_losses import registered_again
+from checkers.logs.power_losses import power_losses, registered_again
 from core.op import TopicPartition
+from history.evidence import Evidence
 from model.accepting.partition_state import ElectionKind, election
 
 
@@ -49,7 +50,7 @@ def _cut(run: LabelledRun, tp: TopicPartition, place: int, known_ns: int) -> boo
         return False
     return any(
         known_ns <= one.ns and (standing is None or standing["leader_epoch"] >= one.epoch)
-        for one in _short_leaders(run, tp)
+        for one in run.evidence.once(short_leaders).get(tp, ())
     )
 
 
@@ -61,13 +62,20 @@ def _place(finding: Finding) -> int:
     return sends[0].offset if finding.name == LOST else sends[-1].offset
 
 
-def _short_leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
+def short_leaders(evidence: Evidence) -> Mapping[TopicPartition, Sequence[ShortLeader]]:
+    """Those of each partition, where nodes lost their power; findings by the thousand ask for them."""
+    if not power_losses(evidence):
+        return {}
+    return {tp: [*_short_leaders(evidence, tp)] for tp in evidence.partitions()}
+
+
+def _short_leaders(evidence: Evidence, tp: TopicPartition) -> Iterator[ShortLeader]:
     """Of each replica that lost its power and registered again: its first election, where no leader had let
     it into the in-sync replicas before, and no other replica was in sync or eligible."""
-    lineage, log = elections(run.evidence, tp), run.evidence.once(newest_log)
+    lineage, log = elections(evidence, tp), evidence.once(newest_log)
     if lineage.unknown or log is None:
         return
-    looked_ns = {(row["take"], row["node"]): row["at_ns"] for row in run.evidence.table("takes").to_pylist()}
+    looked_ns = {(row["take"], row["node"]): row["at_ns"] for row in evidence.table("takes").to_pylist()}
     states = [one for _, one in lineage.states]
     for loss in lineage.losses:
         again = registered_again(log, loss.node, loss.since)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from checkers.known_bugs import last_replica
+from checkers.logs import elections
 from core.op import TopicPartition, value_of
 from history import evidence
 from history.evidence import END, LOST_POWER
@@ -138,3 +140,18 @@ def test_a_record_is_cut_off_where_the_log_ends(
 def test_a_record_whose_place_is_not_known_was_not_seen_to_be_cut_off(tmp_path: Path) -> None:
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], offset=-1)
     assert found["lost-write"] == ""
+
+
+def test_elections_are_asked_for_once_however_many_findings_need_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[TopicPartition] = []
+
+    def counted(found: evidence.Evidence, tp: TopicPartition) -> elections.Elections:
+        asked.append(tp)
+        return elections.elections(found, tp)
+
+    monkeypatch.setattr(last_replica, "elections", counted)
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE])
+    assert len(found) == 2
+    assert asked == [X]
