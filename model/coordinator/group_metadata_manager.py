@@ -169,8 +169,11 @@ class LoadedPartition:
 
 @dataclass(slots=True)
 class PendingAppend:
-    """Records that are not replicated yet. after: what is answered when they are, or with their error."""
+    """Records that are not replicated yet, below the offset `end`. after: what is answered when they are, or
+    with their error. error: they were not replicated in time; the log has them nonetheless."""
 
+    end: int = 0
+    error: KafkaError = NO_ERROR
     after: list[Callable[[KafkaError], None]] = field(default_factory=list)
 
 
@@ -224,27 +227,32 @@ class GroupMetadataManager(CoordinatorRuntime):
 
     def write(self, number: int, records: tuple[object, ...], done: Callable[[KafkaError], None]) -> bool:
         """Append, and call `done` when it is replicated; whether the log has taken it. Without records: when
-        everything is that was appended here before (CoordinatorRuntime, "pending writes")."""
+        everything is that was appended here before (CoordinatorRuntime, "pending writes"). What was not
+        replicated in time stays pending: the coordinator has acted upon it, and must not yet say so."""
         loaded = self.loaded[number]
+        replica = self.node.replicas[self.partition(number)]
+        before = loaded.last
+        if before is not None and before.error is not NO_ERROR and replica.high_watermark >= before.end:
+            before = loaded.last = None
         if not records:
-            if loaded.last is None:
-                done(NO_ERROR)
+            if before is None or before.error is not NO_ERROR:
+                done(NO_ERROR if before is None else before.error)
             else:
-                loaded.last.after.append(done)
+                before.after.append(done)
             return True
-        before, pending = loaded.last, PendingAppend([done])
-        loaded.last = pending
-        log = self.node.replicas[self.partition(number)].log
-        end = log.end
+        pending = loaded.last = PendingAppend(after=[done])
+        end = replica.log.end
 
         def decided(error: KafkaError) -> None:
-            if loaded.last is pending:
+            pending.error = error
+            if loaded.last is pending and error is NO_ERROR:
                 loaded.last = None
             for each in pending.after:
                 each(error)
 
         self.append(number, records, self.timeout_ms, decided)
-        if log.end > end:
+        if replica.log.end > end:
+            pending.end = replica.log.end
             return True
         loaded.last = before
         return False

@@ -399,6 +399,26 @@ def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
     assert (world.replies.pop(waiting).error, world.replies.pop(behind).error) == (NONE, NONE)
 
 
+def test_what_was_not_replicated_in_time_is_not_told_before_it_is() -> None:
+    """DeferredEventQueue keeps an event whose time is over: a heartbeat without records waits for it."""
+    world = OneBroker()
+    world.ask(ConsumerGroupHeartbeat("g", "A", 0, "", 2 * SESSION, ("data",), ()))
+    world.lag(TP)
+    again = ConsumerGroupHeartbeat("g", "A", 1, owned=(P0, P1, P2))
+    too_late, late = (
+        world.broker.coordinators.group_log.timeout_ms + 100,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+    )
+    for request in (ConsumerGroupHeartbeat("g", "B", 0, "", REBALANCE, ("data",), ()), again):
+        waiting = world.send(request)
+        world.run(too_late)
+        assert world.replies.pop(waiting).error is late
+    assert world.ask(again).error is late
+    world.catch_up(TP)
+    world.run(100)
+    assert world.ask(again).error is NONE
+
+
 def test_describe_says_what_is_committed() -> None:
     """ConsumerGroup.asDescribedGroup."""
     world = OneBroker()
