@@ -71,7 +71,7 @@ CASES = {
         EVERYWHERE | PROMISED | {"group-offsets", "group-delivery"},
     ),
     "upgrade": Case(
-        "--kafka 4.1.2 --upgrade 4.4.0 --workload transactions --nemesis upgrade --seed 7 --duration 60",
+        "--kafka 4.1.2 --upgrade 4.4.0 --workload transactions --nemesis upgrade --seed 7 --duration 100",
         CLEAN,
         (EVERYWHERE | PROMISED | {"atomicity"}) - {"isolation"},  # some readers are at read_uncommitted
     ),

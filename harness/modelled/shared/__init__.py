@@ -14,4 +14,5 @@ metadata_log            The metadata log of a modelled node as Kafka writes it: 
 server_log              The server log of a modelled node in Kafka's words: the lines that checks read
                         (`history.broker_logs`).
 settings                Settings of modelled brokers by the config of a run, and which ones they refuse.
+topic_uuids             Ids of modelled topics: they follow from names.
 """

@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from core.consumer_protocol import text
-from harness.modelled.shared.metadata_log import topic_uuid
+from harness.modelled.shared.topic_uuids import topic_uuid
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.consumer_group_records import (

@@ -21,7 +21,8 @@ from harness.evidence.coordinator_records import group_row, transaction_row
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.disk_copy import DiskCopy
-from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
+from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records
+from harness.modelled.shared.topic_uuids import topic_id
 from history.evidence import PER_NODE, PER_PARTITION, Row, merged, schema, table
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog

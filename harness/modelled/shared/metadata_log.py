@@ -5,7 +5,6 @@ offsets here are larger than the model's, and with them broker epochs, which are
 What the model does not have (end points, directories, supported features) is empty.
 """
 
-import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from uuid import UUID, uuid5
 
 from harness.evidence.metadata_records import TOPIC as TOPIC
 from harness.evidence.metadata_records import columns, types
+from harness.modelled.shared.topic_uuids import topic_id, uuid_text
 from harness.protocol.messages import NO_UUID, Message, Value
 from history.evidence import Row
 from model.metadata.image import (
@@ -49,20 +49,6 @@ CHANGED: Final = {
     "last_elr": "lastKnownElr",
 }
 """Fields of a PartitionState that a PartitionChangeRecord has only where they change."""
-
-
-def topic_uuid(topic: str, number: int = 0) -> UUID:
-    """The id of a topic. number: the model's own (`MetadataImage.topic_ids`)."""
-    return uuid5(UUID(int=0), f"{topic}/{number}" if number else topic)
-
-
-def topic_id(topic: str, number: int = 0) -> str:
-    """As Kafka writes ids: base64url. number: as above."""
-    return _text(topic_uuid(topic, number))
-
-
-def _text(number: UUID) -> str:
-    return base64.urlsafe_b64encode(number.bytes).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +145,7 @@ class _Translation:
         return {
             "brokerId": broker,
             "isMigratingZkBroker": False,
-            "incarnationId": _text(uuid5(UUID(int=0), f"{broker}/{incarnation}")),
+            "incarnationId": uuid_text(uuid5(UUID(int=0), f"{broker}/{incarnation}")),
             "brokerEpoch": offset,
             "endPoints": [],
             "features": [],

@@ -1,5 +1,7 @@
 """The image of programs in containers has what these import."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +27,19 @@ def test_it_has_all_modules_that_a_node_imports() -> None:
     own = {path for path in loaded if any(room in path.parents for room in rooms)}
     assert parent / "harness" / "modelled" / "real" / "node_main.py" in own
     assert own <= {path for path, _ in code_image._sources()}
+
+
+def test_a_node_is_imported_where_nothing_else_is(tmp_path: Path) -> None:
+    """Modules that read a file of the repository when they are imported cannot be among them."""
+    for path, name in code_image._sources():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, tmp_path / name)
+    there = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED], cwd=tmp_path, env=there, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path / "harness" / "modelled" / "real" / "node_main.py") in done.stdout.splitlines()
 
 
 def test_its_tag_follows_code_and_pins(monkeypatch: pytest.MonkeyPatch) -> None:

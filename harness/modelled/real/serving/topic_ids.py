@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from harness.modelled.real.serving.api_call import Call
-from harness.modelled.shared.metadata_log import topic_uuid
+from harness.modelled.shared.topic_uuids import topic_uuid
 from harness.protocol.encoding import Values
 from harness.protocol.topics import numbers_by_topic
 from model.protocol.messages import Partition

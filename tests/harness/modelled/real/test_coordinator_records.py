@@ -15,7 +15,7 @@ from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.metadata_log import topic_id
+from harness.modelled.shared.topic_uuids import topic_id
 from model.coordinator.classic_group import GroupRecord, MemberRecord
 from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
