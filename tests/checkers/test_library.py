@@ -205,7 +205,7 @@ def test_the_package_for_other_programs_has_the_same_function() -> None:
     assert inquest.record_lines is record_lines
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.spark
 def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.folder.parents[1])

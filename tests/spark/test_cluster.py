@@ -128,7 +128,7 @@ def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Pla
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_executors_seal_a_run_on_a_store_to_the_bytes_that_this_process_writes(
     cluster: Place, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_the_data_source_says_which_tables_there_are(session: Any, results: Path
         _ = tables(session, f"{results}/*").nothing
 
 
+@pytest.mark.sampled(3)
 def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> None:
     tables(session, f"{results}/*").views()
     queries = re.findall(r"```sql\n(.*?)```", DOCS.read_text(), re.DOTALL)
