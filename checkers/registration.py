@@ -12,6 +12,7 @@ from typing import Final
 
 from checkers.windows import FOREVER, Span, Windows
 from core.config import RunConfig
+from core.flushing import number
 from core.systems import ExternalSection
 from history.events import Event, FaultHealed, FaultStarted
 
@@ -53,9 +54,8 @@ def hindrances(events: Sequence[Event], config: RunConfig) -> Hindrances:
     of_all = [*_without_quorum(faults, _voters(config))]
     nodes = {node for _, _, fault in faults for node in fault.nodes}
     own = {node: [(begin, end) for begin, end, fault in faults if node in fault.nodes] for node in nodes}
-    given = config.broker_settings.get(TIMEOUT, "")
     return Hindrances(
-        timeout_ns=1_000_000 * (int(given) if given.strip().isdecimal() else TIMEOUT_MS),
+        timeout_ns=1_000_000 * number(config.broker_settings, TIMEOUT, TIMEOUT_MS),
         of_all=Windows.of(of_all),
         of_node={node: Windows.of((*spans, *of_all)) for node, spans in own.items()},
     )

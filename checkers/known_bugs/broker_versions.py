@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from checkers.windows import FOREVER
 from history.events import Event, FaultFailed, FaultStarted
 
 UPGRADE: Final = "upgrade"
@@ -16,7 +17,6 @@ WHOLE: Final = ("whole", "finalize")
 BACK: Final = "back"
 MIXED: Final = "mixed"
 """A node has the later version for a while only."""
-FOREVER: Final = 2**63 - 1
 
 Version = tuple[int, ...]
 
