@@ -36,8 +36,10 @@ class ConsumerMembershipManager(GroupMember):
         rebalance_ms: int,
         *,
         stable: bool,
+        bugs: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(group, topics, cluster, stable=stable)
+        self.bugs = bugs
         self.member = member
         self.rebalance_ms = rebalance_ms
         self._target: frozenset[Partition] = frozenset()
@@ -168,6 +170,8 @@ class ConsumerMembershipManager(GroupMember):
             self._target = self._giving = frozenset()
             self.news = [item for item in self.news if item.kind != REVOKED]
             self._state = "lost"
+            if "fenced-member-keeps-partitions" in self.bugs:
+                held = ()  # nothing is taken from the consumer, which reads on
             self.news.append(GroupEvent(LOST, held, self.generation))
         elif error in RETRIABLE:
             self.cluster.forget(self.group, True)

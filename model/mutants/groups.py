@@ -27,6 +27,8 @@ NEWER: Final = {
     "duration_s": 16,
 }
 """Many members of groups of KIP-848, who come and go."""
+STALLED: Final = NEWER | {"fault_s": 5, "calm_s": 1, "duration_s": 24}
+"""One of them stands still for longer than its session."""
 
 GROUPS: Final[Areas] = {
     "offsets": {
@@ -128,6 +130,13 @@ GROUPS: Final[Areas] = {
             right="it rises, so that members of the one before learn of it",
             anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
             hunt=None,
+        ),
+        "fenced-member-keeps-partitions": Mutant(
+            wrong="a member of a group of KIP-848 that is fenced joins again, and reads on what it had",
+            right="it gives that up before; KAFKA-16258 is akin: of members that poll too seldom",
+            anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
+            hunt=HuntingGround(("copier",), ("client:pause@member",), STALLED),
+            no_trace=CLIENT,
         ),
         "partition-given-before-release": Mutant(
             wrong="a member of a group of KIP-848 is given a partition that another one has not given up",

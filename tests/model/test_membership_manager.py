@@ -27,10 +27,12 @@ EVERY = 500
 class World(OneClient):
     """A member whose coordinator is the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *bugs: str) -> None:
         self.cluster = ClientMetadata([1, 2])
         self.cluster.answered("metadata", metadata([1, 2]), 0)
-        self.member = ConsumerMembershipManager("g", ["t"], self.cluster, "m", 6000, stable=True)
+        self.member = ConsumerMembershipManager(
+            "g", ["t"], self.cluster, "m", 6000, stable=True, bugs=frozenset(bugs)
+        )
         super().__init__(self.member)
         self.wait(0)
         self.answer(FindCoordinator, FindCoordinatorResponse(NONE, 1))
@@ -123,6 +125,20 @@ def test_who_is_fenced_gives_everything_up_and_joins_again(error: KafkaError) ->
     assert world.asked == []  # until the application knows
     assert world.news() == [(LOST, P0, P1)]
     assert world.beat() == ConsumerGroupHeartbeat("g", "m", 0, "", 6000, ("t",), ())
+
+
+def test_with_the_planted_bug_who_is_fenced_gives_nothing_up() -> None:
+    world = World("fenced-member-keeps-partitions")
+    world.told(3, P0)
+    world.news()
+    world.placed(p0=5)
+    world.news()
+    world.wait(EVERY)
+    world.refused(KafkaError.UNKNOWN_MEMBER_ID)
+    world.wait(BACKOFF_MS)
+    assert world.news() == [(LOST,)]
+    world.wait(0)
+    assert world.beat().member_epoch == 0
 
 
 def test_an_answer_to_what_it_said_before_it_joined_again_is_nothing_to_it() -> None:

@@ -142,7 +142,9 @@ class SimSession(SharingMachines):
         else:
             self._subscribed += 1
             name = f"member-{self.spec.process}-{self._subscribed}"
-            self.member = ConsumerMembershipManager(*shared, name, settings.session_timeout_ms, stable=stable)
+            self.member = ConsumerMembershipManager(
+                *shared, name, settings.session_timeout_ms, stable=stable, bugs=self._model.bugs
+            )
         self._pump()
 
     def _has_news(self) -> bool:

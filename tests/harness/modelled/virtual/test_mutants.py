@@ -23,7 +23,8 @@ from tests.histories.stored import Pin, pins
 from workloads.registry import WORKLOADS
 
 PINS = pins()
-MODEL = Path(__file__).parents[4] / "model"
+ROOT = Path(__file__).parents[4]
+MODEL, DOCS = ROOT / "model", ROOT / "docs"
 
 
 def test_every_mutant_that_shows_has_a_pin() -> None:
@@ -67,6 +68,10 @@ def asked_for() -> set[str]:
 
 
 BELOW_MINIMUM = {"hw-below-min-isr", "min-isr-ignored"}
+
+
+def test_the_docs_count_them() -> None:
+    assert f", and {len(PLANTED)} planted bugs (`mutant`)" in (DOCS / "i-build-kafka.md").read_text()
 
 
 def test_the_registry_holds_what_the_model_asks_for() -> None:
