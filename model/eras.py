@@ -82,6 +82,10 @@ class Era:
     consumer_groups: KIP-848, 4.0.
     committed_by_assignment: KIP-1251 (4.3): a member of such a group commits in an earlier epoch of its own,
         too, where it has had the partitions since then; else in its present one only.
+    begins_in_epoch_one: since 4.3 a consumer group begins with epoch 1, and its first member makes that 2
+        (ModernGroup, TargetAssignmentMetadata.INITIAL); else with 0.
+    revoking_described: since 4.3 ConsumerGroupDescribe counts what a member has still to give up among its
+        partitions (ConsumerGroupMember.asConsumerGroupDescribeMember).
     assignments_spaced: KIP-1263 (4.3): targets of such a group are computed at most once in
         group.consumer.assignment.interval.ms; else with each change.
     share_groups: KIP-932, 4.1.
@@ -124,6 +128,8 @@ class Era:
     acts_when_committed: bool = False
     consumer_groups: bool = True
     committed_by_assignment: bool = True
+    begins_in_epoch_one: bool = True
+    revoking_described: bool = True
     assignments_spaced: bool = True
     share_groups: bool = True
     share_counts_kept: bool = True
@@ -140,6 +146,8 @@ V4_2: Final = replace(
     leaderless_deleted=False,
     unloads_late=True,
     committed_by_assignment=False,
+    begins_in_epoch_one=False,
+    revoking_described=False,
     assignments_spaced=False,
 )
 V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False)

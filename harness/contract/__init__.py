@@ -8,6 +8,7 @@ described_transactions  A response that kio cannot read where no transaction is 
 dialect                What a client speaks, and what all translations have in common.
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
+group_records          Records of groups and their members in `__consumer_offsets`.
 payloads               Records of Kafka's logs as the model has them in its own.
 scenarios              The scenarios of docs/model, played on a real broker and by the model at once.
 shrink                 From an example with a difference to a smallest one.
@@ -15,7 +16,8 @@ sides                  The two brokers: a real one, and the model's.
 stage                  Stages of scenarios on a real cluster.
 versions               Which era of the model stands for a version of Kafka.
 wire                   The model's requests as Kafka's own, and Kafka's responses as the model's.
-wire_data              Of these: what leaders of partitions are asked, and batches of records.
+wire_consumer_groups   Of these: what coordinators of consumer groups (KIP-848) are asked.
+wire_data              What leaders of partitions are asked, and batches of records.
 wire_groups            What coordinators of groups are asked.
 wire_transactions      What coordinators of transactions are asked.
 

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from model.coordinator.consumer_group_records import ConsumerGroupCurrentMemberAssignment
 from model.coordinator.group_coordinator import DEAD
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, RecordBatch
+from model.protocol.consumer_group_messages import ConsumerGroupDescribe, ConsumerGroupDescribeResponse
 from model.protocol.coordinator_messages import (
     DescribedTransaction,
     DescribeGroup,
@@ -23,7 +25,7 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, ListOffsets, Partition
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
-from scenarios.drivers import clients, raw_member, raw_producer
+from scenarios.drivers import clients, raw_consumer_member, raw_member, raw_producer
 from scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
 from scenarios.framework import AnyScenario, cell
 
@@ -32,6 +34,7 @@ Column = Callable[[Any, str], object]
 STAGES: Final[Mapping[type[ClusterStage], Mapping[str, Column]]] = {
     raw_producer.RawProducerStage: raw_producer.COLUMNS,
     raw_member.RawMemberStage: raw_member.COLUMNS,
+    raw_consumer_member.RawConsumerStage: raw_consumer_member.COLUMNS,
     clients.ClientStage: clients.COLUMNS,
 }
 """Kinds of stages that have a real counterpart -> what their tables can show."""
@@ -140,13 +143,59 @@ def _members(s: raw_member.RawMemberStage, _: str) -> object:
     return sorted(map(s.alias, members)) if state is not None else None
 
 
-def _group_log(s: ClusterStage, n: str) -> object:
+def _group_records(s: ClusterStage) -> list[object] | str:
     """What `__consumer_offsets` has of the group, by the word of the leader."""
     found = _fetched(s, (GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)))
     if isinstance(found, str):
         return found
     records: list[object] = [record for batch in found.batches for record in batch.records]
-    return [raw_member.brief(record) for record in records if getattr(record, "group", None) == GROUP]
+    return [record for record in records if getattr(record, "group", None) == GROUP]
+
+
+def _group_log(brief: Callable[[object], str]) -> Column:
+    """Of the group, each record in few words."""
+
+    def column(s: ClusterStage, _: str) -> object:
+        found = _group_records(s)
+        return found if isinstance(found, str) else list(map(brief, found))
+
+    return column
+
+
+def _consumer_group(s: raw_consumer_member.RawConsumerStage) -> ConsumerGroupDescribeResponse | None:
+    """As its coordinator describes it."""
+    node = s.coordinator(GROUP, GROUP_TOPIC)
+    if node not in s.nodes:
+        return None
+    answer: ConsumerGroupDescribeResponse = s.ask(ConsumerGroupDescribe(GROUP), to=node)
+    return answer if answer.error is not KafkaError.GROUP_ID_NOT_FOUND else None
+
+
+def _consumers(s: raw_consumer_member.RawConsumerStage, _: str) -> object:
+    """State and epoch of the group."""
+    group = _consumer_group(s)
+    return f"{group.state} {group.epoch}" if group is not None else None
+
+
+def _consumer(s: raw_consumer_member.RawConsumerStage, name: str) -> object:
+    """A member as the coordinator describes it, with its state and what it has still to give up, which only
+    the log has."""
+    group, mine, records = _consumer_group(s), s.consumers.get(name), _group_records(s)
+    if group is None or mine is None or mine.member not in group.members or isinstance(records, str):
+        return None
+    described = group.members[mine.member]
+    logged = [
+        one
+        for one in records
+        if isinstance(one, ConsumerGroupCurrentMemberAssignment) and one.member == mine.member
+    ]
+    if not logged:
+        return f"{described.epoch}: not in the log"
+    has, going = (tuple(tp for tp, _ in held) for held in (logged[-1].assigned, logged[-1].revoking))
+    expected = (*has, *going) if s.settings.era.revoking_described else has
+    if sorted(described.assigned) != sorted(expected):
+        return f"described {sorted(described.assigned)}, logged {sorted(expected)}"
+    return raw_consumer_member.in_words(described.epoch, has, going, logged[-1].state)
 
 
 ASKED: Final[Mapping[str, Column]] = {
@@ -163,7 +212,10 @@ ASKED: Final[Mapping[str, Column]] = {
     r"log of (\w)": _states,
     "group": lambda s, _: _described(s)[0],
     "members": _members,
-    r"offsets log(?: at (\d))?": _group_log,
+    r"offsets log(?: at (\d))?": _group_log(raw_member.brief),
+    "consumer group": _consumers,
+    r"member ([A-Z]\d?)": _consumer,
+    r"consumers log(?: at (\d))?": _group_log(raw_consumer_member.brief),
 }
 """The driver's pattern of a column -> the question that stands for it."""
 

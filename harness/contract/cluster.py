@@ -26,7 +26,7 @@ from harness.contract.scenarios import (
     play_all,
     settings_of,
 )
-from harness.contract.stage import REAL, Cluster, Place
+from harness.contract.stage import PACE, REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
 from harness.kafka.system import kafka_cluster
 from harness.modelled.real.cluster import ModelCluster
@@ -48,6 +48,18 @@ NEVER: Final = {"offsets.retention.check.interval.ms": str(7 * 24 * 3600 * 1000)
 """Kafka removes groups that have neither members nor offsets at these intervals, by default every 10 minutes
 (GroupMetadataManager.cleanupGroupMetadata; from 4.0 on GroupCoordinatorShard.cleanupGroupMetadata). The model
 keeps them: no client could tell when the next check comes."""
+
+CONSUMERS: Final = {
+    f"group.consumer.{name}.ms": str(at_ms * PACE)
+    for name, at_ms in {
+        "session.timeout": Settings().consumer_session_ms,
+        "min.session.timeout": Settings().consumer_session_ms,
+        "heartbeat.interval": Settings().consumer_heartbeat_ms,
+        "min.heartbeat.interval": Settings().consumer_heartbeat_ms,
+        "assignment.interval": Settings().consumer_assignment_ms,
+    }.items()
+}
+"""Times of groups of KIP-848, which brokers keep: those of the scenarios, at the pace of the real cluster."""
 
 PATIENT: Final = {
     "broker.session.timeout.ms": "60000",
@@ -78,6 +90,7 @@ def kafka_broker(
         "group.min.session.timeout.ms": "1000",
         **SOON,
         **NEVER,
+        **CONSUMERS,
         **PATIENT,
         **more,
     }
@@ -98,7 +111,7 @@ def model_broker(
         "sut": "model",
         "era": era,
         "mutant": bug,
-        "broker_settings": {"broker.session.timeout.ms": SESSION_MS, **more},
+        "broker_settings": {"broker.session.timeout.ms": SESSION_MS, **CONSUMERS, **more},
     }
     return _running(ModelCluster(run_config({**ALONE, **settings}), folder), folder)
 

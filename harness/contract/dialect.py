@@ -8,6 +8,7 @@ transactions themselves, and EndTxn brings the next epoch (KIP-890). Producer id
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar, cast
+from uuid import UUID
 
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import Message
@@ -35,10 +36,11 @@ TRANSACTION_ABORTABLE) and 2. The versions of all other APIs are the same for bo
 @dataclass(slots=True)
 class IdPairs:
     """Producer ids and member ids of the model and of the real broker, one for one. Ids that no broker
-    gave out are the same on both sides."""
+    gave out are the same on both sides. topics: ids of the real broker's topics by name."""
 
     real: dict[int | str, int | str] = field(default_factory=dict)
     modelled: dict[int | str, int | str] = field(default_factory=dict)
+    topics: dict[str, UUID] = field(default_factory=dict)
 
     def pair(self, modelled: N, real: N) -> None:
         """Both brokers gave out an id in answer to one request."""
@@ -58,6 +60,10 @@ class IdPairs:
     def member(self, name: str) -> str:
         """A member id of the real broker in the model; the same where the model has none for it."""
         return cast("str", self.modelled.get(name, name))
+
+    def topic(self, number: UUID) -> str:
+        """The name of a topic of the real broker; its id where no name is known for it."""
+        return next((name for name, known in self.topics.items() if known == number), str(number))
 
 
 @dataclass(frozen=True, slots=True)

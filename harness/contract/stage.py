@@ -11,13 +11,14 @@ All scenarios share one cluster: each has names of its own for topics, transacti
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
+from kio.schema.metadata.v12.response import MetadataResponse
 
 from core.java_hash import java_hash
 from core.runtime import run_blocking
@@ -31,8 +32,8 @@ from harness.modelled.real.cluster import ModelCluster
 from harness.processes.waiting import NotYet, until
 from model.broker import TICK_MS, Broker
 from model.errors import KafkaError
+from model.protocol.consumer_group_messages import ConsumerGroupHeartbeat
 from model.protocol.coordinator_messages import (
-    DescribedMember,
     DescribeTransactions,
     EndTxn,
     FindCoordinator,
@@ -49,6 +50,7 @@ from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.clients import ClientStage
 from scenarios.drivers.cluster import GROUP, ClusterStage
+from scenarios.drivers.raw_consumer_member import RawConsumerStage
 from scenarios.drivers.raw_member import RawMemberStage
 from scenarios.drivers.raw_producer import IN, RawProducerStage
 
@@ -105,6 +107,8 @@ def paced(request: Any) -> Any:
     if isinstance(request, JoinGroup):
         session, rebalance = request.session_ms * PACE, request.rebalance_ms * PACE
         return msgspec.structs.replace(request, session_ms=session, rebalance_ms=rebalance)
+    if isinstance(request, ConsumerGroupHeartbeat) and request.rebalance_ms >= 0:
+        return msgspec.structs.replace(request, rebalance_ms=request.rebalance_ms * PACE)
     if isinstance(request, InitProducerId) and request.transactional_id is not None:
         timeout_ms = max(request.timeout_ms, min(request.timeout_ms * PACE, LONGEST_MS))
         return msgspec.structs.replace(request, timeout_ms=timeout_ms)
@@ -118,7 +122,7 @@ def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
         return {member: _member(one, change) for member, one in value.items()}
     if name == BY_NAME:
         return {change(key): renamed(one, change) for key, one in value.items()}
-    if name in ALL_NAMED:
+    if name in ALL_NAMED and value is not None:
         return tuple(change(one) if isinstance(one, str) else renamed(one, change) for one in value)
     return renamed(value, change)
 
@@ -132,17 +136,19 @@ class SameIds(IdPairs):
 
 
 def _member(value: Any, change: Callable[[str], str]) -> Any:
-    """Of an answer to JoinGroup its topics, of one to DescribeGroups more."""
-    return renamed(value, change) if isinstance(value, DescribedMember) else tuple(map(change, value))
+    """Of an answer to JoinGroup its topics, of one to a description more."""
+    return renamed(value, change) if hasattr(value, "_fields") else tuple(map(change, value))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a scenario is played. story: begins all its names. dialect: of its clients."""
+    """Where a scenario is played. story: begins all its names. dialect: of its clients. names: ids of the
+    cluster's topics."""
 
     cluster: Cluster
     dialect: Dialect
     story: str
+    names: SameIds = field(default_factory=SameIds)
 
     def inward(self, name: str) -> str:
         """The cluster's name for one of the scenario's."""
@@ -154,19 +160,23 @@ class Place:
 
     def ask(self, request: AnyRequest, node: int) -> Response:
         """The answer of a broker. Raises: AdminError."""
-        names = SameIds()
-        kind, values = encode(paced(renamed(request, self.inward)), self.dialect, names)
+        kind, values = encode(paced(renamed(request, self.inward)), self.dialect, self.names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
             connection.send(kind, values)
-            answer = decode(connection.receive(kind), request, names)
+            answer = decode(connection.receive(kind), request, self.names)
         return cast("Response", renamed(answer, self.outward))
+
+    def learn(self, node: int) -> None:
+        """Ask a broker for the ids of all topics. Raises: AdminError."""
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            answer = connection.call(MetadataResponse, topics=None, allow_auto_topic_creation=False)
+        self.names.topics.update({str(one.name): one.topic_id for one in answer.topics if one.topic_id})
 
     def tell(self, request: Produce, node: int) -> None:
         """Send a request with acks=0, which has no answer; returns when the broker has handled it: it answers
         the next request of the connection after that. Raises: AdminError."""
-        names = SameIds()
-        told = encode(renamed(request, self.inward), self.dialect, names)
-        kind, values = encode(FindCoordinator(GROUP, group=True), self.dialect, names)
+        told = encode(renamed(request, self.inward), self.dialect, self.names)
+        kind, values = encode(FindCoordinator(GROUP, group=True), self.dialect, self.names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
             connection.send(*told)
             connection.call(kind, **values)
@@ -272,6 +282,7 @@ class OnKafka(ClusterStage):
         """See `ClusterStage`."""
         name = self.place.inward(topic)
         broker_views.create_topic(self.place.cluster.admin, name, len(replicas), 1, {}, READY_S)
+        self.place.learn(at)
         return self
 
     def _ready(self) -> None:
@@ -364,6 +375,10 @@ class Members(OnKafka, RawMemberStage):
     """`RawMemberStage` on Kafka."""
 
 
+class Consumers(OnKafka, RawConsumerStage):
+    """`RawConsumerStage` on Kafka."""
+
+
 class RealClients(OnKafka, ClientStage):
     """`ClientStage` on Kafka."""
 
@@ -371,6 +386,7 @@ class RealClients(OnKafka, ClientStage):
 REAL: Final[Mapping[type[ClusterStage], type[OnKafka]]] = {
     RawProducerStage: RealProducers,
     RawMemberStage: Members,
+    RawConsumerStage: Consumers,
     ClientStage: RealClients,
 }
 """Kind of stage -> the same on Kafka."""

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from harness.contract.described_transactions import DescribedTransactions
 from harness.contract.dialect import Dialect, IdPairs, Translation, error_of
+from harness.contract.wire_consumer_groups import OF_CONSUMER_GROUPS
 from harness.contract.wire_data import OF_LEADERS
-from harness.contract.wire_groups import OF_GROUPS
+from harness.contract.wire_groups import NEWER_COMMIT, OF_GROUPS
 from harness.contract.wire_transactions import OF_TRANSACTIONS, VERIFY_VERSION
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import API_KEYS, Message, response_type
@@ -16,6 +17,7 @@ from model.protocol.coordinator_messages import (
     DescribeTransactions,
     FindCoordinator,
     FindCoordinatorResponse,
+    OffsetCommit,
 )
 from model.protocol.messages import Metadata, MetadataResponse, PartitionState
 from model.protocol.requests import AnyRequest, Response
@@ -53,6 +55,7 @@ TRANSLATIONS: Final[Mapping[type[AnyRequest], Translation]] = {
     **OF_LEADERS,
     **OF_TRANSACTIONS,
     **OF_GROUPS,
+    **OF_CONSUMER_GROUPS,
 }
 """By kind of request."""
 
@@ -63,6 +66,8 @@ def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[
     version = dialect.version(one.api, one.version)
     if isinstance(request, AddPartitionsToTxn) and request.verify:
         version = VERIFY_VERSION
+    if isinstance(request, OffsetCommit) and request.newer:
+        version = NEWER_COMMIT
     kind: type[Any] | None = response_type(API_KEYS[one.api], version)
     assert kind is not None, request
     if isinstance(request, DescribeTransactions):

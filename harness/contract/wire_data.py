@@ -121,7 +121,7 @@ def batches(data: bytes, names: IdPairs, topic: str = "") -> list[RecordBatch]:
             RecordBatch(
                 int(header["base"]),
                 int(header["leader_epoch"]),
-                () if control else payloads(topic, data, at, header),
+                () if control else payloads(topic, data, at, header, names),
                 names.to_model(int(header["producer_id"])),
                 int(header["producer_epoch"]),
                 int(header["base_sequence"]),

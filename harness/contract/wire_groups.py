@@ -27,6 +27,8 @@ from model.protocol.coordinator_messages import (
 from model.protocol.requests import AnyRequest, ErrorResponse, Response
 
 ASSIGNOR: Final = "range"
+NEWER_COMMIT: Final = 9
+"""Version of OffsetCommit by which members of consumer groups (KIP-848) commit."""
 
 
 def _join(request: JoinGroup, names: IdPairs) -> Values:

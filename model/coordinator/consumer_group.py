@@ -9,7 +9,7 @@ heartbeats, which gives it that epoch (the member epoch).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
 from model.coordinator.consumer_group_records import (
     CURRENT,
@@ -26,6 +26,7 @@ from model.coordinator.consumer_group_records import (
     MemberState,
     OfConsumerGroup,
 )
+from model.eras import Era
 from model.errors import KafkaError, Refused
 from model.protocol.messages import Partition
 
@@ -76,6 +77,12 @@ class ConsumerGroup:
     targets: dict[str, tuple[Partition, ...]] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
     until: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, group: str, era: Era) -> Self:
+        """A group without records."""
+        begin = int(era.begins_in_epoch_one)
+        return cls(group, epoch=begin, assignment_epoch=begin)
 
     def copy(self) -> "ConsumerGroup":
         """A group that changes without this one, but for its times."""

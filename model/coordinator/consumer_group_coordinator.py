@@ -38,6 +38,7 @@ from model.protocol.consumer_group_messages import (
     ConsumerGroupHeartbeatResponse,
     DescribedConsumer,
 )
+from model.protocol.messages import Partition
 from model.protocol.requests import Answer, Handlers
 
 UNIFORM: Final = next(iter(ASSIGNORS))
@@ -144,7 +145,7 @@ class ConsumerGroupCoordinator:
             return _Change(known.copy())
         if not joins or (classic is not None and classic.state is not EMPTY):
             raise Refused(KafkaError.GROUP_ID_NOT_FOUND)
-        change = _Change(ConsumerGroup(name))
+        change = _Change(ConsumerGroup.new(name, self.node.settings.era))
         if classic is not None:
             change.records.append(GroupTombstone(CLASSIC, name))
         return change
@@ -295,15 +296,18 @@ class ConsumerGroupCoordinator:
         if group is None:
             raise Refused(KafkaError.GROUP_ID_NOT_FOUND)
         members = {
-            name: DescribedConsumer(
-                m.epoch, m.instance, m.topics, tuple(sorted(m.assigned)), group.targets.get(name, ())
-            )
+            name: DescribedConsumer(m.epoch, m.instance, m.topics, self._held(m), group.targets.get(name, ()))
             for name, m in group.members.items()
         }
         assignor, state = _assignor(group), group.state
         return ConsumerGroupDescribeResponse(
             NO_ERROR, state, group.epoch, group.assignment_epoch, assignor, members
         )
+
+    def _held(self, member: ConsumerGroupMember) -> tuple[Partition, ...]:
+        """What a member has, by the words of its coordinator."""
+        going = member.revoking if self.node.settings.era.revoking_described else ()
+        return tuple(sorted({*member.assigned, *going}))
 
 
 def _check(request: ConsumerGroupHeartbeat) -> None:

@@ -14,6 +14,7 @@ from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import CLASSIC, GROUP, GroupTombstone, OfConsumerGroup
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
+from model.eras import Era
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
@@ -152,7 +153,7 @@ class LoadedPartition:
     committed: dict[str, ConsumerGroup] = field(default_factory=dict)
     last: "PendingAppend | None" = None
 
-    def replay(self, record: object, now: int) -> None:
+    def replay(self, record: object, now: int, era: Era) -> None:
         """The next record of a group. Members of classic groups have a whole session from now on."""
         if isinstance(record, GroupRecord):
             self.groups[record.group] = ClassicGroup.restored(record, now)
@@ -164,7 +165,8 @@ class LoadedPartition:
             if record.group in self.consumer_groups:
                 self.consumer_groups[record.group].replay(record)
         elif isinstance(record, OfConsumerGroup):
-            self.consumer_groups.setdefault(record.group, ConsumerGroup(record.group)).replay(record)
+            new = ConsumerGroup.new(record.group, era)
+            self.consumer_groups.setdefault(record.group, new).replay(record)
 
 
 @dataclass(slots=True)
@@ -203,7 +205,7 @@ class GroupMetadataManager(CoordinatorRuntime):
         offsets.apply(replica.log, replica.high_watermark if waits else replica.log.end)
         loaded = self.loaded[number] = LoadedPartition(offsets)
         for _, _, record in written:
-            loaded.replay(record, self.node.now)
+            loaded.replay(record, self.node.now, self.node.settings.era)
         for known in loaded.consumer_groups.values():
             if "owners-forgotten-on-load" in self.bugs:
                 known.forget_owners()

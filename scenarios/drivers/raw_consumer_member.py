@@ -9,12 +9,12 @@ What each was answered stands in `told`, as in `raw_producer`: "2: p0 p1" is a m
 "2" the same epoch and nothing new to have.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from model.coordinator.consumer_group import ConsumerGroup, ConsumerGroupMember
+from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -68,6 +68,12 @@ class RawConsumerStage(RawProducerStage):
             return None
         loaded = broker.coordinators.group_log.loaded.get(self.number(GROUP, GROUP_TOPIC))
         return loaded.consumer_groups.get(GROUP) if loaded is not None else None
+
+    @property
+    def epochs(self) -> tuple[int, int, int]:
+        """The first three epochs of a group, from that of the first member on."""
+        first = ConsumerGroup.new(GROUP, self.settings.era).epoch + 1
+        return first, first + 1, first + 2
 
     def look(self, column: str) -> object:
         """See `framework.Stage`."""
@@ -142,12 +148,14 @@ def _member(s: RawConsumerStage, name: str) -> object:
     member = group.members.get(mine.member) if group is not None and mine is not None else None
     if member is None:
         return None
-    return f"{member.epoch}: {_held(member)}{STATES.get(member.state, '')}"
+    return in_words(member.epoch, member.assigned, member.revoking, member.state)
 
 
-def _held(member: ConsumerGroupMember) -> str:
-    going = f" ({_names(sorted(member.revoking))})" if member.revoking else ""
-    return f"{_names(sorted(member.assigned))}{going}"
+def in_words(epoch: int, assigned: Iterable[Partition], revoking: Iterable[Partition], state: int) -> str:
+    """A member: "1: p0 (p1) unrevoked"."""
+    going = sorted(revoking)
+    leaving = f" ({_names(going)})" if going else ""
+    return f"{epoch}: {_names(sorted(assigned))}{leaving}{STATES.get(MemberState(state), '')}"
 
 
 def _log(s: RawConsumerStage, n: str) -> object:
@@ -188,6 +196,6 @@ COLUMNS: Mapping[str, Callable[[RawConsumerStage, str], object]] = {
     r"member ([A-Z]\d?)": _member,
     "offset p0": lambda s, _: s.position(data(0)),
     r"consumers log(?: at (\d))?": _log,
-    "coordinator": lambda s, _: f"broker {s.coordinator(GROUP, GROUP_TOPIC)}",
-    **{pattern: show for pattern, show in raw_producer.COLUMNS.items() if pattern != "coordinator"},
+    "coordinator of the group": lambda s, _: f"broker {s.coordinator(GROUP, GROUP_TOPIC)}",
+    **raw_producer.COLUMNS,
 }

@@ -3,6 +3,7 @@
 Each test names the rule of Kafka that it is about, by the method that has it or the test that shows it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ UNKNOWN = KafkaError.UNKNOWN_MEMBER_ID
 P0, P1, P2 = ("data", 0), ("data", 1), ("data", 2)
 TP = (GROUP_TOPIC, java_hash("g") % 3)
 SESSION, REBALANCE, APART = 6000, 3000, 1000
+FIRST, SECOND, THIRD = 2, 3, 4
+"""The first epochs of a group, from that of the first member on (4.3)."""
 
 
 def join(
@@ -93,35 +96,46 @@ def loaded(world: OneBroker) -> None:
 
 
 def shared(world: OneBroker) -> None:
-    """A has P0 and P1, B has P2, both with epoch 2."""
-    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    """A has P0 and P1, B has P2, both with the second epoch."""
+    assert told(join(world, "A")) == (FIRST, (P0, P1, P2))
     apart(world)
-    assert told(join(world, "B")) == (2, ())
-    assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, (P0, P1))
-    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
-    assert told(beat(world, "B", 2, ())) == (2, (P2,))
+    assert told(join(world, "B")) == (SECOND, ())
+    assert told(beat(world, "A", FIRST, (P0, P1, P2))) == (FIRST, (P0, P1))
+    assert told(beat(world, "A", FIRST, (P0, P1))) == (SECOND, None)
+    assert told(beat(world, "B", SECOND, ())) == (SECOND, (P2,))
     assert group(world).state == "Stable"
 
 
 # ---- membership
 
 
+@pytest.mark.parametrize(("era", "first"), [("4.2", 1), ("4.3", 2)])
+def test_a_group_begins_in_epoch_one_since_4_3(era: str, first: int) -> None:
+    """ModernGroup, TargetAssignmentMetadata.INITIAL."""
+    world = OneBroker(era=ERAS[era])
+    assert told(join(world, "A")) == (first, (P0, P1, P2))
+    assert (group(world).epoch, group(world).assignment_epoch) == (first, first)
+    world.restart()
+    loaded(world)
+    assert group(world).epoch == first
+
+
 def test_a_new_owner_waits_until_the_old_one_has_given_the_partition_up() -> None:
     """GroupMetadataManagerTest.testReconciliationProcess; CurrentAssignmentBuilder."""
     world = OneBroker()
-    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    assert told(join(world, "A")) == (FIRST, (P0, P1, P2))
     apart(world)
-    assert told(join(world, "B")) == (2, ())  # P2 is to be B's
+    assert told(join(world, "B")) == (SECOND, ())  # P2 is to be B's
     assert group(world).members["B"].state is MemberState.UNRELEASED_PARTITIONS
-    assert told(beat(world, "B", 2, ())) == (2, None)
-    assert told(beat(world, "A", 1)) == (1, (P0, P1))  # it does not say what it has
+    assert told(beat(world, "B", SECOND, ())) == (SECOND, None)
+    assert told(beat(world, "A", FIRST)) == (FIRST, (P0, P1))  # it does not say what it has
     assert group(world).members["A"].state is MemberState.UNREVOKED_PARTITIONS
-    assert told(beat(world, "B", 2, ())) == (2, None)
-    assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, None)
-    assert told(beat(world, "B", 2, ())) == (2, None)  # A has P2 still
+    assert told(beat(world, "B", SECOND, ())) == (SECOND, None)
+    assert told(beat(world, "A", FIRST, (P0, P1, P2))) == (FIRST, None)
+    assert told(beat(world, "B", SECOND, ())) == (SECOND, None)  # A has P2 still
     assert group(world).state == "Reconciling"
-    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
-    assert told(beat(world, "B", 2, ())) == (2, (P2,))
+    assert told(beat(world, "A", FIRST, (P0, P1))) == (SECOND, None)
+    assert told(beat(world, "B", SECOND, ())) == (SECOND, (P2,))
     assert group(world).state == "Stable"
 
 
@@ -130,12 +144,12 @@ def test_a_member_of_another_epoch_is_fenced() -> None:
     beyond its assignment, for the answer with the new one may be lost."""
     world = OneBroker()
     shared(world)
-    assert told(beat(world, "A", 3, (P0, P1))) is FENCED
-    assert told(beat(world, "A", 1, (P0, P1, P2))) is FENCED
-    assert told(beat(world, "A", 1)) is FENCED
-    assert told(beat(world, "A", 1, (P0,)))[0] == 2
-    assert told(beat(world, "C", 1, ())) is UNKNOWN
-    assert told(join(world, "A")) == (2, (P0, P1))  # who was fenced joins again
+    assert told(beat(world, "A", THIRD, (P0, P1))) is FENCED
+    assert told(beat(world, "A", FIRST, (P0, P1, P2))) is FENCED
+    assert told(beat(world, "A", FIRST)) is FENCED
+    assert told(beat(world, "A", FIRST, (P0,)))[0] == SECOND
+    assert told(beat(world, "C", FIRST, ())) is UNKNOWN
+    assert told(join(world, "A")) == (SECOND, (P0, P1))  # who was fenced joins again
 
 
 def test_a_request_without_what_it_needs_is_refused() -> None:
@@ -154,7 +168,7 @@ def test_a_request_without_what_it_needs_is_refused() -> None:
     ):
         assert world.ask(wrong).error is KafkaError.INVALID_REQUEST
     assert join(world, "A", assignor="x").error is KafkaError.UNSUPPORTED_ASSIGNOR
-    assert beat(world, "A", 1, ()).error is KafkaError.GROUP_ID_NOT_FOUND
+    assert beat(world, "A", FIRST, ()).error is KafkaError.GROUP_ID_NOT_FOUND
     assert beat(world, "A", -1).error is KafkaError.GROUP_ID_NOT_FOUND
     assert world.ask(whole).error is NONE
 
@@ -165,9 +179,9 @@ def test_what_a_member_leaves_the_others_get() -> None:
     shared(world)
     apart(world)
     assert told(beat(world, "A", -1)) == (-1, None)
-    assert told(beat(world, "B", 2, (P2,))) == (3, (P0, P1, P2))
-    assert told(beat(world, "A", 2, (P0, P1))) is UNKNOWN
-    assert commit(world, "A", 2) is UNKNOWN
+    assert told(beat(world, "B", SECOND, (P2,))) == (THIRD, (P0, P1, P2))
+    assert told(beat(world, "A", SECOND, (P0, P1))) is UNKNOWN
+    assert commit(world, "A", SECOND) is UNKNOWN
 
 
 def test_a_silent_member_is_removed_after_its_session() -> None:
@@ -176,11 +190,11 @@ def test_a_silent_member_is_removed_after_its_session() -> None:
     shared(world)
     for _ in range(SESSION // 1000):
         world.run(1000)
-        beat(world, "B", 2, (P2,))
+        beat(world, "B", SECOND, (P2,))
         assert "A" in group(world).members
     world.run(300)
     assert list(group(world).members) == ["B"]
-    assert told(beat(world, "B", 2, (P2,))) == (3, (P0, P1, P2))
+    assert told(beat(world, "B", SECOND, (P2,))) == (THIRD, (P0, P1, P2))
 
 
 def test_who_does_not_give_up_in_time_is_removed() -> None:
@@ -189,13 +203,13 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     join(world, "A")
     apart(world)
     join(world, "B")
-    beat(world, "A", 1, (P0, P1, P2))
+    beat(world, "A", FIRST, (P0, P1, P2))
     for _ in range(28):
         world.run(100)
-        assert told(beat(world, "A", 1, (P0, P1, P2))) == (1, None)
+        assert told(beat(world, "A", FIRST, (P0, P1, P2))) == (FIRST, None)
     world.run(300)
     assert list(group(world).members) == ["B"]
-    assert told(beat(world, "A", 1, (P0, P1, P2))) is UNKNOWN
+    assert told(beat(world, "A", FIRST, (P0, P1, P2))) is UNKNOWN
 
 
 def test_who_gives_up_in_time_is_not_removed() -> None:
@@ -204,9 +218,9 @@ def test_who_gives_up_in_time_is_not_removed() -> None:
     join(world, "A")
     apart(world)
     join(world, "B")
-    beat(world, "A", 1, (P0, P1, P2))
+    beat(world, "A", FIRST, (P0, P1, P2))
     world.run(REBALANCE - 500)
-    assert told(beat(world, "A", 1, (P0, P1))) == (2, None)
+    assert told(beat(world, "A", FIRST, (P0, P1))) == (SECOND, None)
     world.run(1000)
     assert list(group(world).members) == ["A", "B"]
 
@@ -214,19 +228,19 @@ def test_who_gives_up_in_time_is_not_removed() -> None:
 def test_a_static_member_comes_back_to_what_it_had() -> None:
     """consumerGroupStaticMemberGroupLeave, replaceMember: no epoch rises, and no partition moves."""
     world = OneBroker()
-    assert told(join(world, "A", instance="i")) == (1, (P0, P1, P2))
+    assert told(join(world, "A", instance="i")) == (FIRST, (P0, P1, P2))
     apart(world)
     assert join(world, "A2", instance="i").error is KafkaError.UNRELEASED_INSTANCE_ID
-    assert beat(world, "B", 1, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
+    assert beat(world, "B", FIRST, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
     assert beat(world, "B", -2, instance="i").error is KafkaError.FENCED_INSTANCE_ID
-    assert beat(world, "A", 1, (), instance="j").error is UNKNOWN
+    assert beat(world, "A", FIRST, (), instance="j").error is UNKNOWN
     assert told(beat(world, "A", -2, instance="i")) == (-2, None)
-    assert told(join(world, "A2", instance="i")) == (1, (P0, P1, P2))
+    assert told(join(world, "A2", instance="i")) == (FIRST, (P0, P1, P2))
     assert list(group(world).members) == ["A2"]
-    assert group(world).epoch == 1
-    assert beat(world, "A", 1, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
-    assert commit(world, "A", 1) is UNKNOWN
-    assert commit(world, "A2", 1) is NONE
+    assert group(world).epoch == FIRST
+    assert beat(world, "A", FIRST, (), instance="i").error is KafkaError.FENCED_INSTANCE_ID
+    assert commit(world, "A", FIRST) is UNKNOWN
+    assert commit(world, "A2", FIRST) is NONE
 
 
 def test_a_static_member_that_does_not_come_back_is_removed() -> None:
@@ -246,9 +260,9 @@ def test_a_changed_subscription_is_a_new_epoch() -> None:
     world.create("more", 1)
     shared(world)
     apart(world)
-    assert told(beat(world, "A", 2, (P0, P1), topics=("data",))) == (2, None)  # it is the same
-    assert beat(world, "A", 2, (P0, P1), topics=("more", "data")).error is NONE
-    assert (group(world).epoch, group(world).assignment_epoch) == (3, 3)
+    assert told(beat(world, "A", SECOND, (P0, P1), topics=("data",))) == (SECOND, None)  # it is the same
+    assert beat(world, "A", SECOND, (P0, P1), topics=("more", "data")).error is NONE
+    assert (group(world).epoch, group(world).assignment_epoch) == (THIRD, THIRD)
     assert ("more", 0) in group(world).targets["A"]
     assert dict(group(world).metadata) == {"data": 3, "more": 1}
 
@@ -256,22 +270,22 @@ def test_a_changed_subscription_is_a_new_epoch() -> None:
 def test_new_partitions_are_assigned() -> None:
     """ModernGroup.computeMetadataHash."""
     world = OneBroker()
-    assert told(join(world, "A", ("late",))) == (1, ())
+    assert told(join(world, "A", ("late",))) == (FIRST, ())
     world.create("late", 2)
     apart(world)
-    assert told(beat(world, "A", 1, ())) == (2, (("late", 0), ("late", 1)))
+    assert told(beat(world, "A", FIRST, ())) == (SECOND, (("late", 0), ("late", 1)))
 
 
 def test_targets_are_computed_with_a_distance() -> None:
     """canComputeNextTargetAssignment (4.3); before, with every new epoch."""
-    for era, at_once in (("4.2", True), ("4.3", False)):
-        world = OneBroker(era=ERAS[era])
+    for spaced in (False, True):
+        world = OneBroker(era=replace(ERAS["4.3"], assignments_spaced=spaced))
         join(world, "A")
         join(world, "B")
-        assert (group(world).assignment_epoch == 2) is at_once
+        assert (group(world).assignment_epoch == SECOND) is not spaced
         world.run(APART)
-        beat(world, "A", 1, (P0, P1, P2))
-        assert group(world).assignment_epoch == 2
+        beat(world, "A", FIRST, (P0, P1, P2))
+        assert group(world).assignment_epoch == SECOND
 
 
 # ---- offsets
@@ -279,15 +293,15 @@ def test_targets_are_computed_with_a_distance() -> None:
 
 def test_commits_are_of_members_in_their_epoch() -> None:
     """ConsumerGroup.validateOffsetCommit."""
-    world = OneBroker(era=ERAS["4.2"])
-    assert commit(world, "A", 1) is KafkaError.GROUP_ID_NOT_FOUND
+    world = OneBroker(era=replace(ERAS["4.3"], committed_by_assignment=False))
+    assert commit(world, "A", FIRST) is KafkaError.GROUP_ID_NOT_FOUND
     shared(world)
-    assert commit(world, "A", 2) is NONE
-    assert commit(world, "A", 1) is STALE
-    assert commit(world, "A", 3) is STALE
-    assert commit(world, "C", 2) is UNKNOWN
+    assert commit(world, "A", SECOND) is NONE
+    assert commit(world, "A", FIRST) is STALE
+    assert commit(world, "A", THIRD) is STALE
+    assert commit(world, "C", SECOND) is UNKNOWN
     assert commit(world, "", -1) is UNKNOWN  # the group has members
-    old = OffsetCommit("g", 2, "A", {P0: 6})
+    old = OffsetCommit("g", SECOND, "A", {P0: 6})
     assert world.ask(old).error is KafkaError.UNSUPPORTED_VERSION
     assert fetch(world).offsets == {P0: 5}
     beat(world, "A", -1)
@@ -299,11 +313,11 @@ def test_commits_of_an_earlier_epoch_count_of_partitions_that_a_member_has_kept(
     """KIP-1251: ConsumerGroup.createAssignmentEpochValidator."""
     world = OneBroker()
     shared(world)
-    assert commit(world, "A", 1, P0) is NONE
-    assert commit(world, "A", 1, P2) is STALE  # it has given that up
-    assert commit(world, "B", 1, P2) is STALE  # it has had that since epoch 2
-    assert commit(world, "B", 2, P2) is NONE
-    assert commit(world, "A", 3, P0) is STALE
+    assert commit(world, "A", FIRST, P0) is NONE
+    assert commit(world, "A", FIRST, P2) is STALE  # it has given that up
+    assert commit(world, "B", FIRST, P2) is STALE  # it has had that since the second epoch
+    assert commit(world, "B", SECOND, P2) is NONE
+    assert commit(world, "A", THIRD, P0) is STALE
 
 
 def test_commits_in_transactions_are_of_members_in_their_epoch() -> None:
@@ -319,20 +333,20 @@ def test_commits_in_transactions_are_of_members_in_their_epoch() -> None:
         error: KafkaError = world.ask(request).error
         return error
 
-    assert ask(1, "B") is KafkaError.ILLEGAL_GENERATION
-    assert ask(2, "C") is UNKNOWN
-    assert ask(2, "B") is NONE
+    assert ask(FIRST, "B") is KafkaError.ILLEGAL_GENERATION
+    assert ask(SECOND, "C") is UNKNOWN
+    assert ask(SECOND, "B") is NONE
     assert ask(-1, "") is NONE  # who does not say is not asked
 
 
 def test_offsets_are_fetched_by_members_in_their_epoch() -> None:
     """ConsumerGroup.validateOffsetFetch."""
     world = OneBroker()
-    assert fetch(world, "A", 1).offsets == {P0: -1}  # no group, no offset
+    assert fetch(world, "A", FIRST).offsets == {P0: -1}  # no group, no offset
     shared(world)
-    assert fetch(world, "A", 2).error is NONE
-    assert fetch(world, "A", 1).error is STALE
-    assert fetch(world, "C", 2).error is UNKNOWN
+    assert fetch(world, "A", SECOND).error is NONE
+    assert fetch(world, "A", FIRST).error is STALE
+    assert fetch(world, "C", SECOND).error is UNKNOWN
     assert fetch(world).error is NONE
 
 
@@ -345,7 +359,7 @@ def test_a_new_coordinator_knows_members_targets_and_what_each_has() -> None:
     shared(world)
     apart(world)
     join(world, "C")
-    beat(world, "A", 2, (P0, P1))
+    beat(world, "A", SECOND, (P0, P1))
     before = group(world)
     assert before.members["A"].state is MemberState.UNREVOKED_PARTITIONS
     world.restart()
@@ -354,9 +368,9 @@ def test_a_new_coordinator_knows_members_targets_and_what_each_has() -> None:
     assert after is not before
     for what in ("epoch", "metadata", "assignment_epoch", "members", "targets"):
         assert getattr(after, what) == getattr(before, what)
-    assert told(beat(world, "C", 3, ())) == (3, None)
-    assert told(beat(world, "A", 2, tuple(after.members["A"].assigned))) == (3, None)
-    assert told(beat(world, "C", 3, ()))[1] is not None
+    assert told(beat(world, "C", THIRD, ())) == (THIRD, None)
+    assert told(beat(world, "A", SECOND, tuple(after.members["A"].assigned))) == (THIRD, None)
+    assert told(beat(world, "C", THIRD, ()))[1] is not None
 
 
 def test_a_new_coordinator_removes_who_does_not_give_up() -> None:
@@ -365,12 +379,12 @@ def test_a_new_coordinator_removes_who_does_not_give_up() -> None:
     join(world, "A")
     apart(world)
     join(world, "B")
-    beat(world, "A", 1, (P0, P1, P2))
+    beat(world, "A", FIRST, (P0, P1, P2))
     world.restart()
     loaded(world)
     for _ in range(REBALANCE // 100 + 3):
         world.run(100)
-        beat(world, "A", 1, (P0, P1, P2))
+        beat(world, "A", FIRST, (P0, P1, P2))
     assert list(group(world).members) == ["B"]
 
 
@@ -390,7 +404,7 @@ def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
     join(world, "A")
     world.lag(TP)
     waiting = world.send(ConsumerGroupHeartbeat("g", "B", 0, "", REBALANCE, ("data",), ()))
-    behind = world.send(ConsumerGroupHeartbeat("g", "A", 1, owned=(P0, P1, P2)))
+    behind = world.send(ConsumerGroupHeartbeat("g", "A", FIRST, owned=(P0, P1, P2)))
     assert waiting not in world.replies
     assert behind not in world.replies
     assert fetch(world, "B", 0).error is UNKNOWN  # of what is committed
@@ -404,7 +418,7 @@ def test_what_was_not_replicated_in_time_is_not_told_before_it_is() -> None:
     world = OneBroker()
     world.ask(ConsumerGroupHeartbeat("g", "A", 0, "", 2 * SESSION, ("data",), ()))
     world.lag(TP)
-    again = ConsumerGroupHeartbeat("g", "A", 1, owned=(P0, P1, P2))
+    again = ConsumerGroupHeartbeat("g", "A", FIRST, owned=(P0, P1, P2))
     too_late, late = (
         world.broker.coordinators.group_log.timeout_ms + 100,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -427,12 +441,23 @@ def test_describe_says_what_is_committed() -> None:
     answer = world.ask(ConsumerGroupDescribe("g"))
     assert (answer.state, answer.epoch, answer.assignment_epoch, answer.assignor) == (
         "Stable",
-        2,
-        2,
+        SECOND,
+        SECOND,
         "uniform",
     )
     mine = answer.members["A"]
-    assert (mine.epoch, mine.topics, mine.assigned, mine.target) == (2, ("data",), (P0, P1), (P0, P1))
+    assert (mine.epoch, mine.topics, mine.assigned, mine.target) == (SECOND, ("data",), (P0, P1), (P0, P1))
+
+
+@pytest.mark.parametrize(("era", "held"), [("4.2", (P0, P1)), ("4.3", (P0, P1, P2))])
+def test_describe_counts_what_is_to_be_given_up_since_4_3(era: str, held: tuple[Partition, ...]) -> None:
+    """ConsumerGroupMember.asConsumerGroupDescribeMember."""
+    world = OneBroker(era=ERAS[era])
+    first = join(world, "A").member_epoch
+    apart(world)
+    join(world, "B")
+    beat(world, "A", first, (P0, P1, P2))
+    assert world.ask(ConsumerGroupDescribe("g")).members["A"].assigned == held
 
 
 # ---- two protocols
@@ -445,7 +470,7 @@ def test_a_name_is_of_one_protocol_at_a_time() -> None:
     joined = world.ask(classic)
     assert join(world, "A").error is KafkaError.GROUP_ID_NOT_FOUND  # members of the other one are there
     world.ask(LeaveGroup("g", joined.member))
-    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    assert told(join(world, "A")) == (FIRST, (P0, P1, P2))
     assert GroupTombstone("GroupMetadata", "g") in written(world)
     assert world.ask(classic).error is KafkaError.INCONSISTENT_GROUP_PROTOCOL
     beat(world, "A", -1)
@@ -511,6 +536,6 @@ def test_records_are_those_of_the_group() -> None:
     join(world, "A")
     first, second, *_ = written(world)
     assert first == ConsumerGroupMemberMetadata("g", "A", ("data",), REBALANCE)
-    assert second == ConsumerGroupMetadata("g", 1, (("data", 3),))
+    assert second == ConsumerGroupMetadata("g", FIRST, (("data", 3),))
     kinds = [type(record).__name__.removeprefix("ConsumerGroup") for record in written(world)]
     assert kinds[2:] == ["TargetAssignmentMember", "TargetAssignmentMetadata", "CurrentMemberAssignment"]

@@ -15,7 +15,7 @@ from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.shared.base_time import BASE_MS
-from harness.modelled.shared.topic_uuids import topic_id
+from harness.modelled.shared.topic_uuids import topic_id, topic_uuid
 from model.coordinator.classic_group import GroupRecord, MemberRecord
 from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -220,3 +220,38 @@ def test_records_of_consumer_groups(era: str, tmp_path: Path) -> None:
         for what in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata")
     ]
     assert (rows[10]["name"], rows[10]["group"]) == ("GroupMetadata", "c")
+
+
+@pytest.mark.parametrize("era", ["4.2-tv1", "4.3"])
+def test_records_of_consumer_groups_are_brought_by_a_fetch(era: str) -> None:
+    """All but a group's numbers of partitions, of which Kafka keeps a hash."""
+    t0, t1, u0 = ("t", 0), ("t", 1), ("u", 0)
+    state = MemberState.UNRELEASED_PARTITIONS
+    written: tuple[object, ...] = (
+        ConsumerGroupMemberMetadata("g", "m", ("t", "u"), 300_000, "i", "uniform"),
+        ConsumerGroupMemberMetadata("g", "n", ("t",), 1),
+        ConsumerGroupTargetAssignmentMember("g", "m", (t0, t1, u0)),
+        ConsumerGroupTargetAssignmentMember("g", "n", ()),
+        ConsumerGroupTargetAssignmentMetadata("g", 3),
+        ConsumerGroupCurrentMemberAssignment("g", "m", 2, 1, state, ((t0, 1), (t1, 2)), ((u0, 1),)),
+        *member_tombstones("g", "m"),
+        *group_tombstones("g"),
+        GroupTombstone("GroupMetadata", "c"),
+    )
+    log = log_of(era, (ConsumerGroupMetadata("g", 3, (("t", 2),)), *written))
+    names = IdPairs(topics={topic: topic_uuid(topic) for topic in "tu"})
+    data = b"".join(fetched(batch, log.era) for batch in log.batches)
+    (found,) = (batch.records for batch in batches(data, names, GROUP_TOPIC))
+    assert found[0] == ConsumerGroupMetadata("g", 3)
+    current = found[6]
+    assert isinstance(current, ConsumerGroupCurrentMemberAssignment)
+    if era != "4.3":
+        assert {epoch for _, epoch in (*current.assigned, *current.revoking)} == {-1}
+        current = written[5]
+    assert (*found[1:6], current, *found[7:]) == written
+
+
+def test_a_topic_without_a_known_name_keeps_its_id() -> None:
+    log = log_of("4.3", (ConsumerGroupTargetAssignmentMember("g", "m", (("t", 0),)),))
+    (record,) = brought(log)[0].records
+    assert record == ConsumerGroupTargetAssignmentMember("g", "m", ((str(topic_uuid("t")), 0),))
