@@ -26,6 +26,9 @@ from model.protocol.messages import Partition
 FORGETS: Final = "log.cleaner.delete.retention.ms"
 """After this time the log need not have the end of each member and group."""
 
+STABLE: Final = 0
+"""State of a member of a consumer group (MemberState)."""
+
 RULES: Final = {
     "generations-rise": Rule(
         "The generation of a classic group does not fall, and one generation has one set of dynamic members.",
@@ -54,6 +57,18 @@ RULES: Final = {
         "A partition belongs to one member of a generation, and of a consumer group (KIP-848) until that one "
         "has given it up.",
         "ConsumerPartitionAssignor; ConsumerGroup.addPartitionEpochs",
+        forgets=FORGETS,
+    ),
+    "subscription-raises-epoch": Rule(
+        "Where a member of a consumer group (KIP-848) wants other topics, the group gets a new epoch before "
+        "anything is assigned.",
+        "KIP-848; GroupMetadataManager.consumerGroupHeartbeat; KAFKA-19899 for regular expressions",
+        forgets=FORGETS,
+    ),
+    "targets-followed": Rule(
+        "A stable member of a consumer group (KIP-848) has what its target says, where the epochs of the "
+        "member, of the targets and of the group are the same.",
+        "KIP-848; CurrentAssignmentBuilder",
         forgets=FORGETS,
     ),
     "one-group-type": Rule(
@@ -93,7 +108,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     mine = sorted((row for row in rows if (row.take, row.node) == (one.take, one.node)), key=_offset)
     whole = _whole(one)
     if not whole and mine:
-        result.leave_open("members-known", tp, "compaction has taken records away")
+        for rule in ("members-known", "subscription-raises-epoch"):
+            result.leave_open(rule, tp, "compaction has taken records away")
     acceptor = log.OffsetsLog(whole=whole, number=tp.partition, count=partition_count(evidence, GROUP_TOPIC))
     if not acceptor.count:
         result.leave_open("group-place", tp, "the evidence does not say how many partitions the log has")
@@ -177,13 +193,16 @@ def _record(row: _Row) -> log.GroupRecord | None:
         case "Metadata":
             return log.GroupEpoch(kind, group, _number(body, "epoch"))
         case "MemberMetadata":
-            return log.GroupMember(kind, group, member)
+            names = body.get("subscribedTopicNames")
+            topics = frozenset(map(str, names)) if isinstance(names, list) else frozenset[str]()
+            return log.GroupMember(kind, group, member, topics, body.get("instanceId") is not None)
         case "TargetAssignmentMetadata":
             return log.TargetEpoch(kind, group, _number(body, "assignmentEpoch"))
         case "TargetAssignmentMember":
             return log.TargetMember(kind, group, member, _partitions(body, "topicPartitions"))
     owned = _partitions(body, "assignedPartitions") + _partitions(body, "partitionsPendingRevocation")
-    return log.CurrentMember(kind, group, member, _number(body, "memberEpoch"), owned)
+    stable = body.get("state") == STABLE
+    return log.CurrentMember(kind, group, member, _number(body, "memberEpoch"), owned, stable)
 
 
 _KINDS: Final[Mapping[str, type]] = {

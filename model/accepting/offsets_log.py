@@ -11,7 +11,7 @@ removed and come again, and a client without membership may commit under any nam
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,11 +50,13 @@ class GroupEpoch(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member is there."""
+    """A member is there, and wants these topics. static: as of `GenerationMember`."""
 
     kind: str
     group: str
     member: str
+    topics: frozenset[str] = frozenset()
+    static: bool = False
 
 
 class TargetMember(NamedTuple):
@@ -75,13 +77,15 @@ class TargetEpoch(NamedTuple):
 
 
 class CurrentMember(NamedTuple):
-    """What a member has, and has not given up yet; -1 and -2 are epochs of one that leaves."""
+    """What a member has, and has not given up yet; -1 and -2 are epochs of one that leaves. stable: it has
+    nothing to give up, and waits for nothing."""
 
     kind: str
     group: str
     member: str
     epoch: int
     partitions: tuple[Partition, ...] = ()
+    stable: bool = False
 
 
 class Tombstone(NamedTuple):
@@ -98,11 +102,14 @@ GroupRecord = Generation | GroupEpoch | GroupMember | TargetMember | TargetEpoch
 
 @dataclass(slots=True)
 class _Group:
-    """A group of KIP-848. epoch: -1 = no record has it yet."""
+    """A group of KIP-848. epoch, assignment_epoch: -1 = no record has it yet. members: the topics that each
+    wants. changed: members that want other topics than when the group got its epoch."""
 
     kind: str
     epoch: int = -1
-    members: set[str] = field(default_factory=set)
+    assignment_epoch: int = -1
+    members: dict[str, frozenset[str]] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
     targets: dict[str, tuple[Partition, ...]] = field(default_factory=dict)
     current: dict[str, CurrentMember] = field(default_factory=dict)
 
@@ -215,18 +222,56 @@ class OffsetsLog:
                         why = f"the epoch of group {name} becomes {epoch}"
                         yield self._refused("group-epochs-rise", offset, why, f"it is {group.epoch}")
                 group.epoch = epoch
-            case GroupMember(_, _, member):
-                group.members.add(member)
+                group.changed.clear()
+            case GroupMember():
+                self._wants(group, record)
             case TargetMember(_, _, member, partitions):
                 yield from self._known(offset, name, group, member)
+                yield from self._raised(offset, name, group)
                 group.targets[member] = partitions
             case TargetEpoch(_, _, epoch):
                 yield from self._bounded(offset, group, f"the assignment of group {name}", epoch)
+                yield from self._raised(offset, name, group)
+                group.assignment_epoch = epoch
                 if group.kind == CONSUMER:
                     what = f"the assignment of group {name} for epoch {epoch}"
                     yield from self._assigned_once(offset, what, dict(group.targets))
+                    for has in group.current.values():
+                        yield from self._followed(offset, group, has)
             case CurrentMember():
+                yield from self._raised(offset, name, group)
                 yield from self._current(offset, group, record)
+
+    def _wants(self, group: _Group, record: GroupMember) -> None:
+        before = group.members.get(record.member)
+        group.members[record.member] = record.topics
+        # Who takes the place of a static member wants what that one wanted.
+        replaces = record.static and before is None
+        if record.topics != (before or frozenset()) and not replaces:
+            group.changed.add(record.member)
+
+    def _raised(self, offset: int, name: str, group: _Group) -> Iterator[Refusal]:
+        if not self.whole or group.kind != CONSUMER:
+            return
+        self.asked["subscription-raises-epoch"] += 1
+        if group.changed:
+            why = f"group {name} has epoch {group.epoch} as before {_list(group.changed)} wanted other topics"
+            yield self._refused("subscription-raises-epoch", offset, why)
+            group.changed.clear()
+
+    def _followed(self, offset: int, group: _Group, has: CurrentMember) -> Iterator[Refusal]:
+        """Of a stable member in the epoch of targets that are those of the group."""
+        if not has.stable or not has.epoch == group.assignment_epoch == group.epoch:
+            return
+        if has.member not in group.targets and not self.whole:
+            return
+        self.asked["targets-followed"] += 1
+        target = group.targets.get(has.member, ())
+        if {*has.partitions} != {*target}:
+            why = (
+                f"member {has.member} of group {has.group} has {_places(has.partitions)} in epoch {has.epoch}"
+            )
+            yield self._refused("targets-followed", offset, why, f"its target is {_places(target)}")
 
     def _current(self, offset: int, group: _Group, record: CurrentMember) -> Iterator[Refusal]:
         name, member = record.group, record.member
@@ -237,12 +282,15 @@ class OffsetsLog:
             why = f"the epoch of member {member} of group {name} becomes {record.epoch}"
             yield self._refused("member-epochs-bounded", offset, why, f"it is {known.epoch}")
         group.current[member] = record
-        if group.kind != CONSUMER or not record.partitions:
+        if group.kind != CONSUMER:
+            return
+        yield from self._followed(offset, group, record)
+        if not record.partitions:
             return
         self.asked["one-owner"] += 1
         for other in group.current.values():
             if other.member != member and (both := {*other.partitions} & {*record.partitions}):
-                tps = _list({f"{topic}-{number}" for topic, number in both})
+                tps = _places(both)
                 why = f"member {member} of group {name} gets {tps}, which {other.member} has not given up"
                 yield self._refused("one-owner", offset, why)
 
@@ -272,12 +320,17 @@ class OffsetsLog:
         if record.what is GroupEpoch:
             self._groups.pop(record.group)
         elif record.what is GroupMember:
-            group.members.discard(record.member)
+            group.members.pop(record.member, None)
+            group.changed.discard(record.member)
         elif record.what is TargetMember:
             group.targets.pop(record.member, None)
         elif record.what is CurrentMember:
             group.current.pop(record.member, None)
 
 
-def _list(names: set[str]) -> str:
+def _places(partitions: Iterable[Partition]) -> str:
+    return _list({f"{topic}-{number}" for topic, number in partitions})
+
+
+def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"

@@ -124,7 +124,8 @@ class ConsumerGroupCoordinator:
             change.add(member.said(group.group))
         wants_others = topics != before.topics
         metadata = self._metadata(group)
-        if wants_others or metadata != group.metadata:
+        raises = wants_others and "subscription-keeps-epoch" not in self.bugs
+        if raises or metadata != group.metadata:
             change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
         if group.assignment_epoch < group.epoch and self._may_assign(group):
             self._assign(change)

@@ -12,7 +12,14 @@ from typing import Final, NamedTuple
 
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.consumer_group import ConsumerGroup
-from model.coordinator.consumer_group_records import CLASSIC, GROUP, GroupTombstone, OfConsumerGroup
+from model.coordinator.consumer_group_records import (
+    CLASSIC,
+    GROUP,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    GroupTombstone,
+    OfConsumerGroup,
+)
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
 from model.eras import Era
 from model.errors import NO_ERROR, KafkaError, Refused
@@ -48,6 +55,7 @@ class CommitRecordMetadataAndOffset(NamedTuple):
 
 
 NOTHING: Final = CommitRecordMetadataAndOffset(-1, -1, -1)
+TARGETS: Final = (ConsumerGroupTargetAssignmentMember, ConsumerGroupTargetAssignmentMetadata)
 
 
 @dataclass(slots=True)
@@ -204,8 +212,10 @@ class GroupMetadataManager(CoordinatorRuntime):
         waits = self.node.settings.era.offsets_when_committed
         offsets.apply(replica.log, replica.high_watermark if waits else replica.log.end)
         loaded = self.loaded[number] = LoadedPartition(offsets)
+        unknown = TARGETS if "targets-unknown-on-load" in self.bugs else ()
         for _, _, record in written:
-            loaded.replay(record, self.node.now, self.node.settings.era)
+            if not isinstance(record, unknown):
+                loaded.replay(record, self.node.now, self.node.settings.era)
         for known in loaded.consumer_groups.values():
             if "owners-forgotten-on-load" in self.bugs:
                 known.forget_owners()

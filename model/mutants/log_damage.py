@@ -4,7 +4,8 @@ The checks of histories cannot find them; rules about logs have to. Most would h
 or once the log is loaded again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -13,7 +14,7 @@ class LogDamage:
     """A planted bug; its name is the key in `LOG_DAMAGE`.
 
     wrong: what it does. rules: one of these rules about logs refuses it (`checkers.logs`). workload, nemesis,
-    brokers, seed: of a run in which it does so.
+    brokers, seed, settings: of a run in which it does so.
     """
 
     wrong: str
@@ -22,9 +23,13 @@ class LogDamage:
     nemesis: str = "none"
     brokers: int = 3
     seed: int = 1
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 REPLICAS: Final = ("replicas-equal", "log-matching")
+
+NEWER: Final = {"client_settings": {"consumer.group.protocol": "consumer"}}
+"""Groups of KIP-848."""
 
 LOG_DAMAGE: Final[dict[str, LogDamage]] = {
     "follower-writes-other-times": LogDamage(
@@ -83,6 +88,22 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         workload="groups",
         nemesis="kill:one@group-coordinator",
         seed=3,
+    ),
+    "subscription-keeps-epoch": LogDamage(
+        wrong="a member that wants other topics leaves the epoch of its group (KIP-848) as it is, so that no "
+        "targets are computed for it (as in KAFKA-19899)",
+        rules=("subscription-raises-epoch",),
+        workload="groups",
+        settings=NEWER,
+    ),
+    "targets-unknown-on-load": LogDamage(
+        wrong="a new group coordinator passes over the records of targets (KIP-848), as over types of "
+        "records that it does not know (KIP-915), and computes others for the same epoch",
+        rules=("targets-followed",),
+        workload="groups",
+        nemesis="kill:one@group-coordinator",
+        seed=2,
+        settings=NEWER,
     ),
     "group-in-another-partition": LogDamage(
         wrong="the records of a group are in a partition that the hash of its name does not name",

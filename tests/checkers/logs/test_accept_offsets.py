@@ -66,7 +66,8 @@ def test_a_real_log_of_a_consumer_group_is_accepted(golden: dict[str, pa.Table])
     judgement = judged(golden, MODERN, same)
     assert (judgement.in_logs, judgement.doubts) == ([], [])
     asked = {"one-group-type", "group-epochs-rise", "members-known", "member-epochs-bounded", "one-owner"}
-    assert set(judgement.asked) == asked | {"group-place"}
+    asked |= {"group-place", "subscription-raises-epoch", "targets-followed"}
+    assert set(judgement.asked) == asked
 
 
 @pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1"])
@@ -109,6 +110,8 @@ TWICE = [{"memberId": member, "groupInstanceId": None, "assignment": assignment(
         (MODERN, body(3, assignmentEpoch=3), ("member-epochs-bounded", 3)),
         (MODERN, body(4, memberEpoch=3), ("member-epochs-bounded", 4)),
         (MODERN, lambda rows: [row for row in rows if row["offset"] != 0], ("members-known", 2)),
+        (MODERN, lambda rows: [row for row in rows if row["offset"] != 1], ("subscription-raises-epoch", 2)),
+        (MODERN, body(4, assignedPartitions=[]), ("targets-followed", 4)),
         (
             MODERN,
             lambda rows: [*rows, {**rows[1], "name": "GroupMetadata"} | CLASSIC_VALUE],
@@ -147,6 +150,21 @@ def test_two_members_of_a_generation_may_have_one_number_of_different_topics(
     members = [{"memberId": text, "groupInstanceId": None, "assignment": text} for text in apart]
     judgement = judged(golden, CLASSIC, body(1, leader=apart[0], members=members))
     assert (judgement.in_logs, judgement.asked["one-owner"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        body(0, subscribedTopicNames=[]),
+        lambda rows: [row for row in body(0, instanceId="i")(rows) if row["offset"] != 1],
+        lambda rows: body(4, state=2)(body(4, assignedPartitions=[])(rows)),
+        lambda rows: body(1, epoch=3)(body(4, assignedPartitions=[])([r for r in rows if r["offset"] < 12])),
+    ],
+    ids=["wants none", "static", "waits", "the group has moved on"],
+)
+def test_near_misses_of_what_is_assigned(golden: dict[str, pa.Table], near: Callable[[Rows], Rows]) -> None:
+    judgement = judged(golden, MODERN, near)
+    assert (judgement.in_logs, judgement.doubts) == ([], [])
 
 
 def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]) -> None:
@@ -198,7 +216,7 @@ def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table], gap: Cal
     }
     judgement = judged(tables, MODERN, gap, "batches")
     assert judgement.in_logs == []
-    assert [doubt.check for doubt in judgement.doubts] == ["members-known"]
+    assert [doubt.check for doubt in judgement.doubts] == ["members-known", "subscription-raises-epoch"]
 
 
 def test_a_hole_leaves_everything_unknown(golden: dict[str, pa.Table]) -> None:

@@ -98,4 +98,4 @@ def damaging(name: str) -> RunConfig:
         "brokers": damage.brokers,
         "seed": damage.seed,
     }
-    return run_config({**BASE, **where, "preset": "safe", "duration_s": 8, "mutant": name})
+    return run_config({**BASE, **where, "preset": "safe", "duration_s": 8, **damage.settings, "mutant": name})

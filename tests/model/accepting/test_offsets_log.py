@@ -28,17 +28,31 @@ def generation(number: int, *members: str, leader: str = "m1", static: bool = Fa
     )
 
 
-def current(member: str, epoch: int, *owned: tuple[str, int], kind: str = "consumer") -> CurrentMember:
-    return CurrentMember(kind, "g", member, epoch, owned)
+def current(
+    member: str, epoch: int, *owned: tuple[str, int], kind: str = "consumer", stable: bool = False
+) -> CurrentMember:
+    return CurrentMember(kind, "g", member, epoch, owned, stable)
+
+
+def stable(member: str, epoch: int, *owned: tuple[str, int]) -> CurrentMember:
+    return current(member, epoch, *owned, stable=True)
+
+
+def wants(member: str, *topics: str, static: bool = False, kind: str = "consumer") -> GroupMember:
+    return GroupMember(kind, "g", member, frozenset(topics), static)
+
+
+def target(member: str, *partitions: tuple[str, int]) -> TargetMember:
+    return TargetMember("consumer", "g", member, partitions)
 
 
 JOINED: list[GroupRecord] = [
-    GroupMember("consumer", "g", "m1"),
+    wants("m1", "q"),
     GroupEpoch("consumer", "g", 1),
     TargetMember("consumer", "g", "m1", (A, B)),
     TargetEpoch("consumer", "g", 1),
-    current("m1", 1, A, B),
-    GroupMember("consumer", "g", "m2"),
+    stable("m1", 1, A, B),
+    wants("m2", "q"),
     GroupEpoch("consumer", "g", 2),
     TargetMember("consumer", "g", "m2", (B,)),
     TargetMember("consumer", "g", "m1", (A,)),
@@ -47,6 +61,7 @@ JOINED: list[GroupRecord] = [
     current("m1", 1, A, B),
 ]
 """A group of KIP-848: a second member has come, and the first one has not given up B."""
+SETTLED: list[GroupRecord] = [*JOINED, stable("m1", 2, A), stable("m2", 2, B)]
 LEFT: list[GroupRecord] = [
     Tombstone(CurrentMember, "consumer", "g", "m1"),
     Tombstone(TargetMember, "consumer", "g", "m1"),
@@ -75,6 +90,23 @@ def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str
         [*JOINED, Tombstone(GroupEpoch, "consumer", "g"), generation(1, "m1")],
         [GroupMember("share", "g", "m1"), GroupMember("share", "g", "m2"), GroupEpoch("share", "g", 1)]
         + [current(m, 1, A, kind="share") for m in ("m1", "m2")],
+        SETTLED,
+        [*SETTLED, wants("m1", "q", "r"), GroupEpoch("consumer", "g", 3), stable("m1", 2)],
+        [*SETTLED, wants("m1", "q"), stable("m1", 2, A)],
+        [*SETTLED, *LEFT[:3], wants("m3", "q", static=True), target("m3", A), current("m3", 0, A)],
+        [*SETTLED, wants("m3", "q"), Tombstone(GroupMember, "consumer", "g", "m3"), stable("m1", 2, A)],
+        [wants("m1", "q", kind="share"), current("m1", 0, kind="share")],
+        # Their group has another epoch, for which nothing is computed yet; they are of another epoch.
+        [*SETTLED, GroupEpoch("consumer", "g", 3), stable("m1", 2)],
+        [
+            *SETTLED,
+            GroupEpoch("consumer", "g", 3),
+            target("m2"),
+            TargetEpoch("consumer", "g", 3),
+            SETTLED[-1],
+        ],
+        [*SETTLED, TargetEpoch("consumer", "g", 2)],
+        [*JOINED, stable("m1", 2, A), current("m2", 2)],
     ],
 )
 def test_what_a_coordinator_writes_is_accepted(records: list[GroupRecord]) -> None:
@@ -106,6 +138,31 @@ MISSES: dict[str, tuple[list[GroupRecord], list[tuple[str, int]]]] = {
         [("members-known", 12), ("members-known", 13)],
     ),
     "an assignment for one who left": ([*JOINED, *LEFT, current("m1", 2)], [("members-known", 16)]),
+    "a new member leaves the epoch": (
+        [*SETTLED, wants("m3", "q"), current("m3", 2)],
+        [("subscription-raises-epoch", 15)],
+    ),
+    "a member that wants another topic leaves the epoch": (
+        [*SETTLED, wants("m1", "q", "r"), stable("m1", 2, A), stable("m1", 2, A)],
+        [("subscription-raises-epoch", 15)],
+    ),
+    "a static member that wants another topic leaves the epoch": (
+        [*SETTLED, wants("m3", "q", static=True), wants("m3", "r", static=True), target("m3")],
+        [("subscription-raises-epoch", 16)],
+    ),
+    "targets for those who want other topics, in the old epoch": (
+        [*SETTLED, wants("m1", "r"), TargetEpoch("consumer", "g", 2)],
+        [("subscription-raises-epoch", 15)],
+    ),
+    "a member lacks some of its target": ([*JOINED, stable("m1", 2)], [("targets-followed", 12)]),
+    "a member has something else than its target": (
+        [*JOINED, stable("m1", 2, A), stable("m2", 2, ("q", 2))],
+        [("targets-followed", 13)],
+    ),
+    "targets change behind their members": (
+        [*SETTLED, target("m2", A), target("m1", B), TargetEpoch("consumer", "g", 2)],
+        [("targets-followed", 16), ("targets-followed", 16)],
+    ),
     "a classic generation of a consumer group": ([*JOINED, generation(3, "m1")], [("one-group-type", 12)]),
     "a consumer group's epoch of a classic one": (
         [generation(3, "m1"), GroupEpoch("consumer", "g", 4)],
@@ -127,6 +184,14 @@ def test_a_near_miss_is_refused_where_it_stands(name: str) -> None:
 def test_where_records_are_gone_members_may_be_unknown() -> None:
     assert refused(JOINED[2:5], whole=False) == []
     assert refused(JOINED[2:5]) == [("members-known", 0), ("members-known", 2)]
+
+
+def test_where_records_are_gone_so_may_be_epochs_and_targets() -> None:
+    later: list[GroupRecord] = [wants("m3", "q"), current("m3", 2)]
+    assert refused([*SETTLED, *later], whole=False) == []
+    epochs: list[GroupRecord] = [GroupEpoch("consumer", "g", 2), TargetEpoch("consumer", "g", 2)]
+    assert refused([*epochs, stable("m1", 2, A)], whole=False) == []
+    assert refused([target("m1", B), *epochs, stable("m1", 2, A)], whole=False) == [("targets-followed", 3)]
 
 
 def test_a_group_is_in_the_partition_of_its_hash() -> None:
