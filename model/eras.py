@@ -82,6 +82,9 @@ class Era:
     consumer_groups: KIP-848, 4.0.
     committed_by_assignment: KIP-1251 (4.3): a member of such a group commits in an earlier epoch of its own,
         too, where it has had the partitions since then; else in its present one only.
+    rejoins_with_epoch_zero: since 4.2 a member that a consumer group has may join again; else that is an
+        epoch which it has left, and it is fenced until its session has ended
+        (GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid).
     begins_in_epoch_one: since 4.3 a consumer group begins with epoch 1, and its first member makes that 2
         (ModernGroup, TargetAssignmentMetadata.INITIAL); else with 0.
     revoking_described: since 4.3 ConsumerGroupDescribe counts what a member has still to give up among its
@@ -128,6 +131,7 @@ class Era:
     acts_when_committed: bool = False
     consumer_groups: bool = True
     committed_by_assignment: bool = True
+    rejoins_with_epoch_zero: bool = True
     begins_in_epoch_one: bool = True
     revoking_described: bool = True
     assignments_spaced: bool = True
@@ -150,7 +154,7 @@ V4_2: Final = replace(
     revoking_described=False,
     assignments_spaced=False,
 )
-V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False)
+V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False, rejoins_with_epoch_zero=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)
 V3_9: Final = replace(
     V4_0,

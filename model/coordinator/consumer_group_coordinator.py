@@ -184,7 +184,7 @@ class ConsumerGroupCoordinator:
         """Who comes with the epoch before the present one did not get its last answer; what it has, it still
         may have (throwIfConsumerGroupMemberEpochIsInvalid). Raises: Refused (FENCED_MEMBER_EPOCH)."""
         epoch, owned = request.member_epoch, request.owned
-        if epoch in (0, member.epoch):
+        if epoch == member.epoch or (epoch == 0 and self.node.settings.era.rejoins_with_epoch_zero):
             return
         lost = epoch == member.previous_epoch and owned is not None and member.assigned.keys() >= set(owned)
         if epoch > member.epoch or not lost:

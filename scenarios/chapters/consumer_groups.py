@@ -101,8 +101,43 @@ def fenced_by_epoch(s: RawConsumerStage) -> Steps:
     s.beats("A", 0)
     yield f"""An epoch that the coordinator never gave is refused, too.
         | Stable {j} | {j}: p0 | {j}: p1 | FENCED_MEMBER_EPOCH | {j}: p1"""
+
+
+@scenario(
+    "Who was fenced joins again",
+    source="KIP-848; Kafka: `GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid` (4.2)",
+    stage=alone,
+    columns=SHOWN,
+)
+def fenced_joins_again(s: RawConsumerStage) -> Steps:
+    """A member that has to give all up joins with epoch 0 and the id that it has."""
+    _, j, _ = s.epochs
+    shared(s)
+    yield f"A and B work. | Stable {j} | {j}: p0 | {j}: p1 | {j} | {j}: p1"
     s.joins("A")
-    yield f"It joins again, with the same id. | Stable {j} | {j}: p0 | {j}: p1 | {j}: p0 | {j}: p1"
+    yield f"A joins again: it gets what it is to have. | Stable {j} | {j}: p0 | {j}: p1 | {j}: p0 | {j}: p1"
+
+
+@scenario(
+    "Who was fenced joins again, before 4.2",
+    source="Kafka: `GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid` (4.1)",
+    stage=lambda: alone("4.1"),
+    columns=SHOWN,
+)
+def fenced_for_a_session(s: RawConsumerStage) -> Steps:
+    """Epoch 0 is one that the member has left, as any other."""
+    _, j, k = s.epochs
+    shared(s)
+    yield f"A and B work. | Stable {j} | {j}: p0 | {j}: p1 | {j} | {j}: p1"
+    s.joins("A")
+    yield f"""A joins again, with the same id: it is fenced.
+        | Stable {j} | {j}: p0 | {j}: p1 | FENCED_MEMBER_EPOCH | {j}: p1"""
+    s.wait_beating(6500, "B", 1).beats("B", 1)
+    yield f"""Its session ends, and B gets its partition.
+        | Stable {k} | – | {k}: p0 p1 | FENCED_MEMBER_EPOCH | {k}"""
+    s.joins("A")
+    yield f"""Now it may join.
+        | Reconciling {k + 1} | {k + 1}: nothing unreleased | {k}: p0 p1 | {k + 1}: nothing | {k}"""
 
 
 @scenario(

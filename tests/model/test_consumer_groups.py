@@ -152,6 +152,20 @@ def test_a_member_of_another_epoch_is_fenced() -> None:
     assert told(join(world, "A")) == (SECOND, (P0, P1))  # who was fenced joins again
 
 
+@pytest.mark.parametrize(("era", "accepted"), [("4.1", False), ("4.2", True)])
+def test_a_member_that_is_there_joins_again_since_4_2(era: str, accepted: bool) -> None:
+    """throwIfConsumerGroupMemberEpochIsInvalid: before, epoch 0 counts as any other epoch."""
+    world = OneBroker(era=ERAS[era])
+    assert told(join(world, "A")) == (1, (P0, P1, P2))
+    assert beat(world, "A", 0, ()).error is KafkaError.INVALID_REQUEST  # it does not say all
+    assert told(join(world, "A")) == (1, (P0, P1, P2))  # the answer to its first request may be lost
+    join(world, "B")
+    beat(world, "A", 1, (P0, P1))
+    beat(world, "A", 1, (P0, P1))
+    assert group(world).members["A"].epoch == 2
+    assert told(join(world, "A")) == ((2, (P0, P1)) if accepted else FENCED)
+
+
 def test_a_request_without_what_it_needs_is_refused() -> None:
     """throwIfConsumerGroupHeartbeatRequestIsInvalid."""
     world = OneBroker()

@@ -55,7 +55,7 @@ BUGS = {
 }
 """Scenario -> a planted bug that it shows."""
 TODAY = "4.3.1"
-EARLIER = {"stale-commit": "4.0.0"}
+EARLIER = {"stale-commit": "4.0.0", "fenced-for-a-session": "4.0.0"}
 """Scenario -> the version of Kafka whose brokers it tells of, where it is not today's."""
 
 
