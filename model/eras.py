@@ -92,6 +92,7 @@ class Era:
     assignments_spaced: KIP-1263 (4.3): targets of such a group are computed at most once in
         group.consumer.assignment.interval.ms; else with each change.
     share_groups: KIP-932, 4.1.
+    share_locks_renewed: KIP-1222 (4.2): a member may say that it needs a record for longer.
     share_counts_kept: KAFKA-19972 (4.2): what a member held when its session ended keeps its delivery count;
         else the delivery is taken back.
     share_start_rises: apache/kafka#23074 (4.4): a write of share state that comes late leaves the start
@@ -136,6 +137,7 @@ class Era:
     revoking_described: bool = True
     assignments_spaced: bool = True
     share_groups: bool = True
+    share_locks_renewed: bool = True
     share_counts_kept: bool = True
     share_start_rises: bool = True
     zookeeper: bool = False
@@ -154,7 +156,13 @@ V4_2: Final = replace(
     revoking_described=False,
     assignments_spaced=False,
 )
-V4_1: Final = replace(V4_2, marker_epoch_rises=False, share_counts_kept=False, rejoins_with_epoch_zero=False)
+V4_1: Final = replace(
+    V4_2,
+    marker_epoch_rises=False,
+    share_locks_renewed=False,
+    share_counts_kept=False,
+    rejoins_with_epoch_zero=False,
+)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)
 V3_9: Final = replace(
     V4_0,

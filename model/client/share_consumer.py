@@ -109,12 +109,15 @@ class ShareConsumer(KafkaClient):
         return taken
 
     def acknowledge(self, said: Said) -> int:
-        """Acknowledge records; the number under which `answers` will tell."""
+        """Acknowledge records; the number under which `answers` will tell. A record that is renewed stays
+        to be acknowledged."""
         self._number += 1
         left: dict[int, dict[Partition, list[AcknowledgementBatch]]] = {}
         for tp, records in said.items():
             for offset, kind in records:
-                node = self._givers.pop((tp, offset))
+                node = self._givers[tp, offset]
+                if kind is not AcknowledgeType.RENEW:
+                    del self._givers[tp, offset]
                 batches = left.setdefault(node, {}).setdefault(tp, [])
                 batches.append(AcknowledgementBatch(offset, offset, kind))
         self._acknowledging[self._number] = _Waiting(dict(left))

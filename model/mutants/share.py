@@ -44,6 +44,12 @@ SHARE: Final[Areas] = {
             hunt=HuntingGround(("share",), settings=PRESET),
             no_trace=MEMORY,
         ),
+        "share-renewal-ignored": Mutant(
+            wrong="a leader answers that a lock is renewed (KIP-1222), and the lock ends as it would have",
+            right="it begins again",
+            anomalies=("share-two-holders",),
+            hunt=None,
+        ),
         "share-lock-outlives": Mutant(
             wrong="the end of a lock makes a record available that was acknowledged meanwhile",
             right="the lock ends with the acknowledgement",

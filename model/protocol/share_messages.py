@@ -12,12 +12,14 @@ from model.protocol.requests import ErrorResponse, Request, Response
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record; GAP: its offset has none that the member could be given."""
+    """What a member says of a record; GAP: its offset has none that the member could be given. RENEW: it
+    needs more time (KIP-1222)."""
 
     GAP = 0
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
+    RENEW = 4
 
 
 class AcknowledgementBatch(NamedTuple):

@@ -2,6 +2,7 @@
 
     Available → Acquired → Acknowledged (ACCEPT) or Archived (REJECT, no record there, the limit)
                          → Available (RELEASE, the lock's end, the member's end)
+                         → Acquired (RENEW: its lock begins again, and nothing is stored)
 
 Everything below `start` has ended; `end` is the next offset that no member was given. What changes is stored
 first: until that is known, a record has its new state and cannot be acquired, and where it fails the old
@@ -138,28 +139,38 @@ class SharePartition:
         count = known.count if known is not None else 0
         if known is None or "share-count-stands" not in self.bugs:
             count += 1
-        lock_ms = self.settings.share_lock_ms // (4 if "share-lock-short" in self.bugs else 1)
-        self.records[offset] = InFlightState(ACQUIRED, count, member, now + lock_ms)
+        self.records[offset] = InFlightState(ACQUIRED, count, member, now + self._lock_ms)
         return count
+
+    @property
+    def _lock_ms(self) -> int:
+        return self.settings.share_lock_ms // (4 if "share-lock-short" in self.bugs else 1)
 
     # ---- ending
 
-    def acknowledge(self, member: str, said: Iterable[AcknowledgementBatch]) -> Transition:
+    def acknowledge(self, member: str, said: Iterable[AcknowledgementBatch], now: int) -> Transition:
         """What a member says of records that it holds; below `start` nothing is looked at.
 
-        Raises: Refused (INVALID_RECORD_STATE), and nothing has changed.
+        Raises: Refused (INVALID_REQUEST, INVALID_RECORD_STATE), and nothing has changed.
         """
         wanted = {
             offset: batch.kind
             for batch in said
             for offset in range(max(batch.first, self.start), batch.last + 1)
         }
+        renewed = [offset for offset, kind in wanted.items() if kind is AcknowledgeType.RENEW]
+        if renewed and not self.settings.era.share_locks_renewed:
+            raise Refused(KafkaError.INVALID_REQUEST)
         for offset in wanted:
             known = self.records.get(offset)
             if known is None or known.state is not ACQUIRED or known.before is not None:
                 raise Refused(KafkaError.INVALID_RECORD_STATE)
             if known.member != member and "share-holder-not-checked" not in self.bugs:
                 raise Refused(KafkaError.INVALID_RECORD_STATE)
+        for offset in renewed:
+            del wanted[offset]
+            if "share-renewal-ignored" not in self.bugs:
+                self.records[offset].until = now + self._lock_ms
         return Transition({offset: self._begin(offset, self._said(kind)) for offset, kind in wanted.items()})
 
     def _said(self, kind: AcknowledgeType) -> RecordState:

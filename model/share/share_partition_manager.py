@@ -206,7 +206,7 @@ class SharePartitionManager:
         for tp, batches in said.items():
             try:
                 led = self._ready(group, tp)
-                transition = led.share.acknowledge(member, batches)
+                transition = led.share.acknowledge(member, batches, self.node.now)
             except Refused as refused:
                 outcome(tp, refused.error)
                 continue

@@ -91,6 +91,49 @@ def lock_ends(s: RawShareStage) -> Steps:
 
 
 @scenario(
+    "A lock is renewed",
+    source="KIP-1222; KAFKA-19843; Kafka: `SharePartition.acknowledge`",
+    stage=alone,
+    columns=STATES,
+    not_played=NO_MEMBERS,
+)
+def lock_renewed(s: RawShareStage) -> Steps:
+    """A member that needs a record for longer says so before its lock ends, here after 2 s."""
+    s.produce("m0", "m1", to=1).fetches("A").wait(1500)
+    yield "A works on two records. | 0-1×1 | – | 0 | A:1 A:1 | –"
+    s.says("A", "renew", 0)
+    yield "The first one takes longer. Nothing is stored of that. | ok | – | 0 | A:1 A:1 | –"
+    s.wait(500).fetches("B")
+    yield """The lock of the other one has ended: B is given that one alone.
+        | ok | 1×2 | 0 | A:1 B:2 | 1=free:1"""
+    s.says("A", "renew", 1)
+    yield """A is late with it, and renews nothing.
+        | INVALID_RECORD_STATE | 1×2 | 0 | A:1 B:2 | 1=free:1"""
+    s.wait(1400).says("A", "accept", 0)
+    yield """The renewed lock lasts for 2 s from the renewal on: A accepts the record, delivered once.
+        | ok | 1×2 | 1 | B:2 | 0=acc 1=free:1"""
+    s.says("B", "renew", 1).wait(1900).says("B", "renew", 1).wait(1900).fetches("A")
+    yield "B renews again and again. | waits | ok | 1 | B:2 | 0=acc 1=free:1"
+    s.wait(100)
+    yield "It stops: the lock ends. | 1×3 | ok | 1 | A:3 | 1=free:2"
+
+
+@scenario(
+    "A lock is renewed, before 4.2",
+    source="KIP-1222; Kafka: `KafkaApis.validateAcknowledgementBatches`",
+    stage=lambda: alone("4.1"),
+    columns=STATES,
+    not_played=NO_MEMBERS,
+)
+def lock_not_renewed(s: RawShareStage) -> Steps:
+    """Brokers did not know of renewals."""
+    s.produce("m0", to=1).fetches("A").wait(1500).says("A", "renew", 0)
+    yield "A asks for more time. | INVALID_REQUEST | – | 0 | A:1 | –"
+    s.fetches("B").wait(500)
+    yield "Its lock ends as it would have. | INVALID_REQUEST | 0×2 | 0 | B:2 | 0=free:1"
+
+
+@scenario(
     "The limit of deliveries",
     source="KIP-932; group.share.delivery.count.limit",
     stage=lambda: alone(deliveries=2),

@@ -94,7 +94,7 @@ class RawShareStage(RawProducerStage):
         return self._say(name, request, target, name, _fetched)
 
     def says(self, name: str, kind: str, first: int, last: int = -1) -> Self:
-        """See the module. kind: accept, release, reject."""
+        """See the module. kind: accept, release, reject, renew."""
         node, epoch = self.sessions[name]
         self.sessions[name] = (node, epoch + 1)
         batch = AcknowledgementBatch(first, max(first, last), AcknowledgeType[kind.upper()])

@@ -119,6 +119,20 @@ def test_one_refused_offset_refuses_all_of_a_partition() -> None:
     ]
 
 
+def test_a_refused_renewal_renews_nothing() -> None:
+    made = world()
+    fill(made, "a", "b")
+    acquired(made, "m", 0)
+    until = share(made).records[0].until
+    made.run(500)
+    assert say(made, "m", 1, RELEASE, 1, 1).parts == {P0: NONE}
+    assert say(made, "m", 2, AcknowledgeType.RENEW, 0, 1).parts == {P0: KafkaError.INVALID_RECORD_STATE}
+    assert share(made).records[0].until == until
+    assert say(made, "m", 3, AcknowledgeType.RENEW, 0, 0).parts == {P0: NONE}
+    assert share(made).records[0].until > until
+    assert share(made).records[0].count == 1
+
+
 def test_no_more_is_given_out_than_may_be_in_flight() -> None:
     made = world(share_in_flight=3)
     fill(made, "a", "b")

@@ -70,6 +70,18 @@ def test_it_takes_what_was_acquired_and_says_where_no_record_is() -> None:
     assert (one.fetched().session_epoch, one.fetched().said) == (2, {P0: [gap]})
 
 
+def test_a_renewed_record_stays_to_be_acknowledged() -> None:
+    one = Member()
+    one.brings((RecordBatch(0, 0, ("a",)),), AcquiredRecords(0, 0, 1))
+    one.client.take()
+    one.client.wants = False
+    for session_epoch, kind in enumerate((AcknowledgeType.RENEW, AcknowledgeType.RENEW, ACCEPT), 1):
+        one.client.acknowledge({P0: [(0, kind)]})
+        assert one.asks(ShareAcknowledge).said == {P0: [AcknowledgementBatch(0, 0, kind)]}
+        assert one.asks(ShareAcknowledge).session_epoch == session_epoch
+        one.world.answer(ShareAcknowledge, ShareAcknowledgeResponse(NONE, {P0: NONE}))
+
+
 def test_without_an_answer_it_begins_a_new_session_and_nothing_is_certain() -> None:
     one = Member()
     one.brings((RecordBatch(0, 0, ("a",)),), AcquiredRecords(0, 0, 1))

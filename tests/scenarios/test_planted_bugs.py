@@ -84,6 +84,7 @@ BROKEN = (
     ("lock-ends", "share-lock-ignored"),
     ("lock-ends", "share-lock-short"),
     ("lock-ends", "share-holder-not-checked"),
+    ("lock-renewed", "share-renewal-ignored"),
     ("acquire-and-acknowledge", "share-release-ends"),
     ("acquire-and-acknowledge", "share-reject-releases"),
     ("acquire-and-acknowledge", "share-start-jumps"),
