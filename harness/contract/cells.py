@@ -11,7 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from model.coordinator.consumer_group_records import ConsumerGroupCurrentMemberAssignment
+from model.coordinator.consumer_group_records import (
+    EXPRESSION,
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupRegularExpression,
+    GroupTombstone,
+)
 from model.coordinator.group_coordinator import DEAD
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, RecordBatch
@@ -198,6 +203,18 @@ def _consumer(s: raw_consumer_member.RawConsumerStage, name: str) -> object:
     return raw_consumer_member.in_words(described.epoch, has, going, logged[-1].state)
 
 
+def _expression(s: ClusterStage, regex: str) -> object:
+    """The topics that an expression stands for, by the newest record of it."""
+    topics: object = None
+    for record in _group_records(s):
+        match record:
+            case ConsumerGroupRegularExpression(_, name, found) if name == regex:
+                topics = sorted(found)
+            case GroupTombstone(what, _, _, name) if what == EXPRESSION and name == regex:
+                topics = None
+    return topics
+
+
 ASKED: Final[Mapping[str, Column]] = {
     r"log(?: p(\d))?": _of(lambda part: brief(part.batches)),
     "HW": _of(lambda part: part.high_watermark),
@@ -215,6 +232,7 @@ ASKED: Final[Mapping[str, Column]] = {
     r"offsets log(?: at (\d))?": _group_log(raw_member.brief),
     "consumer group": _consumers,
     r"member ([A-Z]\d?)": _consumer,
+    r"expression (.+)": _expression,
     r"consumers log(?: at (\d))?": _group_log(raw_consumer_member.brief),
 }
 """The driver's pattern of a column -> the question that stands for it."""

@@ -17,6 +17,7 @@ from model.coordinator.classic_group import GroupRecord
 from model.coordinator.consumer_group_records import (
     CLASSIC,
     CURRENT,
+    EXPRESSION,
     GROUP,
     MEMBER,
     TARGET,
@@ -24,6 +25,7 @@ from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     Epochs,
@@ -35,7 +37,7 @@ from model.protocol.messages import Partition
 
 OFFSET: Final = "OffsetCommit"
 """Kind of records of offsets."""
-OF_CONSUMER_GROUPS: Final = (GROUP, MEMBER, TARGETS, TARGET, CURRENT)
+OF_CONSUMER_GROUPS: Final = (GROUP, MEMBER, TARGETS, TARGET, CURRENT, EXPRESSION)
 
 
 def group_record(record: LogRecord, names: IdPairs) -> object:
@@ -49,8 +51,9 @@ def group_record(record: LogRecord, names: IdPairs) -> object:
         return None
     named = {name: str(value) for name, value in decode(f"{kind}Key", 0, key).items()}
     group, member = named.get("group", named.get("groupId", "")), named.get("memberId", "")
+    regex = named.get("regularExpression", "")
     if record.value is None:
-        return GroupTombstone(kind, group, member)
+        return GroupTombstone(kind, group, member, regex)
     cursor = Cursor(record.value)
     value: dict[str, Any] = decode(f"{kind}Value", cursor.integer(2), cursor)
     if kind == OFFSET:
@@ -58,6 +61,9 @@ def group_record(record: LogRecord, names: IdPairs) -> object:
         return OffsetRecord(group, tp, value["offset"], value.get("leaderEpoch", -1))
     if kind == CLASSIC:
         return GroupRecord(group, value["generation"], value["leader"] or "", ())
+    if kind == EXPRESSION:
+        topics = tuple(value["topics"])
+        return ConsumerGroupRegularExpression(group, regex, topics, value["version"], value["timestamp"])
     return _of_consumer_group(kind, group, member, value, names)
 
 
@@ -78,6 +84,7 @@ def _of_consumer_group(kind: str, group: str, member: str, value: dict[str, Any]
             value["rebalanceTimeoutMs"],
             value["instanceId"] or "",
             value["serverAssignor"] or "",
+            value["subscribedTopicRegex"] or "",
         )
     return ConsumerGroupCurrentMemberAssignment(
         group,

@@ -68,8 +68,8 @@ OTHERS_S: Final = 0.5
 """So long an answer is waited for that may depend on other members; where it comes later a step continues
 without it, and the next look at the stage has it."""
 POLL_S: Final = 0.05
-NAMED: Final = ("transactional_id", "group", "key")
-"""Fields of requests and answers that hold a name of the scenario's."""
+NAMED: Final = ("transactional_id", "group", "key", "regex")
+"""Fields of requests and answers that hold a name of the scenario's, or an expression that names begin."""
 ALL_NAMED: Final = ("transactional_ids", "topics")
 """Those that hold several."""
 BY_NAME: Final = "transactions"

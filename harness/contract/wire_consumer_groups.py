@@ -28,6 +28,7 @@ def _heartbeat(request: ConsumerGroupHeartbeat, names: IdPairs) -> Values:
         "instance_id": request.instance or None,
         "rebalance_timeout": timedelta(milliseconds=request.rebalance_ms),
         "subscribed_topic_names": request.topics,
+        "subscribed_topic_regex": request.regex,
         "server_assignor": request.assignor or None,
         "topic_partitions": None if request.owned is None else _with_ids(request.owned, names),
     }
@@ -70,6 +71,7 @@ def _described(answer: Message, names: IdPairs) -> Response:
             tuple(sorted(map(str, one.subscribed_topic_names))),
             with_names(one.assignment.topic_partitions, names),
             with_names(one.target_assignment.topic_partitions, names),
+            one.subscribed_topic_regex or "",
         )
         for one in group.members
     }

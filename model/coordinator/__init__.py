@@ -24,6 +24,8 @@ partition_assignors                 Assignors of the group coordinator: which me
                                     group is to have which partitions (KIP-848).
 producer_id_manager                 Producer ids, which brokers hand out from blocks that the
                                     controller gives them (KIP-730).
+topic_regex_resolver                Expressions by which members of consumer groups
+                                    subscribe, and the topics that they stand for (KIP-848).
 transaction_coordinator             The transaction coordinator: transactional ids, their producer
                                     ids and epochs, two-phase commit.
 transaction_marker_channel_manager  The second phase of a transaction: markers into all its

@@ -7,12 +7,14 @@ heartbeats, which gives it that epoch (the member epoch).
     Empty → Assigning → Reconciling → Stable → Assigning → …
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from model.coordinator.consumer_group_records import (
     CURRENT,
+    EXPRESSION,
     LEAVES,
     MEMBER,
     TARGET,
@@ -20,12 +22,14 @@ from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupTombstone,
     MemberState,
     OfConsumerGroup,
 )
+from model.coordinator.topic_regex_resolver import ResolvedRegularExpression
 from model.eras import Era
 from model.errors import KafkaError, Refused
 from model.protocol.messages import Partition
@@ -42,6 +46,7 @@ class ConsumerGroupMember:
     topics: tuple[str, ...] = ()
     rebalance_ms: int = -1
     assignor: str = ""
+    regex: str = ""
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = STABLE
@@ -51,7 +56,7 @@ class ConsumerGroupMember:
     def said(self, group: str) -> ConsumerGroupMemberMetadata:
         """The record of what it said of itself."""
         return ConsumerGroupMemberMetadata(
-            group, self.member, self.topics, self.rebalance_ms, self.instance, self.assignor
+            group, self.member, self.topics, self.rebalance_ms, self.instance, self.assignor, self.regex
         )
 
     def has(self, group: str) -> ConsumerGroupCurrentMemberAssignment:
@@ -66,7 +71,8 @@ class ConsumerGroupMember:
 class ConsumerGroup:
     """See the module. `members` by id, in the order in which they came. Times of the coordinator, which no
     record has: `heard` of members; `until`: when one has to have given up its partitions, and the member
-    epoch that it then has to have left."""
+    epoch that it then has to have left; `unresolved`: expressions that are resolved next. `resolved`: what
+    expressions of members stand for."""
 
     group: str
     epoch: int = 0
@@ -77,6 +83,8 @@ class ConsumerGroup:
     targets: dict[str, tuple[Partition, ...]] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
     until: dict[str, tuple[int, int]] = field(default_factory=dict)
+    resolved: dict[str, ResolvedRegularExpression] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
 
     @classmethod
     def new(cls, group: str, era: Era) -> Self:
@@ -86,7 +94,9 @@ class ConsumerGroup:
 
     def copy(self) -> "ConsumerGroup":
         """A group that changes without this one, but for its times."""
-        return replace(self, members=dict(self.members), targets=dict(self.targets))
+        return replace(
+            self, members=dict(self.members), targets=dict(self.targets), resolved=dict(self.resolved)
+        )
 
     def restart(self, now: int) -> None:
         """A coordinator has read the group's records: its times begin."""
@@ -119,13 +129,14 @@ class ConsumerGroup:
         match record:
             case ConsumerGroupMetadata(_, epoch, metadata):
                 self.epoch, self.metadata = epoch, metadata
-            case ConsumerGroupMemberMetadata(_, name, topics, rebalance_ms, instance, assignor):
+            case ConsumerGroupMemberMetadata(_, name, topics, rebalance_ms, instance, assignor, regex):
                 self.members[name] = replace(
                     self._known(name),
                     topics=topics,
                     rebalance_ms=rebalance_ms,
                     instance=instance,
                     assignor=assignor,
+                    regex=regex,
                 )
             case ConsumerGroupTargetAssignmentMember(_, name, partitions):
                 self.targets[name] = partitions
@@ -140,6 +151,8 @@ class ConsumerGroup:
                     assigned=dict(assigned),
                     revoking=dict(revoking),
                 )
+            case ConsumerGroupRegularExpression(_, regex, topics, version, at_ms):
+                self.resolved[regex] = ResolvedRegularExpression(topics, version, at_ms)
             case GroupTombstone():
                 self._take_back(record)
 
@@ -152,6 +165,8 @@ class ConsumerGroup:
             self.assignment_epoch, self.assigned_ms = -1, 0
         elif record.what == TARGET:
             self.targets.pop(record.member, None)
+        elif record.what == EXPRESSION:
+            self.resolved.pop(record.regex, None)
         elif record.what == MEMBER:
             self.members.pop(record.member, None)
         elif record.what == CURRENT and known is not None:
@@ -160,6 +175,15 @@ class ConsumerGroup:
             )
 
     # ---- questions
+
+    def expressions(self) -> Counter[str]:
+        """How many members subscribe by each expression."""
+        return Counter(m.regex for m in self.members.values() if m.regex)
+
+    def wanted(self, member: ConsumerGroupMember) -> tuple[str, ...]:
+        """The topics that a member wants, by name and by what is known of its expression."""
+        found = self.resolved.get(member.regex)
+        return tuple(sorted({*member.topics, *(found.topics if found is not None else ())}))
 
     def owned(self) -> set[Partition]:
         """Partitions that some member has, or has still to give up."""

@@ -4,9 +4,12 @@ A heartbeat says who a member is, what it wants and what it has; the coordinator
 epoch and what it is to have. What a heartbeat changes is records of the group's log first, and it is answered
 when they are replicated.
 
-Left out: regular expressions, racks, members of the classic protocol in such a group and the change of a
+Expressions of members are resolved apart from heartbeats, and not more often than every 10 s.
+
+Left out: racks, members of the classic protocol in such a group and the change of a
 group with members from one protocol to the other (refused: GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL).
-Source: KIP-848; GroupMetadataManager.consumerGroupHeartbeat, .consumerGroupLeave, .consumerGroupFenceMembers
+Source: KIP-848; GroupMetadataManager.consumerGroupHeartbeat, .consumerGroupLeave, .consumerGroupFenceMembers,
+.maybeUpdateRegularExpressions, .handleRegularExpressionsResult
 """
 
 from collections import Counter
@@ -18,9 +21,11 @@ from model.coordinator.classic_group import EMPTY
 from model.coordinator.consumer_group import STABLE, ConsumerGroup, ConsumerGroupMember
 from model.coordinator.consumer_group_records import (
     CLASSIC,
+    EXPRESSION,
     LEAVES,
     LEAVES_FOR_NOW,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupTombstone,
@@ -30,6 +35,7 @@ from model.coordinator.consumer_group_records import (
 from model.coordinator.current_assignment_builder import UNREVOKED, CurrentAssignmentBuilder
 from model.coordinator.group_metadata_manager import GroupMetadataManager, LoadedPartition
 from model.coordinator.partition_assignors import ASSIGNORS
+from model.coordinator.topic_regex_resolver import REFRESH_MS, check_expression, resolve
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.consumer_group_messages import (
     ConsumerGroupDescribe,
@@ -65,6 +71,8 @@ class ConsumerGroupCoordinator:
         self.log = log
         self.node = log.node
         self.bugs = log.bugs
+        self._topics: set[str] = set()
+        self._topics_version = 0
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
@@ -119,20 +127,26 @@ class ConsumerGroupCoordinator:
             instance=request.instance or before.instance,
             rebalance_ms=before.rebalance_ms if request.rebalance_ms < 0 else request.rebalance_ms,
             assignor=request.assignor or before.assignor,
+            regex=before.regex if request.regex is None else request.regex,
         )
+        counts = group.expressions()
         if member != before or name not in group.members:
             change.add(member.said(group.group))
-        wants_others = topics != before.topics
+        resolved = self._expressions(change, before.regex, member.regex, counts)
+        raises = (topics != before.topics or resolved) and "subscription-keeps-epoch" not in self.bugs
         metadata = self._metadata(group)
-        raises = wants_others and "subscription-keeps-epoch" not in self.bugs
-        if raises or metadata != group.metadata:
+        stale = metadata != group.metadata and not group.unresolved
+        if raises or stale or group.epoch == 0:
             change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
         if group.assignment_epoch < group.epoch and self._may_assign(group):
             self._assign(change)
-        self._reconcile(change, name, request, changed=wants_others)
+        self._reconcile(
+            change, name, request, changed=(topics, member.regex) != (before.topics, before.regex)
+        )
         group.heard[name] = self.node.now
         member = group.members[name]
-        whole = request.rebalance_ms >= 0 and request.topics is not None and request.owned is not None
+        subscribes = request.topics is not None or request.regex is not None
+        whole = request.rebalance_ms >= 0 and subscribes and request.owned is not None
         shown = request.member_epoch == 0 or whole or member.assigned != before.assigned
         assignment = tuple(sorted(member.assigned)) if shown else None
         every = self.node.settings.consumer_heartbeat_ms
@@ -192,7 +206,7 @@ class ConsumerGroupCoordinator:
 
     def _metadata(self, group: ConsumerGroup) -> tuple[tuple[str, int], ...]:
         """The topics that members want, as far as there are any of these names."""
-        wanted = {topic for member in group.members.values() for topic in member.topics}
+        wanted = {topic for member in group.members.values() for topic in group.wanted(member)}
         found = Counter(topic for topic, _ in self.node.image.partitions if topic in wanted)
         return tuple(sorted(found.items()))
 
@@ -210,7 +224,7 @@ class ConsumerGroupCoordinator:
         for tp in sorted(self.node.image.partitions):
             parts.setdefault(tp[0], []).append(tp)
         wanted = {
-            name: [tp for topic in member.topics for tp in parts.get(topic, ())]
+            name: [tp for topic in group.wanted(member) for tp in parts.get(topic, ())]
             for name, member in group.members.items()
         }
         targets = ASSIGNORS[_assignor(group)](wanted, group.targets)
@@ -230,6 +244,7 @@ class ConsumerGroupCoordinator:
             return
         built = CurrentAssignmentBuilder(
             member=member,
+            topics=group.wanted(member),
             target=group.targets.get(name, ()),
             target_epoch=group.assignment_epoch,
             # With a planted bug two members have a partition until the first one has given it up.
@@ -243,6 +258,56 @@ class ConsumerGroupCoordinator:
         group.until.pop(name, None)
         if built.state is UNREVOKED:
             group.until[name] = (self.node.now + built.rebalance_ms, built.epoch)
+
+    # ---- expressions
+
+    def _expressions(self, change: _Change, old: str, new: str, counts: Counter[str]) -> bool:
+        """A member has another expression than before. counts: members by expression, before. The result:
+        what it wants now is known, and other than before. Raises: Refused (INVALID_REGULAR_EXPRESSION)."""
+        group = change.group
+        last = next(iter(group.resolved.values()), None)
+        unknown = len(group.resolved)
+        brings = new != old and bool(new) and not counts[new]
+        if brings:
+            check_expression(new)
+        resolved = new != old and (new in group.resolved if new else bool(old))
+        if new != old and old and counts[old] == 1:
+            change.add(GroupTombstone(EXPRESSION, group.group, regex=old))
+        wanted = group.expressions()
+        if not wanted or group.unresolved:
+            return resolved
+        newest = self._newest_topics()
+        if last is not None and self.node.now <= last.at_ms + REFRESH_MS:
+            return resolved
+        if brings or len(wanted) != unknown or (last.version if last is not None else 0) < newest:
+            group.unresolved = tuple(sorted(wanted))
+        return resolved
+
+    def _newest_topics(self) -> int:
+        """The version of the metadata from which on this coordinator knows all topics."""
+        topics = set(self.node.image.topics)
+        if topics - self._topics:
+            self._topics_version = self.node.image.offset
+        self._topics = topics
+        return self._topics_version
+
+    def _resolved(self, before: ConsumerGroup) -> _Change:
+        """What the group's expressions stand for now; other topics are a new epoch."""
+        change = _Change(before.copy())
+        group, image = change.group, self.node.image
+        group.unresolved = ()
+        self._newest_topics()
+        subscribed = group.expressions()
+        changed = False
+        for regex, one in resolve(before.unresolved, image.topics, image.offset, self.node.now).items():
+            if subscribed[regex]:
+                known = group.resolved.get(regex)
+                changed |= one.topics != (known.topics if known is not None else ())
+                change.add(ConsumerGroupRegularExpression(group.group, regex, *one))
+        metadata = self._metadata(group)
+        if changed or metadata != group.metadata:
+            change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
+        return change
 
     # ---- the end of members
 
@@ -265,12 +330,15 @@ class ConsumerGroupCoordinator:
 
     def _remove(self, change: _Change, names: Sequence[str]) -> None:
         group = change.group
+        counts = group.expressions()
         for name in names:
             change.add(*member_tombstones(group.group, name))
+        for regex in counts.keys() - group.expressions().keys():
+            change.add(GroupTombstone(EXPRESSION, group.group, regex=regex))
         change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, self._metadata(group)))
 
     def tick(self) -> None:
-        """Remove members that are silent, or did not give up their partitions in time."""
+        """Remove members that are silent, or did not give up in time. Resolve expressions."""
         for number, loaded in self.log.loaded.items():
             for group in list(loaded.consumer_groups.values()):
                 late = self._late(group)
@@ -278,6 +346,8 @@ class ConsumerGroupCoordinator:
                     change = _Change(group.copy())
                     self._remove(change, late)
                     self._write(number, loaded, change, lambda _: None)
+                elif group.unresolved:
+                    self._write(number, loaded, self._resolved(group), lambda _: None)
 
     def _late(self, group: ConsumerGroup) -> list[str]:
         now, session = self.node.now, self.node.settings.consumer_session_ms
@@ -297,7 +367,9 @@ class ConsumerGroupCoordinator:
         if group is None:
             raise Refused(KafkaError.GROUP_ID_NOT_FOUND)
         members = {
-            name: DescribedConsumer(m.epoch, m.instance, m.topics, self._held(m), group.targets.get(name, ()))
+            name: DescribedConsumer(
+                m.epoch, m.instance, m.topics, self._held(m), group.targets.get(name, ()), m.regex
+            )
             for name, m in group.members.items()
         }
         assignor, state = _assignor(group), group.state
@@ -318,7 +390,10 @@ def _check(request: ConsumerGroupHeartbeat) -> None:
     """
     epoch = request.member_epoch
     joins_without = epoch == 0 and (
-        request.rebalance_ms < 0 or request.owned is None or len(request.owned) > 0 or request.topics is None
+        request.rebalance_ms < 0
+        or request.owned is None
+        or len(request.owned) > 0
+        or (request.topics is None and request.regex is None)
     )
     unnamed = epoch == LEAVES_FOR_NOW and not request.instance
     if not request.member or not request.group or joins_without or unnamed or epoch < LEAVES_FOR_NOW:

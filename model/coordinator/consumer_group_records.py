@@ -38,7 +38,8 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class ConsumerGroupMemberMetadata(NamedTuple):
-    """What a member said of itself. instance: "" = it is not static. assignor: "" = the group's choice."""
+    """What a member said of itself. instance: "" = it is not static. assignor: "" = the group's choice.
+    regex: "" = it names all topics that it wants."""
 
     group: str
     member: str
@@ -46,6 +47,7 @@ class ConsumerGroupMemberMetadata(NamedTuple):
     rebalance_ms: int
     instance: str = ""
     assignor: str = ""
+    regex: str = ""
 
 
 class ConsumerGroupTargetAssignmentMember(NamedTuple):
@@ -76,12 +78,23 @@ class ConsumerGroupCurrentMemberAssignment(NamedTuple):
     revoking: Epochs = ()
 
 
+class ConsumerGroupRegularExpression(NamedTuple):
+    """Topics that an expression of members stands for, by the metadata of this version."""
+
+    group: str
+    regex: str
+    topics: tuple[str, ...]
+    version: int = 0
+    at_ms: int = 0
+
+
 class GroupTombstone(NamedTuple):
-    """A record is taken back. what: name of the type that it was of."""
+    """A record is taken back. what: name of the type that it was of. member, regex: whose."""
 
     what: str
     group: str
     member: str = ""
+    regex: str = ""
 
 
 OfConsumerGroup = (
@@ -90,6 +103,7 @@ OfConsumerGroup = (
     | ConsumerGroupTargetAssignmentMember
     | ConsumerGroupTargetAssignmentMetadata
     | ConsumerGroupCurrentMemberAssignment
+    | ConsumerGroupRegularExpression
     | GroupTombstone
 )
 CLASSIC: Final = "GroupMetadata"
@@ -98,6 +112,7 @@ GROUP, TARGETS = ConsumerGroupMetadata.__name__, ConsumerGroupTargetAssignmentMe
 MEMBER = ConsumerGroupMemberMetadata.__name__
 TARGET = ConsumerGroupTargetAssignmentMember.__name__
 CURRENT = ConsumerGroupCurrentMemberAssignment.__name__
+EXPRESSION = ConsumerGroupRegularExpression.__name__
 
 
 def member_tombstones(group: str, member: str) -> tuple[GroupTombstone, ...]:

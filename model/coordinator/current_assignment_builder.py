@@ -17,10 +17,12 @@ UNRELEASED = MemberState.UNRELEASED_PARTITIONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignmentBuilder:
-    """target, target_epoch: of the member. changed: with this heartbeat it wants other topics. taken: what
-    members of the group have or have to give up. owned: what it says that it has, None = it does not say."""
+    """target, target_epoch: of the member. topics: those that it wants; changed: with this heartbeat it wants
+    others. taken: what members of the group have or have to give up. owned: what it says that it has, None =
+    it does not say."""
 
     member: ConsumerGroupMember
+    topics: Collection[str]
     target: Collection[Partition]
     target_epoch: int
     taken: Collection[Partition]
@@ -42,7 +44,7 @@ class CurrentAssignmentBuilder:
     def _without_topics(self) -> ConsumerGroupMember:
         """The assignment without topics that the member does not want any more (updateCurrentAssignment)."""
         member = self.member
-        kept = {tp: epoch for tp, epoch in member.assigned.items() if tp[0] in member.topics}
+        kept = {tp: epoch for tp, epoch in member.assigned.items() if tp[0] in self.topics}
         if len(kept) == len(member.assigned):
             return member
         gone = {tp: epoch for tp, epoch in member.assigned.items() if tp not in kept}
@@ -54,7 +56,7 @@ class CurrentAssignmentBuilder:
     def _next(self) -> ConsumerGroupMember:
         """Towards the target (computeNextAssignment)."""
         member = self.member
-        target = {tp for tp in self.target if tp[0] in member.topics}
+        target = {tp for tp in self.target if tp[0] in self.topics}
         kept = {tp: epoch for tp, epoch in member.assigned.items() if tp in target}
         revoking = {tp: epoch for tp, epoch in member.assigned.items() if tp not in target}
         wanted = target - kept.keys()

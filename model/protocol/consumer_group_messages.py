@@ -9,8 +9,9 @@ from model.protocol.requests import ErrorResponse, Request
 
 class ConsumerGroupHeartbeat(Request["ConsumerGroupHeartbeatResponse"], frozen=True):
     """Key 68. `member_epoch` 0: joins; -1: leaves; -2: leaves for now, as a static member (`instance`); else
-    it is a member of that epoch. What it does not say is as before: `rebalance_ms` -1, `topics` None, `owned`
-    None; `owned`: partitions that it has. `instance`, `assignor`: "" = none."""
+    it is a member of that epoch. What it does not say is as before: `rebalance_ms` -1, `topics`, `regex` and
+    `owned` None; `owned`: partitions that it has. `regex`: it wants the topics that the expression describes,
+    too; "" = none. `instance`, `assignor`: "" = none."""
 
     group: str
     member: str
@@ -20,6 +21,7 @@ class ConsumerGroupHeartbeat(Request["ConsumerGroupHeartbeatResponse"], frozen=T
     topics: Sequence[str] | None = None
     owned: Sequence[Partition] | None = None
     assignor: str = ""
+    regex: str | None = None
 
 
 class ConsumerGroupHeartbeatResponse(ErrorResponse, frozen=True):
@@ -38,13 +40,14 @@ class ConsumerGroupDescribe(Request["ConsumerGroupDescribeResponse"], frozen=Tru
 
 
 class DescribedConsumer(NamedTuple):
-    """What a coordinator says of a member. instance: "" = it is not static."""
+    """What a coordinator says of a member. instance: "" = it is not static. regex: "" = none."""
 
     epoch: int
     instance: str
     topics: tuple[str, ...]
     assigned: tuple[Partition, ...]
     target: tuple[Partition, ...]
+    regex: str = ""
 
 
 class ConsumerGroupDescribeResponse(ErrorResponse, frozen=True):

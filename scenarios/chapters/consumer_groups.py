@@ -210,6 +210,32 @@ def static_member_returns(s: RawConsumerStage) -> Steps:
         | Stable {j} | – | {j}: p1 | {j}: p0 | FENCED_INSTANCE_ID | {j}: p1 | {j}: p0"""
 
 
+@scenario(
+    "A subscription by an expression",
+    source="KIP-848; Kafka: `GroupMetadataManager.maybeUpdateRegularExpressions`",
+    stage=alone,
+    columns="group = consumer group | p.* = expression p.* | A = member A | A learns | B learns",
+)
+def subscribed_by_expression(s: RawConsumerStage) -> Steps:
+    """The coordinator looks for the topics, apart from heartbeats: for a new expression at once, for new
+    topics at most every 10 s. Expressions are those of RE2/J, and the whole name has to match."""
+    s.joins("A", regex="p.*").wait(200)
+    yield """A joins with p.*, and is answered before the topics are found: a new epoch.
+        | Assigning 2 | p | 1: nothing | 1: nothing | –"""
+    s.beats("A")
+    yield """A is given them with its next heartbeat.
+        | Stable 2 | p | 2: p0 p1 | 2: p0 p1 | –"""
+    s.joins("B", regex="(?=p).*")
+    yield """B looks ahead, which RE2/J does not know: it is refused.
+        | Stable 2 | p | 2: p0 p1 | 2: p0 p1 | INVALID_REGULAR_EXPRESSION"""
+    s.create("px", ((1,),)).wait_beating(11_000, "A", 0, 1).beats("A", 0, 1)
+    yield """A topic px is created. A is given it, too.
+        | Stable 3 | p px | 3: p0 p1 px0 | 3 | INVALID_REGULAR_EXPRESSION"""
+    s.leaves("A")
+    yield """A leaves: no member has the expression any more.
+        | Empty 4 | – | – | -1 | INVALID_REGULAR_EXPRESSION"""
+
+
 def _stale_commit(s: RawConsumerStage, kept: str, given_up: str) -> Steps:
     i, j, k = s.epochs
     shared(s)

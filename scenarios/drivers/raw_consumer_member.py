@@ -1,6 +1,7 @@
 """A stage with members of the consumer group "g" (KIP-848) who send by hand what consumers send themselves.
 
-    s.joins("A")               ConsumerGroupHeartbeat with epoch 0; `instance`: of a static member
+    s.joins("A")               ConsumerGroupHeartbeat with epoch 0; `instance`: of a static member; `regex`:
+                               of one that subscribes by an expression, else by the name of the topic
     s.beats("A", 0, 1)         ConsumerGroupHeartbeat of a member that says that it has p0 and p1
     s.leaves("A")              ConsumerGroupHeartbeat with epoch -1; `for_now`: -2
     s.commits("A", 5)          OffsetCommit of partition 0 in the member's epoch
@@ -19,6 +20,7 @@ from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupTombstone,
@@ -81,11 +83,13 @@ class RawConsumerStage(RawProducerStage):
 
     # ---- what members do
 
-    def joins(self, name: str, *, instance: str = "") -> Self:
+    def joins(self, name: str, *, instance: str = "", regex: str | None = None) -> Self:
         """See the module. Who joins again has nothing, and keeps its id."""
         mine = self.consumers.setdefault(name, RawConsumer(name, instance))
         mine.epoch = 0
-        return self._beat(name, rebalance_ms=REBALANCE_MS, topics=(TOPIC,), owned=())
+        return self._beat(
+            name, rebalance_ms=REBALANCE_MS, topics=(TOPIC,) if regex is None else (), owned=(), regex=regex
+        )
 
     def beats(self, name: str, *owned: int) -> Self:
         """See the module."""
@@ -102,10 +106,11 @@ class RawConsumerStage(RawProducerStage):
         rebalance_ms: int = -1,
         topics: Sequence[str] | None = None,
         owned: Sequence[Partition] | None = None,
+        regex: str | None = None,
     ) -> Self:
         mine = self.consumers[name]
         request = ConsumerGroupHeartbeat(
-            GROUP, mine.member, mine.epoch, mine.instance, rebalance_ms, topics, owned
+            GROUP, mine.member, mine.epoch, mine.instance, rebalance_ms, topics, owned, regex=regex
         )
 
         def made(answer: ConsumerGroupHeartbeatResponse) -> str:
@@ -158,6 +163,12 @@ def in_words(epoch: int, assigned: Iterable[Partition], revoking: Iterable[Parti
     return f"{epoch}: {_names(sorted(assigned))}{leaving}{STATES.get(MemberState(state), '')}"
 
 
+def _expression(s: RawConsumerStage, regex: str) -> object:
+    """The topics that an expression of members stands for."""
+    found = s.group.resolved.get(regex) if s.group is not None else None
+    return sorted(found.topics) if found is not None else None
+
+
 def _log(s: RawConsumerStage, n: str) -> object:
     """The group's partition of `__consumer_offsets`, of the leader or a broker."""
     replica = s.replica((GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)), int(n or -1))
@@ -182,8 +193,10 @@ def brief(record: object) -> str:
             return f"{member}→{_joined(partitions)}"
         case ConsumerGroupCurrentMemberAssignment(_, member, epoch, _, _, assigned):
             return f"{member}={epoch}:{_joined([tp for tp, _ in assigned])}"
-        case GroupTombstone(_, _, member):
-            return f"-{member}"
+        case ConsumerGroupRegularExpression(_, regex, topics):
+            return f"/{regex}/={','.join(topics) or '–'}"
+        case GroupTombstone(_, _, member, regex):
+            return f"-{member or regex}"
     return "?"
 
 
@@ -194,6 +207,7 @@ def _joined(partitions: Sequence[Partition]) -> str:
 COLUMNS: Mapping[str, Callable[[RawConsumerStage, str], object]] = {
     "consumer group": lambda s, _: f"{s.group.state} {s.group.epoch}" if s.group is not None else None,
     r"member ([A-Z]\d?)": _member,
+    r"expression (.+)": _expression,
     "offset p0": lambda s, _: s.position(data(0)),
     r"consumers log(?: at (\d))?": _log,
     "coordinator of the group": lambda s, _: f"broker {s.coordinator(GROUP, GROUP_TOPIC)}",

@@ -11,8 +11,10 @@ import pytest
 from core.java_hash import java_hash
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import (
+    EXPRESSION,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     GroupTombstone,
     MemberState,
 )
@@ -553,3 +555,127 @@ def test_records_are_those_of_the_group() -> None:
     assert second == ConsumerGroupMetadata("g", FIRST, (("data", 3),))
     kinds = [type(record).__name__.removeprefix("ConsumerGroup") for record in written(world)]
     assert kinds[2:] == ["TargetAssignmentMember", "TargetAssignmentMetadata", "CurrentMemberAssignment"]
+
+
+# ---- expressions
+
+
+def subscribe(world: OneBroker, name: str, regex: str, epoch: int = 0, topics: Sequence[str] = ()) -> Any:
+    owned = () if epoch == 0 else None
+    return world.ask(ConsumerGroupHeartbeat("g", name, epoch, "", REBALANCE, topics, owned, regex=regex))
+
+
+def resolved(world: OneBroker) -> dict[str, tuple[str, ...]]:
+    return {regex: found.topics for regex, found in group(world).resolved.items()}
+
+
+def test_an_expression_is_resolved_behind_the_heartbeat() -> None:
+    """maybeUpdateRegularExpressions, handleRegularExpressionsResult: with topics it is a new epoch."""
+    world = OneBroker()
+    assert told(subscribe(world, "A", "da.a")) == (1, ())
+    assert (resolved(world), group(world).state) == ({}, "Stable")
+    world.run(100)
+    assert resolved(world) == {"da.a": ("data",)}
+    assert (group(world).state, group(world).epoch) == ("Assigning", 2)
+    assert told(beat(world, "A", 1, ())) == (2, (P0, P1, P2))
+    assert world.ask(ConsumerGroupDescribe("g")).members["A"].regex == "da.a"
+
+
+def test_an_expression_of_no_topic_is_no_new_epoch() -> None:
+    world = OneBroker()
+    subscribe(world, "A", "dat")  # the whole name has to match
+    world.run(100)
+    assert resolved(world) == {"dat": ()}
+    assert (group(world).state, group(world).epoch) == ("Stable", 1)
+
+
+def test_before_4_3_the_first_member_is_an_epoch_whatever_it_wants() -> None:
+    """consumerGroupHeartbeat (4.2): bumpGroupEpoch = group.groupEpoch() == 0."""
+    world = OneBroker(era=ERAS["4.2"])
+    assert told(subscribe(world, "A", "dat")) == (1, ())
+    assert (group(world).epoch, group(world).assignment_epoch) == (1, 1)
+
+
+def test_new_topics_are_found_after_ten_seconds() -> None:
+    """REGEX_BATCH_REFRESH_MIN_INTERVAL_MS."""
+    world = OneBroker()
+    subscribe(world, "A", "d.*")
+    world.run(200)
+    beat(world, "A", 1, ())
+    world.create("dot", 1)
+    for _ in range(9):
+        world.run(1000)
+        beat(world, "A", 2, (P0, P1, P2))
+        assert resolved(world) == {"d.*": ("data",)}
+    world.run(1000)
+    beat(world, "A", 2, (P0, P1, P2))
+    world.run(100)
+    assert resolved(world) == {"d.*": ("data", "dot")}
+    assert told(beat(world, "A", 2, (P0, P1, P2))) == (3, (P0, P1, P2, ("dot", 0)))
+    records = [one for one in written(world) if isinstance(one, ConsumerGroupRegularExpression)]
+    world.run(11_000 // 2)
+    beat(world, "A", 3, None)
+    world.run(11_000 // 2)
+    beat(world, "A", 3, None)
+    world.run(100)
+    assert records == [one for one in written(world) if isinstance(one, ConsumerGroupRegularExpression)]
+
+
+def test_an_expression_that_is_known_is_a_new_epoch_at_once() -> None:
+    """REGEX_UPDATED_AND_RESOLVED."""
+    world = OneBroker()
+    subscribe(world, "A", "d.*")
+    world.run(100)
+    beat(world, "A", 1, ())
+    apart(world)
+    assert told(subscribe(world, "B", "d.*")) == (3, ())
+    assert len(group(world).targets["B"]) == 1
+
+
+def test_who_changes_to_a_name_has_no_expression() -> None:
+    world = OneBroker()
+    world.create("more", 1)
+    subscribe(world, "A", ".o.*|data")
+    world.run(200)
+    assert told(beat(world, "A", 1, ())) == (2, (P0, P1, P2, ("more", 0)))
+    apart(world)
+    assert told(subscribe(world, "A", "", 2, ("more",)))[1] == (("more", 0),)
+    assert resolved(world) == {}
+    assert (group(world).members["A"].regex, group(world).epoch) == ("", 3)
+
+
+def test_the_last_member_takes_its_expression_along() -> None:
+    """maybeDeleteResolvedRegularExpressions."""
+    world = OneBroker()
+    subscribe(world, "A", "d.*")
+    world.run(100)
+    subscribe(world, "B", "d.*")
+    beat(world, "A", -1)
+    assert resolved(world) == {"d.*": ("data",)}
+    beat(world, "B", -1)
+    assert resolved(world) == {}
+    assert GroupTombstone(EXPRESSION, "g", regex="d.*") in written(world)
+
+
+def test_a_new_coordinator_knows_expressions() -> None:
+    world = OneBroker()
+    subscribe(world, "A", "d.*")
+    world.run(200)
+    beat(world, "A", 1, ())
+    before = group(world)
+    world.restart()
+    loaded(world)
+    assert group(world) is not before
+    assert (group(world).resolved, group(world).members) == (before.resolved, before.members)
+
+
+@pytest.mark.parametrize("regex", ["(", "a**", "(?=a)", "(?<!a)b", r"(a)\1", "a++", "[[:alpha:]]", "(?>a)"])
+def test_what_re2_refuses_is_refused(regex: str) -> None:
+    """throwIfRegularExpressionIsInvalid."""
+    world = OneBroker()
+    assert subscribe(world, "A", regex).error is KafkaError.INVALID_REGULAR_EXPRESSION
+    assert TP[1] not in world.broker.coordinators.group_log.loaded or written(world) == []
+
+
+def test_what_only_looks_like_it_is_not() -> None:
+    assert told(subscribe(OneBroker(), "A", r"(?:a+?)[*+]+|x\.\+|[(?=]|\\1")) == (1, ())

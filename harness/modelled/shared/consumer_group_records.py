@@ -1,6 +1,6 @@
 """Records of consumer groups (KIP-848) as Kafka's `__consumer_offsets` has them: keys and values, version 0.
 
-What the model does not have is empty: racks, client ids and hosts, regular expressions. The hash of a group's
+What the model does not have is empty: racks, client ids and hosts. The hash of a group's
 metadata is of the same things as Kafka's, and another number.
 """
 
@@ -15,6 +15,7 @@ from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.consumer_group_records import (
     CURRENT,
+    EXPRESSION,
     GROUP,
     MEMBER,
     TARGET,
@@ -22,6 +23,7 @@ from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupTombstone,
@@ -30,9 +32,10 @@ from model.coordinator.consumer_group_records import (
 from model.eras import Era
 from model.protocol.messages import Partition
 
-NUMBERS: Final = {GROUP: 3, MEMBER: 5, TARGETS: 6, TARGET: 7, CURRENT: 8}
+NUMBERS: Final = {GROUP: 3, MEMBER: 5, TARGETS: 6, TARGET: 7, CURRENT: 8, EXPRESSION: 16}
 """Types of keys by the names of their kinds."""
-OF_MEMBERS: Final = (MEMBER, TARGET, CURRENT)
+OWNERS: Final = {**dict.fromkeys((MEMBER, TARGET, CURRENT), "member"), EXPRESSION: "regex"}
+"""What a key names behind the group."""
 VERSION: Final = struct.pack(">h", 0)
 NO_TAGS: Final = varint(0)
 
@@ -40,8 +43,8 @@ NO_TAGS: Final = varint(0)
 def key(record: OfConsumerGroup) -> bytes:
     """The key, also of a tombstone."""
     what = record.what if isinstance(record, GroupTombstone) else type(record).__name__
-    member = text(getattr(record, "member", "")) if what in OF_MEMBERS else b""
-    return struct.pack(">h", NUMBERS[what]) + text(record.group) + member
+    whose = text(getattr(record, OWNERS[what])) if what in OWNERS else b""
+    return struct.pack(">h", NUMBERS[what]) + text(record.group) + whose
 
 
 def value(record: OfConsumerGroup, era: Era, wall_ms: int) -> bytes | None:
@@ -50,11 +53,14 @@ def value(record: OfConsumerGroup, era: Era, wall_ms: int) -> bytes | None:
         case ConsumerGroupMetadata(_, epoch, metadata):
             hashed = struct.pack(">q", crc32(repr(metadata).encode()))
             return VERSION + struct.pack(">i", epoch) + _tag(hashed)
-        case ConsumerGroupMemberMetadata(_, _, topics, rebalance_ms, instance, assignor):
+        case ConsumerGroupMemberMetadata(_, _, topics, rebalance_ms, instance, assignor, regex):
             of_client = _compact(instance or None) + _compact(None) + _compact("") + _compact("")
-            wanted = varint(len(topics) + 1) + b"".join(map(_compact, topics)) + _compact(None)
+            wanted = varint(len(topics) + 1) + b"".join(map(_compact, topics)) + _compact(regex or None)
             rest = struct.pack(">i", rebalance_ms) + _compact(assignor or None)
             return VERSION + of_client + wanted + rest + NO_TAGS
+        case ConsumerGroupRegularExpression(_, _, topics, version, at_ms):
+            found = varint(len(topics) + 1) + b"".join(map(_compact, topics))
+            return VERSION + found + struct.pack(">qq", version, at_ms + wall_ms) + NO_TAGS
         case ConsumerGroupTargetAssignmentMetadata(_, epoch, at_ms):
             tags = _tag(struct.pack(">q", at_ms + wall_ms)) if at_ms else NO_TAGS
             return VERSION + struct.pack(">i", epoch) + tags

@@ -45,6 +45,8 @@ def test_a_join_says_everything() -> None:
     assert (got.group_id, got.member_id, got.member_epoch, got.instance_id) == ("g", "A", 0, "i")
     assert (got.rebalance_timeout, got.server_assignor) == (timedelta(seconds=5), "range")
     assert (got.subscribed_topic_names, got.topic_partitions) == (("t", "u"), ())
+    assert got.subscribed_topic_regex is None
+    assert sent(ConsumerGroupHeartbeat("g", "A", 0, regex="t.*")).subscribed_topic_regex == "t.*"
 
 
 def test_a_heartbeat_leaves_out_what_is_as_before() -> None:
@@ -88,6 +90,7 @@ def test_a_description() -> None:
         "client_id": "c",
         "client_host": "h",
         "subscribed_topic_names": ["u", "t"],
+        "subscribed_topic_regex": "v.*",
         "assignment": {"topic_partitions": [{"topic_id": T, "topic_name": "t", "partitions": [1, 0]}]},
         "target_assignment": {"topic_partitions": []},
     }
@@ -99,7 +102,7 @@ def test_a_description() -> None:
         "assignor_name": "uniform",
         "members": [member],
     }
-    one = DescribedConsumer(3, "i", ("t", "u"), (("t", 0), ("t", 1)), ())
+    one = DescribedConsumer(3, "i", ("t", "u"), (("t", 0), ("t", 1)), (), "v.*")
     expected = ConsumerGroupDescribeResponse(KafkaError.NONE, "Stable", 4, 3, "uniform", {"A": one})
     assert heard(ConsumerGroupDescribe("g"), groups=[group]) == expected
     assert sent(ConsumerGroupDescribe("g")).group_ids == ("g",)
@@ -112,8 +115,8 @@ def test_members_commit_by_a_version_that_knows_them() -> None:
 
 
 def test_names_are_a_scenarios_and_times_those_of_the_real_cluster() -> None:
-    request = ConsumerGroupHeartbeat("g", "A", 0, "i", 5000, ("t",), (("t", 0),))
-    expected = ConsumerGroupHeartbeat("x-g", "A", 0, "i", 5000 * PACE, ("x-t",), (("x-t", 0),))
+    request = ConsumerGroupHeartbeat("g", "A", 0, "i", 5000, ("t",), (("t", 0),), regex="t.*")
+    expected = ConsumerGroupHeartbeat("x-g", "A", 0, "i", 5000 * PACE, ("x-t",), (("x-t", 0),), regex="x-t.*")
     assert paced(renamed(request, "x-{}".format)) == expected
     assert paced(renamed(ConsumerGroupHeartbeat("g", "A", 3), "x-{}".format)).rebalance_ms == -1
     described = ConsumerGroupDescribeResponse(

@@ -16,7 +16,6 @@ from model.protocol.consumer_group_messages import (
 )
 from model.protocol.messages import Partition
 
-INVALID_REGULAR_EXPRESSION: Final = 128
 UNKNOWN_TOPIC: Final = ""
 """Name of a topic of an unknown id: no topic has it."""
 CONSUMER_MEMBER: Final = 1
@@ -24,9 +23,6 @@ CONSUMER_MEMBER: Final = 1
 
 def _heartbeat(call: Call) -> None:
     request = call.request
-    if getattr(request, "subscribed_topic_regex", None):
-        call.respond(error_code=INVALID_REGULAR_EXPRESSION, member_id=request.member_id)
-        return
     topics = request.subscribed_topic_names
     wanted = ConsumerGroupHeartbeat(
         str(request.group_id),
@@ -37,6 +33,7 @@ def _heartbeat(call: Call) -> None:
         None if topics is None else [str(topic) for topic in topics],
         _owned(call),
         request.server_assignor or "",
+        getattr(request, "subscribed_topic_regex", None),
     )
 
     def told(answer: ConsumerGroupHeartbeatResponse) -> None:
@@ -78,7 +75,7 @@ def _described(call: Call, group: str, answer: ConsumerGroupDescribeResponse) ->
             "client_id": "",
             "client_host": "",
             "subscribed_topic_names": one.topics,
-            "subscribed_topic_regex": None,
+            "subscribed_topic_regex": one.regex or None,
             "assignment": {"topic_partitions": with_ids(call, one.assigned)},
             "target_assignment": {"topic_partitions": with_ids(call, one.target)},
             "member_type": CONSUMER_MEMBER,

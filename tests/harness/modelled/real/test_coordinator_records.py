@@ -21,6 +21,7 @@ from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupTombstone,
@@ -229,7 +230,7 @@ def test_records_of_consumer_groups_are_brought_by_a_fetch(era: str) -> None:
     state = MemberState.UNRELEASED_PARTITIONS
     written: tuple[object, ...] = (
         ConsumerGroupMemberMetadata("g", "m", ("t", "u"), 300_000, "i", "uniform"),
-        ConsumerGroupMemberMetadata("g", "n", ("t",), 1),
+        ConsumerGroupMemberMetadata("g", "n", ("t",), 1, regex="u.*"),
         ConsumerGroupTargetAssignmentMember("g", "m", (t0, t1, u0)),
         ConsumerGroupTargetAssignmentMember("g", "n", ()),
         ConsumerGroupTargetAssignmentMetadata("g", 3),
@@ -237,6 +238,9 @@ def test_records_of_consumer_groups_are_brought_by_a_fetch(era: str) -> None:
         *member_tombstones("g", "m"),
         *group_tombstones("g"),
         GroupTombstone("GroupMetadata", "c"),
+        ConsumerGroupRegularExpression("g", "u.*", ("u", "uu"), 7),
+        ConsumerGroupRegularExpression("g", "v.*", ()),
+        GroupTombstone("ConsumerGroupRegularExpression", "g", regex="u.*"),
     )
     log = log_of(era, (ConsumerGroupMetadata("g", 3, (("t", 2),)), *written))
     names = IdPairs(topics={topic: topic_uuid(topic) for topic in "tu"})
