@@ -114,6 +114,8 @@ class Acknowledgement(IntEnum):
     """It is to be delivered again."""
     REJECT = 3
     """It is never to be delivered again."""
+    RENEW = 4
+    """It is not processed yet: the member holds it for longer (KIP-1222)."""
 
 
 class Send(msgspec.Struct, frozen=True, tag="send", array_like=True):

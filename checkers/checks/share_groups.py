@@ -197,9 +197,11 @@ def _answered(lives: dict[int, Life]) -> dict[int, int]:
 def _two_holders(key: Key, life: Life, groups: RunShareGroups, answered: dict[int, int]) -> Iterator[Finding]:
     for first, second in _pairs(life):
         until = second.done_ns
-        if until >= first.since_ns + groups.lock_ns or answered.get(first.op, -1) < until:
+        locked_ns = life.locked_ns(first, until)
+        if until >= locked_ns + groups.lock_ns or answered.get(first.op, -1) < until:
             continue
-        about = [one for one in life.said if one.process == first.process and one.invoke_ns <= until]
+        mine = (one for one in life.said if one.process == first.process)
+        about = [one for one in mine if one.kind is not Acknowledgement.RENEW and one.invoke_ns <= until]
         if any(one.invoke_ns >= first.done_ns for one in about) or not groups.calm(first.since_ns, until):
             continue
         yield TwoHolders(
@@ -207,7 +209,7 @@ def _two_holders(key: Key, life: Life, groups: RunShareGroups, answered: dict[in
             process=first.process,
             records=(_shown(key[0], key[2], first), _shown(key[0], key[2], second)),
             at_ns=until,
-            since_ns=first.since_ns,
+            since_ns=locked_ns,
             lock_ns=groups.lock_ns,
         )
 

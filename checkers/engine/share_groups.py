@@ -49,7 +49,17 @@ class Said(NamedTuple):
     @property
     def ends(self) -> bool:
         """It is to end the record: accepted or rejected."""
-        return self.kind is not Acknowledgement.RELEASE
+        return self.kind in (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
+
+    @property
+    def renewed(self) -> bool:
+        """It began the lock again."""
+        return self.kind is Acknowledgement.RENEW and self.outcome is Outcome.OK
+
+    @property
+    def stored(self) -> bool:
+        """It was answered when something was stored: a renewal stores nothing."""
+        return self.kind is not Acknowledgement.RENEW and self.outcome is Outcome.OK
 
 
 class Replaced(NamedTuple):
@@ -71,6 +81,11 @@ class Life:
     def said_of(self, one: Delivery) -> Iterator[Said]:
         """The acknowledgements that are about a delivery."""
         return (said for said in self.said if said.process == one.process and self.held(said) is one)
+
+    def locked_ns(self, one: Delivery, until: int) -> int:
+        """When the lock of a delivery began, at the earliest, as far as answers until then are known."""
+        renewed = (said for said in self.said_of(one) if said.renewed and said.done_ns <= until)
+        return max([one.since_ns, *(said.invoke_ns for said in renewed)])
 
     def held(self, said: Said) -> Delivery | None:
         """The delivery that an acknowledgement is about."""
@@ -123,9 +138,9 @@ class RunShareGroups:
         return not any(begin <= until and since <= end for begin, end in self.disturbed)
 
     def may_be_of_replaced(self, tp: int, life: Life, one: Delivery, since: int) -> bool:
-        """A leader that was replaced before `since` may have made a delivery, unaware. It answers no
-        acknowledgement with OK: the share coordinator has fenced it."""
-        stored = min((said.done_ns for said in life.said_of(one) if said.outcome is Outcome.OK), default=OPEN)
+        """A leader that was replaced before `since` may have made a delivery, unaware. It answers none but
+        a renewal with OK: the share coordinator has fenced it."""
+        stored = min((said.done_ns for said in life.said_of(one) if said.stored), default=OPEN)
         return any(
             span.begin <= since and one.since_ns <= span.end and stored >= span.again
             for span in self.replaced.get(tp, ())

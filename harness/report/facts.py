@@ -32,6 +32,7 @@ SAID: Final = {
     Acknowledgement.ACCEPT: "accepted",
     Acknowledgement.RELEASE: "released",
     Acknowledgement.REJECT: "rejected",
+    Acknowledgement.RENEW: "renewed",
 }
 FEW_IN_SYNC: Final = re.compile(r"(\S+-\d+) has in-sync replicas")
 """The partition of a cluster that did not recover (`harness.run.recovery` words it so)."""

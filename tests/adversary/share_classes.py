@@ -85,7 +85,9 @@ class ShareFacts:
         """A leader that was replaced may have made the delivery, after a moment."""
         times = sorted(self.replaced[d["tp"]])
         good = [
-            a["complete_ns"] for a in self.said_of(_record(d)) if a["outcome"] == OK and self.about(a) is d
+            a["complete_ns"]
+            for a in self.said_of(_record(d))
+            if a["outcome"] == OK and a["kind"] != Acknowledgement.RENEW and self.about(a) is d
         ]
         for at, (begin, end) in enumerate(times):
             following = times[at + 1][0] if at + 1 < len(times) else EVER
@@ -142,11 +144,17 @@ def _redelivered(f: Facts, shares: ShareFacts) -> Found:
 
 def _held(shares: ShareFacts, d1: Row, d2: Row) -> bool:
     """A record was given away while another member held it."""
-    if d2["complete_ns"] >= d1["since_ns"] + shares.lock:
+    said = [a for a in shares.said_of(_record(d1)) if a["process"] == d1["process"]]
+    begun = d1["since_ns"]
+    for a in said:
+        good = a["kind"] == Acknowledgement.RENEW and a["outcome"] == OK
+        if good and a["complete_ns"] <= d2["complete_ns"] and shares.about(a) is d1:
+            begun = max(begun, a["invoke_ns"])
+    if d2["complete_ns"] >= begun + shares.lock:
         return False
     if any(
-        a["process"] == d1["process"] and d1["complete_ns"] <= a["invoke_ns"] <= d2["complete_ns"]
-        for a in shares.said_of(_record(d1))
+        d1["complete_ns"] <= a["invoke_ns"] <= d2["complete_ns"] and a["kind"] != Acknowledgement.RENEW
+        for a in said
     ):
         return False
     for a in shares.acknowledged:

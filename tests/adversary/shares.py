@@ -17,6 +17,7 @@ from tests.adversary.world import MARKER, MS, RC, RU, Entry, Log, Op, Steps, Wor
 SHARE = 2
 """The number of the share group."""
 LIMIT = "group.share.delivery.count.limit"
+OTHERS = (Acknowledgement.RELEASE, Acknowledgement.REJECT, Acknowledgement.RENEW)
 SHARE_BUGS = (
     "share-again",
     "share-two",
@@ -165,17 +166,21 @@ def _acknowledged(world: World, shared: Shared, process: int, held: list[tuple[i
     for tp, offset in list(held):
         if world.chance(0.3):
             continue
-        held.remove((tp, offset))
         begin = world.tick()
         if world.chance(0.2):
             yield
         one = shared.records(world.logs[tp])[offset]
-        kind = rng.choice((Acknowledgement.ACCEPT,) * 5 + (Acknowledgement.RELEASE, Acknowledgement.REJECT))
+        kind = rng.choice((Acknowledgement.ACCEPT,) * 5 + OTHERS)
+        if kind is not Acknowledgement.RENEW:
+            held.remove((tp, offset))
         good = not world.logs[tp].lost and not one.ended and one.holder == process and world.now < one.until
         unheard = world.chance(0.06)
         if good and not (unheard and world.chance(0.5)):
-            one.free()
-            one.ended = kind is not Acknowledgement.RELEASE
+            if kind is Acknowledgement.RENEW:
+                one.until = world.now + shared.lock_ns
+            else:
+                one.free()
+            one.ended = kind in (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
         done = good or offset < _start(shared, world.logs[tp])
         outcome = Outcome.INFO if unheard else Outcome.OK if done else Outcome.FAIL
         op.acknowledgements.append(
@@ -230,7 +235,8 @@ def _strikes(world: World, bug: str, share: float, log: Log, entry: Entry) -> bo
         acks = [
             a
             for a in acks
-            if (a["tp"], a["offset"]) == (log.tp, offset) and a["kind"] != Acknowledgement.RELEASE
+            if (a["tp"], a["offset"]) == (log.tp, offset)
+            and a["kind"] in (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
         ]
         return any(
             d["process"] == a["process"]

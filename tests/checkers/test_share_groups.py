@@ -7,6 +7,7 @@ finding says.
 import os
 import re
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -36,7 +37,12 @@ SEEDS = int(os.environ.get("INQUEST_SEEDS", "400"))
 CHUNK = 50
 S = 1_000_000_000
 LOCK = 2 * S
-KINDS = (Acknowledgement.ACCEPT,) * 4 + (Acknowledgement.RELEASE,) * 3 + (Acknowledgement.REJECT,)
+KINDS = (
+    *(Acknowledgement.ACCEPT,) * 4,
+    *(Acknowledgement.RELEASE,) * 3,
+    Acknowledgement.REJECT,
+    *(Acknowledgement.RENEW,) * 2,
+)
 
 
 class Group:
@@ -49,6 +55,8 @@ class Group:
         self.count: Counter[int] = Counter()
         self.locked: dict[int, tuple[int, int]] = {}
         """Offset -> member, and when the lock ends."""
+        self.kept: dict[int, list[int]] = {}
+        """Member -> what it has renewed, and is to acknowledge."""
         self.ended: set[int] = set()
         self.aborted: set[int] = set()
         self.size = self.rng.randint(2, 6)
@@ -116,24 +124,35 @@ class Group:
         if self.wrong == "two" and given and self.rng.random() < 0.3:
             self.round(member % 3 + 1, soon=True)
         if given and self.rng.random() < 0.9:
-            self.acknowledge(member, given)
+            self.acknowledge(member, [*given, *self.kept.pop(member, [])])
 
     def acknowledge(self, member: int, given: list[int]) -> None:
         if self.rng.random() < 0.2:
             self.tick(3 * S)
         said: list[Said] = []
         for n in given:
-            kind = self.rng.choice(KINDS)
+            more = (Acknowledgement.RENEW,) * 9 if self.wrong == "renewal" else ()
+            kind = self.rng.choice((*KINDS, *more))
             outcome = self.rng.choice((Outcome.OK,) * 6 + (Outcome.INFO,))
             in_time = self.now + S // 2 < self.locked.get(n, (0, 0))[1]
             holds = self.locked.get(n, (0, 0))[0] == member
             if not (in_time and holds) and n not in self.ended:
                 outcome = Outcome.FAIL
             said.append(Said(tp=0, offset=n, kind=kind, outcome=outcome))
+            if kind is Acknowledgement.RENEW:
+                self.kept.setdefault(member, []).append(n)
             if in_time and holds and (outcome is Outcome.OK or self.rng.random() < 0.5):
-                self.ended |= {n} if kind is not Acknowledgement.RELEASE else set()
-                self.locked.pop(n, None)
+                self.arrived(n, member, kind)
         self.op(member, "acknowledge", *said)
+
+    def arrived(self, offset: int, member: int, kind: Acknowledgement) -> None:
+        """An acknowledgement arrived in time."""
+        if kind is Acknowledgement.RENEW and self.wrong != "renewal":
+            self.locked[offset] = member, self.now + LOCK + S
+            return
+        self.locked.pop(offset, None)
+        if kind in (Acknowledgement.ACCEPT, Acknowledgement.REJECT):
+            self.ended.add(offset)
 
     @property
     def start(self) -> int:
@@ -178,6 +197,7 @@ def fault(number: int, begin: int, nodes: tuple[int, ...], slots: tuple[int, ...
 WRONG = {
     "redelivers": "share-redelivery",
     "two": "share-two-holders",
+    "renewal": "share-two-holders",
     "skip": "share-skip",
     "aborted": "share-aborted-read",
     "count": "share-count",
@@ -231,7 +251,7 @@ def test_each_planted_fault_of_a_group_is_found_as_what_it_is(wrong: str) -> Non
         group = made(seed, wrong)
         counts.update(found_by_both(group, group.events()))
     assert counts[WRONG[wrong]] >= 4
-    near = {"redelivers": {"share-count"}, "two": set(), "limit": set()}
+    near = {"redelivers": {"share-count"}, "two": set(), "renewal": set(), "limit": set()}
     assert set(counts) - {WRONG[wrong]} <= near.get(wrong, set()), counts
 
 
@@ -244,6 +264,7 @@ def test_a_log_that_lost_its_end_permits_what_it_can_take_and_nothing_else() -> 
 SAYS = {
     "redelivers": r"rocess \d .* had (accepted|rejected) record 0/10\d .*, and had the answer at .* s; yet",
     "two": r"rocess \d .* held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to process \d",
+    "renewal": r"held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to process \d",
     "skip": r"roup g is done with x-0 below offset \d\. .* offset 0, and no member was ever given it\.",
     "aborted": r"transaction op \d+ of process 0 .*, which was aborted; .*, at read_committed, delivered",
     "count": r"delivered record 0/10\d of x-0 with delivery count \d .*, and later with count \d",
@@ -261,6 +282,40 @@ def test_a_finding_says_who_got_what(wrong: str) -> None:
     assert found.disallowed == found.count > 0
     for one in found.examples:
         assert re.search(SAYS[wrong], one.sentence), one.sentence
+
+
+def renewed(outcome: Outcome, again_ns: int, *, kind: Acknowledgement = Acknowledgement.RENEW) -> Group:
+    """Member 1 is given a record at 0 s, says something of it at 1.5 s, and accepts it, late, at 9 s; member
+    2 is given it at another time."""
+    group = Group(0)
+    group.built.processes |= {n: Process(group=0, acks=-2, isolation=group.level) for n in (1, 2)}
+    group.op(0, "txn", Send(tp=0, value=100, offset=0), txn=True, outcome=Outcome.OK)
+    record = Delivery(tp=0, offset=0, value=100, count=1)
+    late = Said(tp=0, offset=0, kind=Acknowledgement.ACCEPT, outcome=Outcome.FAIL)
+    said = Said(tp=0, offset=0, kind=kind, outcome=outcome)
+    steps: list[tuple[int, int, Delivery | Said]] = [(1, 0, record), (1, 3 * S // 2, said)]
+    steps += [(2, again_ns, replace(record, count=2)), (1, 9 * S, late)]
+    for process, ns, mop in sorted(steps, key=lambda step: step[1]):
+        group.now = 9 * S + ns
+        group.op(process, "acquire" if mop is not late and mop is not said else "acknowledge", mop)
+    group.now = 30 * S
+    return group
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (renewed(Outcome.OK, 3 * S), True),  # 1.5 s and the lock are 3.5 s
+        (renewed(Outcome.OK, 4 * S), False),
+        (renewed(Outcome.FAIL, 3 * S), False),
+        (renewed(Outcome.INFO, 3 * S), False),
+        (renewed(Outcome.INFO, 17 * S // 10), True),  # within the lock: a renewal gives nothing up
+        (renewed(Outcome.FAIL, 17 * S // 10), True),
+        (renewed(Outcome.INFO, 17 * S // 10, kind=Acknowledgement.RELEASE), False),
+    ],
+)
+def test_a_renewal_that_was_answered_lengthens_the_lock(group: Group, found: bool) -> None:
+    assert found_by_both(group, []) == ({"share-two-holders"} if found else set())
 
 
 @pytest.mark.parametrize(

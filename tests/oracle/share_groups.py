@@ -93,7 +93,7 @@ def _by_replaced(history: History, given: list[Row], d: Row, t: int) -> bool:
     answers = []
     for said in _of(history.acknowledgements, record):
         own = [g for g in given if g["process"] == said["process"] and g["complete_ns"] <= said["invoke_ns"]]
-        if own and own[-1] is d and said["outcome"] == OK:
+        if own and own[-1] is d and said["outcome"] == OK and said["kind"] != Acknowledgement.RENEW:
             answers.append(said["complete_ns"])
     spans = replaced(history, record[0])
     for number, (begin, end) in enumerate(spans):
@@ -120,6 +120,20 @@ def share_redelivery(history: History) -> Iterator[Key]:
                 yield "share-redelivery", *record
 
 
+def _locked(history: History, d: Row, t: int) -> int:
+    """Since when a delivery is locked, at t."""
+    record = d["tp"], d["group"], d["offset"]
+    begun = int(d["since_ns"])
+    for said in _of(history.acknowledgements, record):
+        renews = said["kind"] == Acknowledgement.RENEW and said["outcome"] == OK
+        if renews and said["complete_ns"] <= t and said["process"] == d["process"]:
+            own = [g for g in _of(history.deliveries, record) if g["process"] == d["process"]]
+            own = [g for g in own if g["complete_ns"] <= said["invoke_ns"]]
+            if own and own[-1] is d:
+                begun = max(begun, said["invoke_ns"])
+    return begun
+
+
 def share_two_holders(history: History) -> Iterator[Key]:
     """Deliveries to others while a lock lasted for certain."""
     for record in records(history):
@@ -127,7 +141,8 @@ def share_two_holders(history: History) -> Iterator[Key]:
             continue
         for first, second in pairwise(_of(history.deliveries, record)):
             since, until = first["since_ns"], second["complete_ns"]
-            if first["complete_ns"] >= second["since_ns"] or until >= since + lock_ns(history):
+            begun = _locked(history, first, until)
+            if first["complete_ns"] >= second["since_ns"] or until >= begun + lock_ns(history):
                 continue
             alive = any(
                 said["complete_ns"] >= until
@@ -139,6 +154,7 @@ def share_two_holders(history: History) -> Iterator[Key]:
             spoke = any(
                 said["process"] == first["process"] and first["complete_ns"] <= said["invoke_ns"] <= until
                 for said in _of(history.acknowledgements, record)
+                if said["kind"] != Acknowledgement.RENEW
             )
             if alive and not spoke and calm(history, since, until):
                 yield "share-two-holders", *record
