@@ -30,8 +30,8 @@ PORTS: Final[Mapping[Listener, int]] = {
 }
 HARNESS_PORT: Final = 9095
 """The harness's own listener: cuts of client traffic and proxies do not touch it."""
-BEHIND_PORT: Final = 9096
-"""Of the listener for brokers, where a proxy stands between brokers and has the usual port."""
+BEHIND: Final[Mapping[Listener, int]] = {Listener.BROKER: 9096, Listener.CONTROLLER: 9097}
+"""Ports of listeners that other nodes reach through a proxy, which has the usual port."""
 BLOCKS: Final = 200
 """From each first port on."""
 BLOCK_PORTS: Final = 50

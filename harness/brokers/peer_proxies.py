@@ -1,9 +1,10 @@
-"""Proxies between brokers in containers: one in the network of each broker, at the port that others dial.
+"""Proxies between brokers in containers: one in the network of each broker, at the port that others dial, and
+of each isolated controller where that is asked for.
 
 It runs in a sidecar container: the user need not be root. Addresses and firewall rules stay as they
 are, since a proxy dials only its own broker, on the loopback of that network. What a broker sends to itself
 passes by all rules. A container that is started again has a new network, and gets a new proxy: what the old
-one held is lost, as its connections are.
+one held is lost, as its connections are; rules that take every request (`times` 0) are in force there, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Protocol
 from core.capabilities import Listener
 from core.errors import ClusterError
 from core.wire import Seen, WireRule
-from harness.brokers.addresses import BEHIND_PORT, PORTS
+from harness.brokers.addresses import BEHIND, PORTS
 from harness.processes.child import Program
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import ProxyRoute
@@ -27,27 +28,32 @@ class Beside(Program, Protocol):
 
 
 class Between:
-    """The proxies of one cluster."""
+    """The proxies of one cluster. listeners: those that other nodes reach through them."""
 
-    def __init__(self) -> None:
+    def __init__(self, listeners: frozenset[Listener] = frozenset({Listener.BROKER})) -> None:
+        self.listeners = listeners
+        self._lasting: dict[int, WireRule] = {}
         self._standing: dict[int, WireProxy] = {}
         self._sidecars: dict[int, Beside] = {}
         self._stopped: list[WireProxy] = []
 
-    def stand(self, node: int, start: Callable[[str], Beside], address: str) -> None:
-        """Start the proxy of a broker that was started. start: a module in the broker's network. address: of
-        the broker in it. Raises: ClusterError."""
+    def stand(self, node: int, start: Callable[[str], Beside], address: str, listener: Listener) -> None:
+        """Start the proxy of a node that was started, before one of its listeners. start: a module in the
+        node's network. address: of the node in it. Raises: ClusterError."""
         self.stop(node)
         route = ProxyRoute(
             node=node,
             bind=address,
-            listen=PORTS[Listener.BROKER],
+            listen=PORTS[listener],
             host="127.0.0.1",
-            port=BEHIND_PORT,
+            port=BEHIND[listener],
             exempt=address,
         )
         self._sidecars[node] = sidecar = start(PROGRAM)
         self._standing[node] = WireProxy([route], sidecar)
+        for rule in self._lasting.values():
+            if node in rule.nodes:
+                self._standing[node].add(rule)
 
     def stop(self, node: int) -> None:
         """End the proxy of a broker, and remove its container. No-op where none stands. Raises: ClusterError,
@@ -67,6 +73,8 @@ class Between:
 
     def add(self, rule: WireRule) -> None:
         """Put a rule in force before the brokers that it names. Raises: ClusterError."""
+        if not rule.times:
+            self._lasting[rule.number] = rule
         for node in rule.nodes or tuple(self._standing):
             if node not in self._standing:
                 raise ClusterError(f"no proxy stands between node {node} and other brokers")
@@ -77,8 +85,24 @@ class Between:
         proxies = (*self._stopped, *self._standing.values())
         return sorted((one for proxy in proxies for one in proxy.seen(number)), key=lambda one: one.ns)
 
+    def release(self, number: int) -> None:
+        """Let go what a rule holds, which stays in force. Raises: ClusterError."""
+        for proxy in self._with(number):
+            proxy.release(number)
+
+    def lose(self, number: int) -> None:
+        """What a rule holds never arrives; the rule stays in force. Raises: ClusterError."""
+        for proxy in self._with(number):
+            proxy.lose(number)
+
+    def _with(self, number: int) -> list[WireProxy]:
+        """The proxies that have a rule."""
+        return [proxy for proxy in self._standing.values() if number in proxy.numbers]
+
     def lift(self, numbers: Sequence[int]) -> None:
         """Take rules back (none given: all), and let go what they hold. Raises: ClusterError."""
+        for number in numbers or tuple(self._lasting):
+            self._lasting.pop(number, None)
         for proxy in self._standing.values():
             for number in proxy.numbers:
                 if not numbers or number in numbers:

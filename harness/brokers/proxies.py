@@ -105,10 +105,8 @@ class ProxiedBrokers:
         for one in rules:
             if not one.between:
                 self.wire.add(one)
-            elif self._between is not None:
-                self._between.add(one)
             else:
-                raise ClusterError("the cluster was started without proxies between brokers")
+                self.between.add(one)
 
     async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
         """What rules did so far, one of them or all."""
@@ -122,6 +120,13 @@ class ProxiedBrokers:
                 self._wire.remove(number)
         if self._between is not None:
             self._between.lift(numbers)
+
+    @property
+    def between(self) -> Between:
+        """The proxies between brokers. Raises: ClusterError, where there are none."""
+        if self._between is None:
+            raise ClusterError("the cluster was started without proxies between brokers")
+        return self._between
 
     def _start_wire(self) -> WireProxy:
         behind = self._ports.between if self._toxiproxy else self._ports.behind

@@ -143,7 +143,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             self._containers[node] = self._described(run_engine, node)
             self._create(run_engine, node)
         on_each(NodeContainer.start, self._made(self._nodes))
-        on_each(self._stand_between, self._made(self.brokers))
+        on_each(self._stand_between, self._made(self._nodes))
         self._wait_until_ready()
 
     async def trouble(self) -> str:
@@ -310,17 +310,20 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         up = [node for node in self._made(nodes) if node.is_up()]
         return sum(firewall.openings(self._saved_table(node)) for node in up)
 
-    async def use_wire_between(self) -> None:
-        """Ask for the proxies; before `start`."""
-        self._between = Between()
+    async def use_wire_between(self, *, controllers: bool = False) -> None:
+        """Ask for the proxies; before `start`. controllers: before isolated controllers, too (Kafka from 3.9
+        on, in KRaft mode)."""
+        of_controllers = {Listener.CONTROLLER} if controllers else set()
+        self._between = Between(frozenset({Listener.BROKER, *of_controllers}))
 
     def _stand_between(self, made: NodeContainer) -> None:
-        """Start a broker's proxy for other brokers, where these are asked for."""
-        if self._between is None or made.number not in self.brokers:
+        """Start a node's proxy for other nodes, where these are asked for."""
+        listener = Listener.BROKER if made.number in self.brokers else Listener.CONTROLLER
+        if self._between is None or listener not in self._between.listeners:
             return
         network = sidecar.beside(str(made.own.id))
         self._between.stand(
-            made.number, lambda module: self._sidecar(module, network), self.addresses[made.number]
+            made.number, lambda module: self._sidecar(module, network), self.addresses[made.number], listener
         )
 
     # ---- starting
@@ -373,7 +376,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         return made.with_command(list(self.deployment.command)) if self.deployment.command else made
 
     def _network(self) -> NodeAddresses:
-        return NodeAddresses(addresses=self.addresses, ports=self._plan, proxied=self._between is not None)
+        proxied = self._between.listeners if self._between is not None else frozenset()
+        return NodeAddresses(addresses=self.addresses, ports=self._plan, proxied=proxied)
 
     # ---- containers and cuts
 

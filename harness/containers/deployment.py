@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from core.capabilities import Listener
 from harness.brokers.addresses import Plan
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView
@@ -22,8 +23,9 @@ class NodeAddresses:
     """Of each node, on the cluster's own network."""
     ports: Plan
     """On the host's loopback."""
-    proxied: bool
-    """Other brokers reach a broker through a proxy, which has its usual port."""
+    proxied: frozenset[Listener]
+    """Listeners that other nodes reach through a proxy, which has the usual port: of brokers, and of isolated
+    controllers."""
 
 
 class Deployment(Protocol):

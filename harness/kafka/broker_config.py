@@ -5,14 +5,14 @@ Settings come in three layers, later ones win: `docker/kafka/broker.properties` 
 the run's config says of replication, and the run's `broker_settings`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import KafkaSection
-from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, PORTS, host
+from harness.brokers.addresses import BEHIND, HARNESS_PORT, PORTS, host
 from harness.containers.data import DATA, SECOND
 from harness.containers.images import RECIPES
 from harness.kafka import quorum
@@ -31,7 +31,7 @@ def environment(config: RunConfig, node: int) -> dict[str, str]:
 
 
 def server_properties(
-    config: RunConfig, node: int, advertised_port: int, harness_port: int, *, proxied: bool = False
+    config: RunConfig, node: int, advertised_port: int, harness_port: int, *, proxied: Collection[Listener] = ()
 ) -> str:
     """The file of one node in KRaft mode. Controllers get the run's `broker_settings` too: they elect leaders
     and create topics.
@@ -56,12 +56,14 @@ def server_properties(
             | advertised(host(config, node), advertised_port, harness_port)
             | rack(config, node)
         )
+    elif Listener.CONTROLLER in proxied:
+        own["advertised.listeners"] = f"CONTROLLER://{host(config, node)}:{PORTS[Listener.CONTROLLER]}"
     return lines(settings(config, own))
 
 
-def listeners(names: Sequence[str], *, proxied: bool) -> dict[str, str]:
-    """Listeners of a node, without TLS. proxied: other brokers reach it through a proxy (`between`)."""
-    bound = ALL | {"BROKER": BEHIND_PORT} if proxied else ALL
+def listeners(names: Sequence[str], *, proxied: Collection[Listener]) -> dict[str, str]:
+    """Listeners of a node, without TLS. proxied: other nodes reach them through a proxy (`between`)."""
+    bound = ALL | {str(one).upper(): BEHIND[one] for one in proxied}
     return {
         "listeners": ",".join(f"{name}://:{bound[name]}" for name in names),
         "listener.security.protocol.map": _plaintext(names),

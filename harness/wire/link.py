@@ -95,6 +95,11 @@ class Desk:
         for link in sorted(self.links, key=lambda one: one.number):
             link.release(number)
 
+    def lose(self, number: int) -> None:
+        """What a rule holds never arrives, on all links: their connections break."""
+        for link in sorted(self.links, key=lambda one: one.number):
+            link.lose(number)
+
     def passes(self, header: RequestHeader, named: Named) -> None:
         """A request comes: let go what it releases."""
         for link in sorted(self.holding, key=lambda one: one.number):
@@ -323,6 +328,19 @@ class Link:
             self.client.read(True)
         self._close_if_done()
 
+    def lose(self, number: int) -> None:
+        """What a rule holds here never arrives: the connection breaks."""
+        waiting, held = self._waiting, self.held
+        if waiting is not None and waiting[0].number == number:
+            self._waiting, self._mute = None, True
+        elif held is not None and held.rule.number == number:
+            self._hold(None)
+            self._desk.saw("lost", self, held.header, held.rule)
+        else:
+            return
+        self._lose()
+        self._close_if_done()
+
     # ---- responses
 
     def _response(self, frame: bytes) -> None:
@@ -347,7 +365,9 @@ class Link:
         self._desk.saw("answered", self, header, rule, error=error_of(frame, header))
         if rule.action is Action.DROP_RESPONSE:
             self._mute = True
-        elif rule.action is Action.DELAY_RESPONSE and self._waiting is None:
+        elif self._waiting is None and (
+            rule.action is Action.DELAY_RESPONSE or (rule.answers and rule.number in self._desk.book.rules)
+        ):
             self._waiting = (rule, [])
             self._release_in_time(rule)
 

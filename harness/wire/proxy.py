@@ -8,7 +8,7 @@ from core.programs import program
 from core.wire import Seen, WireRule
 from harness.processes.child import Child, Program, start
 from harness.processes.clocks import boot
-from harness.wire.proxy_main import Add, ProxyLine, ProxyRoute, Release, Remove, Routes
+from harness.wire.proxy_main import Add, Lose, ProxyLine, ProxyRoute, Release, Remove, Routes
 from harness.wire.proxy_main import __name__ as PROGRAM
 
 NAME = "the proxy of the wire"
@@ -59,6 +59,10 @@ class WireProxy:
     def release(self, number: int) -> None:
         """Let go what a rule holds. Raises: ClusterError."""
         self._child.call(Release(number), CALL_S)
+
+    def lose(self, number: int) -> None:
+        """What a rule holds never arrives: its connections break. Raises: ClusterError."""
+        self._child.call(Lose(number), CALL_S)
 
     def remove(self, number: int) -> None:
         """Take a rule back, and let go what it holds. Raises: ClusterError."""

@@ -55,13 +55,19 @@ class Release(msgspec.Struct, frozen=True, tag="release"):
     rule: int
 
 
+class Lose(msgspec.Struct, frozen=True, tag="lose"):
+    """What a rule holds never arrives."""
+
+    rule: int
+
+
 class Remove(msgspec.Struct, frozen=True, tag="remove"):
     """Take a rule back, and let go what it holds."""
 
     rule: int
 
 
-Command = Routes | Add | Release | Remove
+Command = Routes | Add | Release | Lose | Remove
 
 
 class ProxyLine(ChildLine, frozen=True, kw_only=True):
@@ -104,6 +110,8 @@ def perform(desk: Desk, command: Command) -> None:
             desk.book.add(rule)
         case Release(number):
             desk.release(number)
+        case Lose(number):
+            desk.lose(number)
         case Remove(number):
             desk.book.remove(number)
             desk.release(number)

@@ -16,7 +16,7 @@ from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.systems import ModelSection
-from harness.brokers.addresses import BEHIND_PORT, HARNESS_PORT, LOOPBACK, PORTS, cluster_id, host_names
+from harness.brokers.addresses import BEHIND, HARNESS_PORT, LOOPBACK, PORTS, cluster_id, host_names
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 from harness.containers.cluster import ContainerCluster
@@ -92,7 +92,7 @@ class ModelNodes:
         """See `Deployment`."""
         addresses = {number: self._address(number, network) for number in network.addresses}
         if network.proxied and node in self._brokers:  # a proxy has the port that others dial
-            addresses[node] = msgspec.structs.replace(addresses[node], nodes=BEHIND_PORT)
+            addresses[node] = msgspec.structs.replace(addresses[node], nodes=BEHIND[Listener.BROKER])
         settings = node_settings(
             self._config, node, addresses, self._cluster, DATA, self._wall_ms, bind=EVERYWHERE
         )

@@ -2,12 +2,13 @@ import base64
 from typing import Any
 
 from core.config import run_config
+from core.capabilities import Listener
 from harness.brokers.addresses import cluster_id, host
 from harness.kafka import quorum
 from harness.kafka.broker_config import environment, server_properties
 
 
-def settings(node: int = 1, *, proxied: bool = False, **config: Any) -> dict[str, str]:
+def settings(node: int = 1, *, proxied: frozenset[Listener] = frozenset(), **config: Any) -> dict[str, str]:
     text = server_properties(run_config({"seed": 1, **config}), node, 20_001, 20_021, proxied=proxied)
     return dict(line.split("=", 1) for line in text.splitlines())
 
@@ -24,11 +25,20 @@ def test_a_node_is_broker_and_controller_of_its_cluster() -> None:
 
 
 def test_behind_a_proxy_a_broker_advertises_the_port_where_that_listens() -> None:
-    usual, found = settings(2), settings(2, proxied=True)
+    usual, found = settings(2), settings(2, proxied=frozenset({Listener.BROKER}))
     assert found["listeners"] == "BROKER://:9096,CONTROLLER://:9093,CLIENT://:9094,HARNESS://:9095"
     assert {key: value for key, value in found.items() if usual[key] != value} == {
         "listeners": found["listeners"]
     }
+
+
+def test_behind_a_proxy_an_isolated_controller_advertises_the_port_where_that_listens() -> None:
+    both = frozenset({Listener.BROKER, Listener.CONTROLLER})
+    broker, found = settings(3, controllers=1, proxied=both), settings(4, controllers=1, proxied=both)
+    assert found["listeners"] == "CONTROLLER://:9097"
+    assert found["advertised.listeners"] == "CONTROLLER://controller-4:9093"
+    assert broker["listeners"] == "BROKER://:9096,CLIENT://:9094,HARNESS://:9095"
+    assert broker["controller.quorum.voters"] == "4@controller-4:9093"
 
 
 def test_isolated_controllers_vote_alone_and_have_no_clients() -> None:

@@ -9,6 +9,7 @@ from core.capabilities import (
     Deletable,
     Electable,
     Growable,
+    Listener,
     Reassignable,
     Remakable,
     Throttleable,
@@ -31,7 +32,7 @@ def nodes(run: Path, **config: Any) -> ZooKeeperNodes:
     return ZooKeeperNodes(run_config({"seed": 1, "kafka": "2.8.2", **config}), run)
 
 
-def settings(of: ZooKeeperNodes, node: int, *, proxied: bool = False) -> dict[str, str]:
+def settings(of: ZooKeeperNodes, node: int, *, proxied: frozenset[Listener] = frozenset()) -> dict[str, str]:
     ports = Plan.__new__(Plan)
     ports._base = 20_000
     (text,) = of.files(node, NodeAddresses(addresses={}, ports=ports, proxied=proxied)).values()
@@ -66,7 +67,7 @@ def test_a_broker_writes_the_id_of_the_runs_cluster(tmp_path: Path) -> None:
     assert found["advertised.listeners"].startswith("BROKER://broker-2:9092,CLIENT://127.0.0.1:20002,")
     assert found["replica.lag.time.max.ms"] == "1000"  # tight, as elsewhere
     assert not {"process.roles", "node.id", "controller.quorum.voters"} & found.keys()
-    assert settings(of, 2, proxied=True)["listeners"].startswith("BROKER://:9096,")
+    assert settings(of, 2, proxied=frozenset({Listener.BROKER}))["listeners"].startswith("BROKER://:9096,")
     own = nodes(tmp_path / "a-run", broker_settings={"num.io.threads": "3"})
     assert settings(own, 1)["num.io.threads"] == "3"
     assert "num.io.threads" not in settings(own, 4)

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -140,6 +141,55 @@ def test_what_is_held_reaches_the_broker_also_after_the_client_has_closed(
     client.socket.close()
     proxy.release(held)
     assert broker.received(25)
+
+
+def test_a_step_lets_go_a_request_and_the_next_one_its_answer(
+    proxy: WireProxy, client: Client, broker: FakeBroker
+) -> None:
+    held = rule(proxy, Action.HOLD, times=0, answers=True)
+    client.send(260)
+    assert proxy.wait(held, "caught", WAIT_S)
+    assert not broker.received(260, seconds=0)
+    proxy.release(held)
+    assert broker.received(260)
+    assert proxy.wait(held, "answered", WAIT_S)
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.answer()
+    client.socket.settimeout(WAIT_S)
+    proxy.release(held)
+    assert client.number() == 260
+    client.send(261)
+    assert proxy._child.until(lambda: len(proxy.seen(held, "caught")) == 2, WAIT_S)
+    proxy.remove(held)
+    assert client.number() == 261
+
+
+def test_what_is_lost_never_arrives_and_its_client_is_reset(
+    proxy: WireProxy, port: int, broker: FakeBroker
+) -> None:
+    held = rule(proxy, Action.HOLD, times=0, answers=True)
+    with ExitStack() as ends:
+        asking, answered, other = (Client(ends.enter_context(dialled(port))) for _ in range(3))
+        _lose(proxy, held, asking, answered, broker)
+        other.send(272)
+        assert other.number() == 272
+
+
+def _lose(proxy: WireProxy, held: int, asking: Client, answered: Client, broker: FakeBroker) -> None:
+    answered.send(270)
+    assert proxy.wait(held, "caught", WAIT_S)
+    proxy.release(held)
+    assert proxy.wait(held, "answered", WAIT_S)
+    asking.send(271)
+    assert proxy._child.until(lambda: len(proxy.seen(held, "caught")) == 2, WAIT_S)
+    proxy.lose(held)
+    for client in (asking, answered):
+        with pytest.raises(ConnectionResetError):
+            client.answer()
+    proxy.remove(held)
+    assert not broker.received(271, seconds=0)
+    assert [one.correlation_id for one in proxy.seen(held, "lost")] == [271]
 
 
 def test_a_rule_that_is_removed_lets_go_what_it_holds(proxy: WireProxy, client: Client) -> None:
