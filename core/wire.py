@@ -38,9 +38,9 @@ class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     brokers that were sent it; empty: any. versions: lowest and highest. client_id: "" = any.
     transactional_id, group, partition: named by the request. skip: number of requests that fit and pass
     first. skip_s: seconds after which no more of them pass, 0 = they all do. times: number of requests that
-    it takes, 0 = all. seconds: how long it holds, 0 = until it is released. answers: of `hold`, the response to
-    what was let go waits in turn, until the rule lets go again. until_api: a request of this API
-    releases what it holds ("" = none does), if it names the same transactional id, or one of the two names
+    it takes, 0 = all. seconds: how long it holds, 0 = until it is released. answers: of `hold`, the response
+    to what was let go waits in turn, until the rule lets go again. until_api: a request of this API releases
+    what it holds ("" = none does), if it names the same transactional id, or one of the two names
     none. error: of `refuse`, Kafka's code. between: it takes requests that brokers send to other brokers, in
     place of those of clients; each broker that it names counts those for itself.
     """

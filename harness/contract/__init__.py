@@ -2,14 +2,18 @@
 
 campaign               Many examples against one real broker, several at a time.
 cells                  Cells of a scenario's table, read by requests.
-cluster                The cluster of the comparison: one broker with the model's settings.
+cluster                The clusters of the comparison: one broker with the model's settings, or several.
 commands               Random commands, and the requests that they become.
 described_transactions  A response that kio cannot read where no transaction is open.
 dialect                What a client speaks, and what all translations have in common.
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
 group_records          Records of groups and their members in `__consumer_offsets`.
+lanes                  Messages between nodes that wait for steps, by rules of the proxies between nodes.
 payloads               Records of Kafka's logs as the model has them in its own.
+replica_place          The real cluster on which scenarios about replicas are played.
+replica_stage          `PartitionStage` on Kafka: each message that a step lets go lies on a lane.
+replicas               What requests show of replicas and of what the controller decided.
 scenarios              The scenarios of docs/model, played on a real broker and by the model at once.
 shrink                 From an example with a difference to a smallest one.
 sides                  The two brokers: a real one, and the model's.

@@ -30,7 +30,7 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, ListOffsets, Partition
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
-from scenarios.drivers import clients, raw_consumer_member, raw_member, raw_producer
+from scenarios.drivers import clients, partition, raw_consumer_member, raw_member, raw_producer
 from scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
 from scenarios.framework import AnyScenario, cell
 
@@ -41,6 +41,7 @@ STAGES: Final[Mapping[type[ClusterStage], Mapping[str, Column]]] = {
     raw_member.RawMemberStage: raw_member.COLUMNS,
     raw_consumer_member.RawConsumerStage: raw_consumer_member.COLUMNS,
     clients.ClientStage: clients.COLUMNS,
+    partition.PartitionStage: partition.COLUMNS,
 }
 """Kinds of stages that have a real counterpart -> what their tables can show."""
 
@@ -244,8 +245,21 @@ AS_IT_IS: Final = (
     # What the driver asks for by requests.
     *("read_uncommitted", r"read_committed(?: p(\d))?", r"read_committed from (\d)"),
     *("offset of in", "offset p0", "committed", "leader", "led by"),
+    # Of a partition and its replicas: by the requests of `harness.contract.replicas`.
+    *("AR", "ISR", "ELR", "leader epoch", "partition", "running", r"LEO (\d)", r"HW (\d)", r"log (\d)"),
+    *(r"leader, as (\d) knows", "consumers see", "controller's answer", "consumer", "produce"),
+    *(r"([a-d])(?:: acks=\w+)?", "acknowledged"),
 )
 """Columns that the driver itself fills without a look into a broker."""
+
+INSIDE: Final = (
+    *("adding", "removing", "partition epoch", r"broker epoch of (\d)", r"(\d) is fenced"),
+    *(r"epochs (\d)", r"flushed (\d)", r"ISR at (\d)", r"remote LEO (\d)", r"of (\d), at 2"),
+    *("asked for", "HW waits for"),
+)
+"""Columns of a partition that no request tells, or none that the harness has: they are not compared."""
+HIDDEN: Final = ""
+"""Their cells."""
 
 PARTLY: Final = ("epoch: sequences known", "group", "members")
 """Columns that show less when they are read by requests."""
@@ -262,7 +276,8 @@ def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, s
 
 def unreadable(scenario: AnyScenario, stage: type[ClusterStage]) -> list[str]:
     """Columns that no request asks for."""
-    return [name for name in scenario.columns.values() if _column(stage, name)[1] is None]
+    columns = {name: _column(stage, name) for name in scenario.columns.values()}
+    return [name for name, (pattern, show, _) in columns.items() if show is None and pattern not in INSIDE]
 
 
 def row(scenario: AnyScenario, stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:
@@ -270,8 +285,8 @@ def row(scenario: AnyScenario, stage: type[ClusterStage], s: ClusterStage) -> tu
     s.flow()
     cells = []
     for name in scenario.columns.values():
-        _, show, group = _column(stage, name)
-        if show is None:
+        pattern, show, group = _column(stage, name)
+        if show is None and pattern not in INSIDE:
             raise KeyError(name)
-        cells.append(cell(show(s, group)))
+        cells.append(cell(show(s, group)) if show is not None else HIDDEN)
     return tuple(cells)

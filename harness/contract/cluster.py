@@ -1,9 +1,11 @@
-"""The cluster of the comparison: one broker, the only replica of everything, with the model's settings.
+"""The clusters of the comparison: one broker, the only replica of everything, with the model's settings; and
+for scenarios about replicas several brokers of Kafka with a controller, and proxies between all of them.
 
-It is one of Kafka, or one of the model behind Kafka's protocol: what a client of that one gets is then what
-the model answers in this process.
+The one broker is one of Kafka, or one of the model behind Kafka's protocol: what a client of that one gets is
+then what the model answers in this process.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -14,9 +16,13 @@ from typing import Final, NamedTuple
 from core.config import run_config
 from core.errors import UsageError
 from core.runtime import run_blocking
+from core.systems import is_since
 from harness.contract.campaign import Campaign, CampaignResult, Say, wait_for_coordinators
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
+from harness.contract.replica_place import KafkaReplicas
+from harness.contract.replica_stage import ReplicaStage
+from harness.contract.replica_stage import broker_settings as replica_settings
 from harness.contract.scenarios import (
     PLAYED,
     SCENARIOS,
@@ -24,7 +30,7 @@ from harness.contract.scenarios import (
     ScenarioComparison,
     broker_settings,
     play_all,
-    settings_of,
+    stage_of,
 )
 from harness.contract.stage import PACE, REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
@@ -33,6 +39,7 @@ from harness.modelled.real.cluster import ModelCluster
 from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
+from scenarios.drivers.partition import PartitionStage
 
 READY_S: Final = 300.0
 INTERNAL_PARTITIONS: Final = "3"
@@ -74,6 +81,10 @@ PATIENT: Final = {
 
 SESSION_MS: Final = "10000"
 """The same for a broker of the model. One that was killed comes back when this time has passed."""
+REPLICAS_SINCE: Final = "3.9"
+"""From there on a controller can advertise the port of a proxy (KIP-853)."""
+FEWEST: Final = 3
+"""Brokers with replicas; a scenario that has fewer shares the cluster of others."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
 Start = Callable[[Version, int, Path, Mapping[str, str]], AbstractContextManager[Cluster]]
 """Starts a broker for clients of a transaction version; its logs are in the folder afterwards. The mapping:
@@ -96,6 +107,24 @@ def kafka_broker(
     }
     config = run_config({**ALONE, "kafka": version.kafka, "broker_settings": settings})
     return _running(kafka_cluster(config, folder, ready_deadline_s=READY_S), folder)
+
+
+def kafka_replicas(
+    version: Version, brokers: int, folder: Path, more: Mapping[str, str] = MappingProxyType({})
+) -> AbstractContextManager[Cluster]:
+    """See `Start`. Brokers with a controller, for scenarios about replicas. brokers: their number."""
+    config = run_config(
+        {
+            "seed": 1,
+            "brokers": brokers,
+            "controllers": 1,
+            "kafka": version.kafka,
+            "broker_settings": dict(more),
+        }
+    )
+    cluster = kafka_cluster(config, folder, ready_deadline_s=READY_S)
+    run_blocking(cluster.use_wire_between(controllers=True))
+    return _running(cluster, folder, coordinators=False)
 
 
 def model_broker(
@@ -121,10 +150,11 @@ BROKERS: Final[Mapping[str, Start]] = {"kafka": kafka_broker, "model": model_bro
 
 
 @contextmanager
-def _running(cluster: Cluster, folder: Path) -> Iterator[Cluster]:
+def _running(cluster: Cluster, folder: Path, *, coordinators: bool = True) -> Iterator[Cluster]:
     try:
         run_blocking(cluster.start())
-        wait_for_coordinators(cluster.admin)
+        if coordinators:
+            wait_for_coordinators(cluster.admin)
         yield cluster
     finally:
         try:
@@ -169,14 +199,18 @@ def compare(
     version = version_of(kafka)
     played = ScenarioComparison()
     apart = start is not kafka_broker
-    alike: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
+    alike: dict[Needs, list[str]] = {}
     for name in names:
-        _, settings = settings_of(SCENARIOS[name], version)
-        spoken = settings.era.client_transaction_version if apart else 0
-        alike.setdefault((spoken, tuple(broker_settings(name).items())), []).append(name)
-    for number, ((spoken, given), those) in enumerate(alike.items(), 1):
-        with start(version, spoken, folder / f"{folder.name}-{number}", dict(given)) as cluster:
-            play_all(those, version, partial(_real, cluster, version), say, played)
+        needs = _needs(name, version, apart=apart)
+        if needs.replicas and (apart or not is_since(kafka, REPLICAS_SINCE)):
+            played.skipped.append(name)
+        else:
+            alike.setdefault(needs, []).append(name)
+    for number, (needs, those) in enumerate(alike.items(), 1):
+        where, given = folder / f"{folder.name}-{number}", dict(needs.settings)
+        begin = kafka_replicas if needs.replicas else start
+        with begin(version, needs.replicas or needs.spoken, where, given) as cluster:
+            play_all(those, version, partial(_real, cluster, version, _Stories()), say, played)
     if names:
         say(played.text)
     outcome = CampaignResult()
@@ -190,11 +224,41 @@ def compare(
     return Compared(played, outcome)
 
 
-def _real(cluster: Cluster, version: Version, name: str) -> Real:
+class Needs(NamedTuple):
+    """The cluster that scenarios share. spoken: transaction version of its clients, where it has one.
+    replicas: brokers of a cluster for scenarios about replicas, else 0."""
+
+    spoken: int
+    replicas: int
+    settings: tuple[tuple[str, str], ...]
+
+
+def _needs(name: str, version: Version, *, apart: bool) -> Needs:
+    stage = stage_of(SCENARIOS[name], version)
+    if isinstance(stage, PartitionStage):
+        brokers = max(FEWEST, *stage.replicas, *stage.spare) + 1  # one more is the witness
+        return Needs(0, brokers, tuple(replica_settings(stage.settings).items()))
+    spoken = stage.settings.era.client_transaction_version if apart else 0
+    return Needs(spoken, 0, tuple(broker_settings(name).items()))
+
+
+class _Stories:
+    """What the scenarios on one cluster share: numbers of rules, and topics that earlier ones left."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        self.left: list[str] = []
+
+
+def _real(cluster: Cluster, version: Version, stories: _Stories, name: str) -> Real:
     """Makes the stage of a scenario of this name on the cluster."""
 
-    def made(kind: type[ClusterStage], settings: Settings) -> ClusterStage:
+    def made(stage: ClusterStage) -> ClusterStage:
+        settings = stage.settings
         dialect = Dialect(settings.era.client_transaction_version, version.marker_version)
-        return REAL[kind](Place(cluster, dialect, name), settings)
+        if isinstance(stage, PartitionStage):
+            place = KafkaReplicas(cluster, dialect, name, numbers=stories.numbers, left=stories.left)
+            return ReplicaStage(place, stage.replicas, settings, spare=stage.spare)
+        return REAL[type(stage)](Place(cluster, dialect, name), settings)
 
     return made

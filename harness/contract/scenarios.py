@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from core.errors import UsageError
-from harness.contract.cells import Aliases, row
+from harness.contract.cells import HIDDEN, Aliases, row
 from harness.contract.differences import known_cells, without_known
 from harness.contract.stage import PACE
 from harness.contract.versions import Version
-from model.settings import Settings
+from harness.processes.waiting import NotYet
 from scenarios.drivers.cluster import ClusterStage, lone
 from scenarios.framework import AnyScenario, cell
 from scenarios.registry import CHAPTERS
@@ -33,8 +33,8 @@ SCENARIOS: Final[Mapping[str, AnyScenario]] = {
 """All of docs/model by name."""
 PLAYED: Final = tuple(name for name, scenario in SCENARIOS.items() if not scenario.not_played)
 
-Real = Callable[[type[ClusterStage], Settings], ClusterStage]
-"""Makes the stage with real brokers, of the same kind and with the same settings as the model's."""
+Real = Callable[[ClusterStage], ClusterStage]
+"""Makes the stage with real brokers: of the same kind as the model's, with the same brokers and settings."""
 
 
 class CellDifference(NamedTuple):
@@ -74,18 +74,17 @@ class ScenarioComparison:
         )
 
 
-def settings_of(scenario: AnyScenario, version: Version) -> tuple[type[ClusterStage], Settings]:
-    """The kind of a scenario's stage, and its settings with the era of a version of Kafka; its clients speak
-    the scenario's transaction version, if the brokers do."""
-    stage = scenario.stage()
+def stage_of(scenario: AnyScenario, version: Version) -> ClusterStage:
+    """A scenario's stage, in the era of a version of Kafka; its clients speak the scenario's transaction
+    version, if the brokers do."""
+    stage: ClusterStage = scenario.stage()
     spoken = min(stage.settings.era.client_transaction_version, version.transaction_versions[-1])
-    return type(stage), replace(stage.settings, era=version.era_of(spoken))
+    return stage.again(replace(stage.settings, era=version.era_of(spoken)))
 
 
 def applies(scenario: AnyScenario, version: Version) -> bool:
     """Whether the model, with brokers of this version, shows the scenario's table as it stands."""
-    kind, settings = settings_of(scenario, version)
-    stage: Any = kind(settings)
+    stage: Any = stage_of(scenario, version)
     try:
         for step in scenario.steps(stage):
             _, *stated = (" ".join(text.split()) for text in step.split("|"))
@@ -126,8 +125,8 @@ def play(
     scenario: AnyScenario, version: Version, real: Real, comparison: ScenarioComparison
 ) -> CellDifference | None:
     """Play one, up to the first step with a difference."""
-    kind, settings = settings_of(scenario, version)
-    modelled, played = kind(settings), real(kind, settings)
+    modelled = stage_of(scenario, version)
+    kind, played = type(modelled), real(modelled)
     steps = _steps(scenario, played)
     ours, theirs = Aliases(), Aliases()
 
@@ -142,7 +141,7 @@ def play(
             return CellDifference(scenario.name, number, says, {"step": failed}, {"step": "comes to its end"})
         found = _settled(look, expected)
         comparison.steps += 1
-        comparison.cells += len(expected)
+        comparison.cells += sum(one != HIDDEN for one in expected)
         if found != expected:
             wrong = [n for n, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b]
             heads = list(scenario.columns)
@@ -161,7 +160,7 @@ def _steps(scenario: AnyScenario, stage: ClusterStage) -> Iterator[str]:
     try:
         for _ in scenario.steps(stage):
             yield ""
-    except AssertionError as error:  # a driver's: what the step waits for does not happen
+    except (AssertionError, NotYet) as error:  # a driver's: what the step waits for does not happen
         yield str(error) or "does not"
 
 

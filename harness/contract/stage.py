@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
 import msgspec
 from kio.schema.metadata.v12.response import MetadataResponse
@@ -176,7 +176,8 @@ class Place:
         """Send a request with acks=0, which has no answer; returns when the broker has handled it: it answers
         the next request of the connection after that. Raises: AdminError."""
         told = encode(renamed(request, self.inward), self.dialect, self.names)
-        kind, values = encode(FindCoordinator(GROUP, group=True), self.dialect, self.names)
+        after = renamed(ListOffsets(tuple(request.batches)), self.inward)
+        kind, values = encode(after, self.dialect, self.names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
             connection.send(*told)
             connection.call(kind, **values)
@@ -192,13 +193,23 @@ class WaitingFetch(NamedTuple):
     until: int
 
 
+class Asked(Protocol):
+    """Where brokers are asked."""
+
+    def ask(self, request: AnyRequest, node: int) -> Response:
+        """See `Place`. Raises: AdminError."""
+
+    def tell(self, request: Produce, node: int) -> None:
+        """See `Place`. Raises: AdminError."""
+
+
 class RealBroker:
     """A real broker in the place of a model's `Broker`, as far as a stage needs one."""
 
     is_broker = True
     fenced = False
 
-    def __init__(self, place: Place, number: int) -> None:
+    def __init__(self, place: Asked, number: int) -> None:
         self._place, self._number = place, number
         self._out: SimpleQueue[Reply | AdminError] = SimpleQueue()
         self._fetches: list[WaitingFetch] = []

@@ -24,6 +24,8 @@ from model.protocol.messages import (
     FetchResponse,
     ListOffsets,
     ListOffsetsResponse,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
     Partition,
     Produce,
     ProduceResponse,
@@ -81,6 +83,7 @@ def _fetch(request: Fetch, names: IdPairs) -> Values:
         for tp, part in request.parts.items()
     )
     return {
+        "replica_id": request.replica,
         "max_wait": timedelta(0),
         "min_bytes": 0,
         "isolation_level": int(request.committed),
@@ -144,6 +147,24 @@ def _listed_offsets(answer: Message, names: IdPairs) -> Response:
     return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found})
 
 
+def _offset_for_leader_epoch(request: OffsetForLeaderEpoch, names: IdPairs) -> Values:
+    topics = in_topics(
+        (
+            (tp, {"partition": tp[1], "current_leader_epoch": current, "leader_epoch": asked})
+            for tp, (current, asked) in request.parts.items()
+        ),
+        name="topic",
+    )
+    return {"replica_id": request.replica, "topics": topics}
+
+
+def _ended_epochs(answer: Message, names: IdPairs) -> Response:
+    found = of_topics(answer.topics, number="partition")
+    return OffsetForLeaderEpochResponse(
+        {tp: (error_of(one.error_code), int(one.leader_epoch), int(one.end_offset)) for tp, one in found}
+    )
+
+
 def _delete_records(request: DeleteRecords, names: IdPairs) -> Values:
     topics = in_topics(
         (tp, {"partition_index": tp[1], "offset": offset}) for tp, offset in request.offsets.items()
@@ -182,6 +203,7 @@ OF_LEADERS: Final[Mapping[type[AnyRequest], Translation]] = {
     Produce: Translation("produce", 10, _produce, _produced),
     Fetch: Translation("fetch", 11, _fetch, _fetched),
     ListOffsets: Translation("list_offsets", 5, _list_offsets, _listed_offsets),
+    OffsetForLeaderEpoch: Translation("offset_for_leader_epoch", 3, _offset_for_leader_epoch, _ended_epochs),
     DeleteRecords: Translation("delete_records", 2, _delete_records, _deleted_records),
     DescribeProducers: Translation("describe_producers", 0, _describe_producers, _described_producers),
 }

@@ -31,7 +31,12 @@ def environment(config: RunConfig, node: int) -> dict[str, str]:
 
 
 def server_properties(
-    config: RunConfig, node: int, advertised_port: int, harness_port: int, *, proxied: Collection[Listener] = ()
+    config: RunConfig,
+    node: int,
+    advertised_port: int,
+    harness_port: int,
+    *,
+    proxied: Collection[Listener] = (),
 ) -> str:
     """The file of one node in KRaft mode. Controllers get the run's `broker_settings` too: they elect leaders
     and create topics.

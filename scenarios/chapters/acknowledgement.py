@@ -5,7 +5,7 @@ min.insync.replicas. The second one counts for acks=all only."""
 
 from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
 
 MINIMUM = "ISR | log 1 | HW 1 | a | b | c | d: acks=1"
 
@@ -46,6 +46,7 @@ def _two_left(s: PartitionStage) -> Steps:
     source="Kafka: monitoring",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns="AR | ISR | leader | partition",
+    not_played=OTHER_BROKERS,
 )
 def under_replicated(s: PartitionStage) -> Steps:
     """What Kafka's metrics call UnderReplicatedPartitions, UnderMinIsrPartitionCount and
@@ -72,6 +73,7 @@ def under_replicated(s: PartitionStage) -> Steps:
     source="KIP-966",
     stage=lambda: PartitionStage(settings=Settings(replica_lag_ms=1000)),
     columns=MINIMUM,
+    not_played=UNTRIED,
 )
 def min_isr(s: PartitionStage) -> Steps:
     """How many have to be in sync for a record with acks=all. Checked when it comes and,
@@ -98,6 +100,7 @@ def min_isr(s: PartitionStage) -> Steps:
         settings=without("committed_by_minimum", "eligible_replicas", replica_lag_ms=1000)
     ),
     columns=MINIMUM,
+    not_played=OTHER_BROKERS,
 )
 def min_isr_before_3_7(s: PartitionStage) -> Steps:
     """The high watermark followed the ISR down to the leader alone. The producer of a

@@ -6,7 +6,7 @@ follows is without eligible leader replicas (KIP-966), which have their own chap
 
 from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
 
 TWO = "ISR | leader | leader epoch | acknowledged | log 1 | log 2"
 THREE = "running | ISR | leader | acknowledged | log 1 | log 2 | log 3"
@@ -43,6 +43,7 @@ def clean_election(s: PartitionStage) -> Steps:
     source="KIP-460; Kafka: `ReplicationControlManager.maybeBalancePartitionLeaders`",
     stage=lambda: PartitionStage(settings=without("eligible_replicas", min_isr=1, preferred_check_ms=5000)),
     columns="running | ISR | leader | leader epoch",
+    not_played=UNTRIED,
 )
 def preferred_leader(s: PartitionStage) -> Steps:
     """A broker that was restarted leads nothing. The first replica of each list is the preferred leader, so
@@ -76,6 +77,7 @@ def _one_ahead(s: PartitionStage) -> PartitionStage:
     source="Kafka: `unclean.leader.election.enable` = false",
     stage=lambda: PartitionStage((1, 2), _old()),
     columns=TWO,
+    not_played=OTHER_BROKERS,
 )
 def unclean_off(s: PartitionStage) -> Steps:
     """With unclean elections off a partition would rather be unavailable than lose
@@ -95,6 +97,7 @@ def unclean_off(s: PartitionStage) -> Steps:
     source="Kafka: `unclean.leader.election.enable` = true",
     stage=lambda: PartitionStage((1, 2), _old(unclean=True)),
     columns=TWO,
+    not_played=UNTRIED,
 )
 def unclean_on(s: PartitionStage) -> Steps:
     """With unclean elections on it is the other way round. Until KIP-279 the logs could
@@ -125,6 +128,7 @@ DOWN_ROW = "Brokers die one after the other: 3 without m1, 2 without m2, at last
     source="Kafka documentation, *Unclean leader election: what if they all die?*",
     stage=lambda: PartitionStage(settings=_old()),
     columns=THREE,
+    not_played=OTHER_BROKERS,
 )
 def all_down_wait(s: PartitionStage) -> Steps:
     """The last one of the ISR has to come back, however many others are there."""
@@ -144,6 +148,7 @@ def all_down_wait(s: PartitionStage) -> Steps:
     source="Kafka documentation, *Unclean leader election: what if they all die?*",
     stage=lambda: PartitionStage(settings=_old(unclean=True)),
     columns=THREE,
+    not_played=OTHER_BROKERS,
 )
 def all_down_first(s: PartitionStage) -> Steps:
     """The other answer: the replica that comes back first leads, and what it has is the truth."""
@@ -160,6 +165,7 @@ def all_down_first(s: PartitionStage) -> Steps:
     source="KIP-460, ElectLeaders(UNCLEAN)",
     stage=lambda: PartitionStage(settings=_old()),
     columns=THREE,
+    not_played=OTHER_BROKERS,
 )
 def operator_election(s: PartitionStage) -> Steps:
     """Where the ISR is lost for good, an operator has to decide."""
@@ -176,6 +182,7 @@ def operator_election(s: PartitionStage) -> Steps:
     source="Kafka: producer setting `max.in.flight.requests.per.connection`",
     stage=lambda: PartitionStage((1, 2), _old()),
     columns=RETURNING,
+    not_played=UNTRIED,
 )
 def returning_leader_retried(s: PartitionStage) -> Steps:
     """What an old leader has beyond the high watermark was promised to no client. A producer

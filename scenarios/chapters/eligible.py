@@ -6,7 +6,7 @@ min.insync.replicas; and who leaves the ISR while there are fewer stays eligible
 everything that is committed."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import LOST_POWER, OTHER_BROKERS, UNTRIED, Steps, scenario
 
 
 def _two_left(s: PartitionStage) -> PartitionStage:
@@ -28,6 +28,7 @@ NONE_LEFT = "Broker 1, the last replica standing, loses power, and m1 with it."
     source="KIP-966, motivation",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns="ISR | leader | acknowledged | log 1 | log 2 | log 3",
+    not_played=OTHER_BROKERS,
 )
 def last_replica_standing(s: PartitionStage) -> Steps:
     """The ISR shrinks 3, 2, 1, the last one loses its tail."""
@@ -53,6 +54,7 @@ def last_replica_standing(s: PartitionStage) -> Steps:
     source="KIP-966",
     stage=PartitionStage,
     columns="ISR | ELR | leader | acknowledged | log 1 | log 2 | log 3",
+    not_played=LOST_POWER,
 )
 def eligible_replicas(s: PartitionStage) -> Steps:
     """The same schedule. An unclean restart takes a broker out of ISR and ELR."""
@@ -78,6 +80,7 @@ def eligible_replicas(s: PartitionStage) -> Steps:
     source="KIP-966; Kafka: `PartitionChangeBuilder.maybePopulateTargetElr`",
     stage=PartitionStage,
     columns="ISR | ELR | leader | HW 1",
+    not_played=UNTRIED,
 )
 def eligible_until_minimum(s: PartitionStage) -> Steps:
     """ELR' = ∅ if |ISR| is at least the minimum, else ELR ∪ (old ISR ∖ new ISR)."""

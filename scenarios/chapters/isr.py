@@ -8,7 +8,7 @@ place leaders wrote to ZooKeeper before."""
 from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
 
 AGREEING = "LEO 1 | remote LEO 3 | HW 1 | HW waits for | ISR | partition epoch | produce"
 CHANGES = "ISR | partition epoch | ISR at 1 | controller's answer"
@@ -19,6 +19,7 @@ CHANGES = "ISR | partition epoch | ISR at 1 | controller's answer"
     source="KIP-497; Kafka: `Partition.maybeShrinkIsr`",
     stage=PartitionStage,
     columns=AGREEING,
+    not_played=UNTRIED,
 )
 def isr_shrink_failure(s: PartitionStage) -> Steps:
     """Functional failure: the process lives and says so to the controller, but it does
@@ -46,6 +47,7 @@ def isr_shrink_failure(s: PartitionStage) -> Steps:
     source="KAFKA-15021; Kafka: `MetadataVersion.isLeaderEpochBumpRequiredOnIsrShrink`",
     stage=lambda: PartitionStage(settings=Settings(era=ERAS["3.3"])),
     columns="HW 1 | ISR | leader epoch | partition epoch | leader, as 2 knows | consumer",
+    not_played=OTHER_BROKERS,
 )
 def isr_shrink_epoch(s: PartitionStage) -> Steps:
     """Brokers of those versions needed it. Each shrink stops the replicas that stay, and
@@ -71,6 +73,7 @@ def _bulk(s: PartitionStage, second: int) -> None:
     source="KAFKA-1546, KAFKA-2988; Kafka: `ReplicaState.isCaughtUp`",
     stage=PartitionStage,
     columns="LEO 1 | remote LEO 2 | remote LEO 3 | HW 1 | ISR",
+    not_played=UNTRIED,
 )
 def isr_shrink_slow(s: PartitionStage) -> Steps:
     """A replica is caught up at the time of a fetch if it has by its next fetch what the

@@ -220,6 +220,7 @@ def quorum_and_isr(s: QuorumBesideReplicas) -> Steps:
     source="KIP-631",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns="broker epoch of 1 | fenced = 1 is fenced | ISR | leader | late heartbeat = controller's answer",
+    not_played="no client sends a heartbeat of a broker",
 )
 def broker_fencing(s: PartitionStage) -> Steps:
     """A broker registers, and from then on its heartbeats carry the epoch of that

@@ -4,7 +4,7 @@ Followers fetch from the leader as consumers do, and the offset that they fetch 
 what they have. Everything else follows from that."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
 
 COLUMNS = "LEO 1 | remote LEO 2 | HW 1 | LEO 2 | HW 2 | produce"
 
@@ -111,6 +111,7 @@ def remote_leo(s: PartitionStage) -> Steps:
     source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
     stage=lambda: PartitionStage((1, 2, 3, 4)),
     columns="LEO 1 | remote LEO 2 | remote LEO 3 | remote LEO 4 | HW 1 | ISR at 1 | asked for",
+    not_played=UNTRIED,
 )
 def caught_up_outside_isr(s: PartitionStage) -> Steps:
     """A replica outside of the ISR that reached the high watermark holds it as a member
@@ -148,6 +149,7 @@ def _leader_dies(s: PartitionStage, leads: str, fetched: str) -> Steps:
     source="Kafka up to 2.1; KIP-207",
     stage=lambda: PartitionStage(settings=without("offset_not_available")),
     columns=LATEST,
+    not_played=OTHER_BROKERS,
 )
 def end_goes_back(s: PartitionStage) -> Steps:
     """A new leader has everything that is committed, but does not know that it is: the end that it tells

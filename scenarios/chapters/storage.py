@@ -5,7 +5,7 @@ in the page caches of all in sync. That survives a killed process; it does not s
 fails, and need not, as long as not all of them fail at once."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import LOST_POWER, UNTRIED, Steps, scenario
 
 COLUMNS = "acknowledged | log 1 | flushed 1 | log 2 | log 3 | leader"
 
@@ -21,6 +21,7 @@ def _one_flushed(s: PartitionStage) -> Steps:
     source="Kafka documentation, *Replication*, *Log flush management*",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns=COLUMNS,
+    not_played=UNTRIED,
 )
 def crash_keeps(s: PartitionStage) -> Steps:
     """SIGKILL of every broker at once loses nothing that was acknowledged."""
@@ -38,6 +39,7 @@ def crash_keeps(s: PartitionStage) -> Steps:
     source="Kafka documentation, *Replication*, *Log flush management*",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns=COLUMNS,
+    not_played=LOST_POWER,
 )
 def power_loss_drops(s: PartitionStage) -> Steps:
     """On one machine it is harmless, on all at once it is not."""
@@ -58,6 +60,7 @@ def power_loss_drops(s: PartitionStage) -> Steps:
     source="Kafka: `log.flush.interval.messages`",
     stage=lambda: PartitionStage(settings=without("eligible_replicas", flush_every=1)),
     columns=COLUMNS,
+    not_played=LOST_POWER,
 )
 def flush_every_message(s: PartitionStage) -> Steps:
     """log.flush.interval.messages = 1: slow, and safe against everything but a broken

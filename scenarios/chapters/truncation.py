@@ -7,7 +7,7 @@ leader that appended it, each replica keeps where epochs begin, and the follower
 its newest epoch ends."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import Steps, scenario
+from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
 
 LOSING = "acknowledged | log 1 | HW 1 | log 2 | HW 2 | leader, as 2 knows"
 EPOCHS = "log 1 | epochs 1 | log 2 | epochs 2"
@@ -35,6 +35,7 @@ def _follower_restarts_and_leads(s: PartitionStage, restarted: str, leads: str, 
     source="KIP-101, scenario 1; KAFKA-1211",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_101)),
     columns=LOSING,
+    not_played=OTHER_BROKERS,
 )
 def loss_by_high_watermark(s: PartitionStage) -> Steps:
     """Between the two fetch rounds a follower has a committed record and does not know
@@ -57,6 +58,7 @@ def loss_by_high_watermark(s: PartitionStage) -> Steps:
     source="KIP-101",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_279)),
     columns=LOSING,
+    not_played=OTHER_BROKERS,
 )
 def no_loss_by_epoch(s: PartitionStage) -> Steps:
     """The follower cuts nothing off before its leader has answered."""
@@ -89,6 +91,7 @@ DIVERGING = (
     source="KIP-101, scenario 2",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_101, min_isr=1)),
     columns="acknowledged | log 1 | HW 1 | log 2 | HW 2",
+    not_played=OTHER_BROKERS,
 )
 def divergence_by_high_watermark(s: PartitionStage) -> Steps:
     """Flushing is asynchronous, so when all machines fail the follower may have less than
@@ -113,6 +116,7 @@ def divergence_by_high_watermark(s: PartitionStage) -> Steps:
     source="KIP-101",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_279, min_isr=1)),
     columns="acknowledged | log 1 | HW 1 | log 2 | HW 2 | epochs 1 | epochs 2",
+    not_played=OTHER_BROKERS,
 )
 def no_divergence_by_epoch(s: PartitionStage) -> Steps:
     """The loss remains, as all replicas in sync failed; the replicas are equal."""
@@ -165,6 +169,7 @@ def epoch_when_led(s: PartitionStage) -> Steps:
     source="KIP-101; KAFKA-7415",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_279, min_isr=1)),
     columns=EPOCHS,
+    not_played=OTHER_BROKERS,
 )
 def epoch_by_first_record(s: PartitionStage) -> Steps:
     """A new leader notes its epoch with the first record that it writes; one that writes nothing leaves no
@@ -236,6 +241,7 @@ def _two_leaders(s: PartitionStage, asked: str, fetched: str) -> Steps:
     source="KIP-279; KAFKA-6361",
     stage=lambda: PartitionStage((1, 2), without(*BEFORE_KIP_279, min_isr=1, unclean=True)),
     columns=EPOCHS,
+    not_played=OTHER_BROKERS,
 )
 def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
     """After two leader changes that the new leader did not see, the follower's newest
@@ -259,6 +265,7 @@ def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
         (1, 2), without("fenced_fetch", "eligible_replicas", min_isr=1, unclean=True)
     ),
     columns=EPOCHS,
+    not_played=UNTRIED,
 )
 def epoch_walk(s: PartitionStage) -> Steps:
     """The leader answers with the epoch that it speaks of, its largest one up to the

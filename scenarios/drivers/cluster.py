@@ -114,6 +114,7 @@ class ClusterStage:
         coordinators: Sequence[int] = (1,),
     ) -> None:
         self.settings = settings or lone()
+        self.partitions, self.coordinators = partitions, coordinators
         self.now = 0
         self.nodes: dict[int, Broker] = {}
         self.machines: dict[str, Machine] = {}
@@ -134,6 +135,10 @@ class ClusterStage:
         self._incarnation = 0
         self._durable: defaultdict[int, Durable] = defaultdict(Durable)
         self._begin(partitions, coordinators)
+
+    def again(self, settings: Settings) -> Self:
+        """A new stage of the same brokers and partitions, with these settings."""
+        return type(self)(settings, self.partitions, self.coordinators)
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
         """The cluster comes up and gets its topics."""

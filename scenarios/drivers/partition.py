@@ -61,8 +61,6 @@ def without(*switches: str, **settings: Any) -> Settings:
 class PartitionStage(ClusterStage):
     """See the module. replicas: of the partition, the first one leads. spare: brokers without a replica."""
 
-    not_played = "its steps are messages between replicas of one partition, which no client delivers"
-
     def __init__(
         self,
         replicas: Sequence[int] = (1, 2, 3),
@@ -74,11 +72,16 @@ class PartitionStage(ClusterStage):
         """The controller's answer to the newest AlterPartition."""
         self.heard = ""
         """The newest answer to a consumer."""
+        self.replicas, self.spare = replicas, spare
         self._brokers = sorted({*replicas, *spare})
         self._isolated: set[int] = set()
         self._unnoticed: set[int] = set()
         """Brokers whose sessions outlive a crash: their registration changes nothing."""
         super().__init__(settings or Settings(), (replicas,))
+
+    def again(self, settings: Settings) -> Self:
+        """See `ClusterStage`."""
+        return type(self)(self.replicas, settings, spare=self.spare)
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
         self.start(CONTROLLER_NODE).until(lambda: self.metadata.controls)

@@ -1,8 +1,8 @@
 import base64
 from typing import Any
 
-from core.config import run_config
 from core.capabilities import Listener
+from core.config import run_config
 from harness.brokers.addresses import cluster_id, host
 from harness.kafka import quorum
 from harness.kafka.broker_config import environment, server_properties

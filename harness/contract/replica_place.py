@@ -1,0 +1,113 @@
+"""The real cluster on which scenarios about replicas are played: `ReplicaPlace` of Kafka.
+
+Its last broker is the witness. Each scenario has a topic of its own; the next one deletes it.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.brokers.admin import reassignments
+from harness.brokers.admin.connection import BrokerConnection
+from harness.brokers.admin.deletions import delete_topics
+from harness.brokers.admin.protocol import view
+from harness.containers.cluster import ContainerCluster
+from harness.contract import replicas
+from harness.contract.lanes import Lane
+from harness.contract.replica_stage import PACE
+from harness.contract.replicas import Known
+from harness.contract.stage import CALL_S, READY_S, Place
+from model.protocol.messages import PartitionState
+from scenarios.drivers.partition import TP
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReplicas(Place):
+    """See the module. numbers: of rules. left: topics of earlier scenarios."""
+
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def kafka(self) -> ContainerCluster:
+        """Its cluster, which has proxies between nodes."""
+        assert isinstance(self.cluster, ContainerCluster)
+        return self.cluster
+
+    @property
+    def brokers(self) -> Sequence[int]:
+        """See `ReplicaPlace`."""
+        return self.kafka.brokers
+
+    @property
+    def witness(self) -> int:
+        """See the module."""
+        return self.kafka.brokers[-1]
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.inward(TP[0]), TP[1])
+
+    def known(self, node: int) -> Known | None:
+        """See `ReplicaPlace`. Raises: AdminError."""
+        return self._told_by(node, lambda c: replicas.known_to(c, self.tp))
+
+    def alive(self, node: int) -> frozenset[int]:
+        """See `ReplicaPlace`. Raises: AdminError."""
+        return self._told_by(node, view).brokers
+
+    def state(self) -> PartitionState:
+        """See `ReplicaPlace`. Raises: AdminError, NotYet."""
+        return self._told_by(self.witness, lambda c: replicas.described(c, self.tp.topic))
+
+    def must_be_current(self) -> None:
+        """See `ReplicaPlace`. Raises: AdminError, NotYet."""
+        self._told_by(self.witness, lambda c: replicas.must_be_current(c, self.witness))
+
+    def begin(self) -> None:
+        """See `ReplicaPlace`. Raises: ClusterError."""
+        run_blocking(self.kafka.lift())
+        run_blocking(self.kafka.revive(self.kafka.nodes))
+        delete_topics(self.cluster.admin, self.left, READY_S)
+        self.left[:] = [self.tp.topic]
+
+    def create(self, places: Sequence[int], settings: Mapping[str, str]) -> None:
+        """See `ReplicaPlace`. Raises: AdminError."""
+        topic = self.tp.topic
+        self._told_by(self.witness, lambda c: replicas.create_placed(c, topic, places, settings))
+
+    def elect(self, *, unclean: bool) -> None:
+        """See `ReplicaPlace`. Raises: AdminError."""
+        self._told_by(self.witness, lambda c: replicas.elect(c, self.tp, unclean=unclean))
+
+    def reassign(self, places: Sequence[int]) -> None:
+        """See `ReplicaPlace`. Raises: ClusterError."""
+        reassignments.reassign(self.cluster.admin, {self.tp: places}, READY_S)
+
+    def kill(self, node: int) -> None:
+        """See `ReplicaPlace`. Raises: ClusterError."""
+        run_blocking(self.kafka.kill([node]))
+
+    def revive(self, node: int) -> None:
+        """See `ReplicaPlace`. Raises: ClusterError."""
+        run_blocking(self.kafka.revive([node]))
+
+    def wait(self, milliseconds: int) -> None:
+        """See `ReplicaPlace`."""
+        time.sleep(milliseconds * PACE / 1000)
+
+    def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
+        """See `ReplicaPlace`. Raises: ClusterError."""
+        node = to or self.kafka.nodes[-1]  # the controller, the only one
+        return Lane(self.kafka.between, next(self.numbers), api, node, client_id, answers=answers)
+
+    def _told_by(self, node: int, question: Callable[[BrokerConnection], T]) -> T:
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            return question(connection)

@@ -1,0 +1,491 @@
+"""`PartitionStage` on Kafka: one partition on a few real brokers, whose messages wait for steps.
+
+Each message that a step of the model's stage lets go has a lane here (`lanes`): a follower's fetch and its
+answer, a leader's AlterPartition and its answer, a broker's fetch of the metadata log; and heartbeats, where
+a step isolates a broker. The last broker of the cluster has no replica: it is the witness of what the
+controller decided.
+
+Time passes really, and `PACE` times slower than the story's; none passes in the story while a step does its
+work. So a fetch that a leader keeps may come back empty though no time has passed: the follower asks again.
+"""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from threading import Thread
+from typing import Any, Final, Protocol, Self, cast
+
+from harness.brokers.admin.connection import AdminError
+from harness.contract import replicas
+from harness.contract.dialect import error_of
+from harness.contract.lanes import MESSAGE_S, POLL_S, Lane
+from harness.contract.replicas import Known, SeenReplica
+from harness.contract.stage import READY_S, RESTART_S, Asked, NotOnKafka, RealBroker
+from harness.processes.waiting import NotYet, until
+from model.broker import Broker
+from model.protocol.messages import Partition, PartitionState, Produce
+from model.protocol.requests import AnyRequest
+from model.replication.replica import Replica
+from model.settings import Settings
+from scenarios.drivers.partition import TP, PartitionStage
+
+PACE: Final = 10
+"""Real time for each time of the story; see `harness.contract.stage.PACE`."""
+FETCH_WAIT_MS: Final = 8000
+"""So long a leader keeps a fetch: longer than a step takes, shorter than a step may wait."""
+SESSION_MS: Final = 9000
+"""Longer than a busy machine holds up a heartbeat, shorter than any replica may lag."""
+KEPT_S: Final = 0.5
+"""A leader with nothing to bring has answered by then, or keeps the fetch."""
+CHECKPOINT_MS: Final = 100
+"""Of the story: in reality twice the distance of checkpoints of high watermarks."""
+
+
+def broker_settings(settings: Settings) -> dict[str, str]:
+    """Settings of brokers, whose times are those of the story at its pace; a message that waits for a step
+    breaks no connection."""
+    never = "600000"
+    return {
+        "replica.lag.time.max.ms": str(settings.replica_lag_ms * PACE),
+        "replica.fetch.wait.max.ms": str(FETCH_WAIT_MS),
+        "replica.socket.timeout.ms": never,
+        "controller.socket.timeout.ms": never,
+        "controller.quorum.fetch.timeout.ms": never,
+        "controller.quorum.request.timeout.ms": never,
+        "request.timeout.ms": never,
+        "initial.broker.registration.timeout.ms": "300000",
+        "broker.session.timeout.ms": str(SESSION_MS),
+        "broker.heartbeat.interval.ms": "1000",
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+        "auto.leader.rebalance.enable": str(bool(settings.preferred_check_ms)).lower(),
+        "leader.imbalance.check.interval.seconds": str(max(settings.preferred_check_ms * PACE // 1000, 1)),
+        # else the controller writes a record every 500 ms, for every broker to fetch
+        "metadata.max.idle.interval.ms": "0",
+    }
+
+
+def topic_settings(settings: Settings) -> dict[str, str]:
+    """Those that a scenario may change, of its topic."""
+    return {
+        "min.insync.replicas": str(settings.min_isr),
+        "unclean.leader.election.enable": str(settings.unclean).lower(),
+        "flush.messages": str(settings.flush_every or 2**63 - 1),
+    }
+
+
+class ReplicaPlace(Asked, Protocol):
+    """Where a scenario about replicas is played: a cluster, and what can be asked of it."""
+
+    @property
+    def brokers(self) -> Sequence[int]:
+        """Those with replicas, and the witness."""
+
+    @property
+    def witness(self) -> int:
+        """See the module."""
+
+    def known(self, node: int) -> Known | None:
+        """What a broker knows of the partition; None = nothing. Raises: AdminError."""
+
+    def alive(self, node: int) -> frozenset[int]:
+        """Brokers that a broker does not take for fenced. Raises: AdminError."""
+
+    def state(self) -> PartitionState:
+        """The partition by the word of the witness. Raises: AdminError, NotYet."""
+
+    def must_be_current(self) -> None:
+        """Raises: NotYet, where the witness does not have all of the metadata log; AdminError."""
+
+    def begin(self) -> None:
+        """All nodes run, nothing is held, no topic of an earlier scenario is left. Raises: ClusterError."""
+
+    def create(self, places: Sequence[int], settings: Mapping[str, str]) -> None:
+        """The topic. Raises: AdminError."""
+
+    def elect(self, *, unclean: bool) -> None:
+        """Ask for an election. Raises: AdminError."""
+
+    def reassign(self, places: Sequence[int]) -> None:
+        """Ask for other replicas. Raises: ClusterError."""
+
+    def kill(self, node: int) -> None:
+        """SIGKILL. Raises: ClusterError."""
+
+    def revive(self, node: int) -> None:
+        """Start a broker that is down. Raises: ClusterError."""
+
+    def wait(self, milliseconds: int) -> None:
+        """This time of the story passes."""
+
+    def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
+        """A new one to a broker, or to the controller. Raises: ClusterError."""
+
+
+class LeaderBroker(RealBroker):
+    """A real broker that answers a producer when followers have its records, or do not come to that."""
+
+    def __init__(self, place: ReplicaPlace, number: int) -> None:
+        super().__init__(place, number)
+        self._end = partial(self._ends, place, number)
+        self._waiting: list[tuple[int, Thread]] = []
+        """The log's end after a producer's records, and who waits for their answer."""
+
+    @staticmethod
+    def _ends(place: ReplicaPlace, number: int) -> int:
+        answer: Any = place.ask(replicas.of_replica(TP), number)
+        found = replicas.seen_log(answer.parts[TP])
+        return found.end if found is not None else -1
+
+    def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
+        """See `RealBroker`. Returns when the records are in the log, or are refused. Raises: AdminError."""
+        if not (isinstance(request, Produce) and request.acks == -1):
+            super().receive(now, connection, correlation, request)
+            return
+        before = self._end()
+        asking = Thread(target=self._later, args=(connection, correlation, request), daemon=True)
+        asking.start()
+
+        def taken() -> None:
+            if asking.is_alive() and self._end() <= before:
+                raise NotYet("the leader neither appends nor answers")
+
+        until(MESSAGE_S, POLL_S, taken)
+        self._waiting.append((self._end(), asking))
+
+    def answer_up_to(self, high_watermark: int) -> None:
+        """Returns when producers whose records are committed have their answers."""
+        for end, asking in self._waiting:
+            if end <= high_watermark:
+                asking.join(MESSAGE_S)
+
+
+class ReplicaStage(PartitionStage):
+    """See the module."""
+
+    def __init__(
+        self, place: ReplicaPlace, replicas: Sequence[int], settings: Settings, *, spare: Sequence[int] = ()
+    ) -> None:
+        """Raises: AdminError, ClusterError, NotYet."""
+        self.place = place
+        self._fetching: dict[tuple[int, int], Lane] = {}
+        self._altering: dict[int, Lane] = {}
+        self._telling: dict[int, Lane] = {}
+        self._beating: dict[int, Lane] = {}
+        self._asked: dict[int, tuple[float, int]] = {}
+        """Follower -> when its newest fetch reached its leader: by a clock, and in the story."""
+        super().__init__(replicas, settings, spare=spare)
+
+    def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
+        place, brokers = self.place, self._brokers
+        place.begin()
+        for n in place.brokers:
+            until(RESTART_S, POLL_S, partial(self._must_know_alive, n, place.brokers))
+        for f in brokers:
+            for n in brokers:
+                if f != n:
+                    self._fetching[f, n] = place.lane("fetch", f"broker-{f}-fetcher-0", to=n, answers=True)
+            self._altering[f] = place.lane("alter_partition", str(f), answers=True)
+        place.create(partitions[0], topic_settings(self.settings))
+        for n in brokers:
+            until(READY_S, POLL_S, partial(self._must_know_as_witness, n))
+            self.nodes[n] = cast("Broker", LeaderBroker(place, n))
+            self._hold_metadata(n)
+        for f in partitions[0][1:]:
+            self._fetching[f, partitions[0][0]].await_request()
+
+    def _hold_metadata(self, n: int) -> None:
+        """From now on its fetches of the metadata log wait."""
+        self._telling[n] = self.place.lane("fetch", f"raft-client-{n}", answers=False)
+        self._telling[n].await_request()
+
+    # ---- what brokers know
+
+    def _knows(self, n: int) -> Known | None:
+        try:
+            return self.place.known(n)
+        except AdminError as error:
+            raise NotYet(str(error)) from error
+
+    def _followed(self, n: int) -> int:
+        """Whom a broker takes for the leader."""
+        known = self._knows(n)
+        return known.leader if known is not None else -1
+
+    def _alive(self, n: int) -> frozenset[int]:
+        try:
+            return self.place.alive(n)
+        except AdminError as error:
+            raise NotYet(str(error)) from error
+
+    def _must_know_alive(self, n: int, alive: Collection[int]) -> None:
+        if missing := frozenset(alive) - self._alive(n):
+            raise NotYet(f"broker {n} takes {sorted(missing)} for fenced")
+
+    def _must_know_fenced(self, n: int) -> None:
+        if n in self._alive(self.place.witness):
+            raise NotYet(f"the session of broker {n} does not end")
+
+    def _must_know_as_witness(self, n: int) -> None:
+        if (known := self._knows(n)) is None or known != self._knows(self.place.witness):
+            raise NotYet(f"broker {n} does not know what the controller decided, but {known}")
+
+    def _await_witness(self) -> None:
+        """Returns when the witness has all of the metadata log."""
+
+        def current() -> None:
+            try:
+                self.place.must_be_current()
+            except AdminError as error:
+                raise NotYet(str(error)) from error
+
+        until(READY_S, POLL_S, current)
+
+    # ---- state
+
+    @property
+    def state(self) -> PartitionState:
+        """As the witness describes it. Raises: AdminError, NotYet."""
+        return self.place.state()
+
+    @property
+    def running(self) -> set[int]:
+        """See `PartitionStage`."""
+        return set(self.nodes)
+
+    def leader(self, tp: Partition) -> int:
+        """See `ClusterStage`."""
+        return self.state.leader
+
+    def replica(self, tp: Partition, n: int = -1) -> Replica | None:
+        """What requests show of it: a `SeenReplica`. Raises: AdminError."""
+        n = n if n >= 0 else self.leader(tp)
+        seen = self._seen(n) if n in self.nodes else None
+        return cast("Replica | None", seen)
+
+    def _seen(self, n: int) -> SeenReplica | None:
+        answer: Any = self.place.ask(replicas.of_replica(TP), n)
+        part = answer.parts[TP]
+        log = replicas.seen_log(part)
+        known = self._knows(n)
+        if log is None or known is None:
+            return None
+        state = PartitionState(known.replicas, known.isr, known.leader, known.leader_epoch)
+        return SeenReplica(n, log, part.high_watermark, state)
+
+    # ---- followers and their leader
+
+    def _lane(self, follower: int, at: int = -1) -> Lane:
+        """Between a follower and its leader, or the one of before."""
+        at = at if at >= 0 else self._followed(follower)
+        if (follower, at) not in self._fetching:
+            raise NotYet(f"broker {follower} follows none of these brokers, but {at}")
+        return self._fetching[follower, at]
+
+    def fetch(self, follower: int, *, at: int = -1) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        self._lane(follower, at).let_request()
+        self._asked[follower] = time.monotonic(), self.now
+        return self
+
+    def answer(self, follower: int) -> Self:
+        """See `PartitionStage`; and the follower has done what it says when this returns. Raises: NotYet."""
+        lane = self._lane(follower)
+        before = self._ended(self._seen(follower))
+        lane.await_answer(MESSAGE_S)
+        self._take_answer(lane)
+        asked_s, asked = self._asked.get(follower, (0.0, 0))
+        expired = time.monotonic() - asked_s >= FETCH_WAIT_MS / 1000
+        in_the_story = self.now - asked >= self.settings.fetch_wait_ms
+        same = self._ended(self._seen(follower))[0] == before[0]
+        if expired and not in_the_story and same and self._brings(follower):
+            self.fetch(follower)
+            self._take_answer(lane)
+        return self
+
+    def _take_answer(self, lane: Lane) -> None:
+        """The answer that waits arrives; where it is not an error, the follower asks again at once."""
+        if not lane.let_answer().error:
+            lane.await_request()
+
+    @staticmethod
+    def _ended(seen: SeenReplica | None) -> tuple[int, int]:
+        return (seen.log.end, seen.high_watermark) if seen is not None else (-1, -1)
+
+    def _brings(self, follower: int) -> bool:
+        """Whether the follower's leader has something else than the follower has."""
+        mine = self._seen(follower)
+        leader = (
+            self._seen(mine.state.leader) if mine is not None and mine.state.leader in self.nodes else None
+        )
+        if mine is None or leader is None:
+            return False
+        theirs, own = list(leader.log.records()), list(mine.log.records())
+        return own != theirs
+
+    def rounds(self, *followers: int, most: int = 20) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        for follower in followers:
+            for _ in range(most):
+                if not self._round(follower):
+                    break
+        return self
+
+    def _round(self, follower: int) -> bool:
+        """The follower asks and is answered; false where its leader keeps the fetch, or there is none."""
+        known = self._knows(follower)
+        if known is None or follower not in known.replicas or known.leader not in self.nodes:
+            return False
+        if follower == known.leader:
+            return False
+        lane = self._lane(follower)
+        if not lane.answers():
+            if not lane.arrived():
+                self.fetch(follower)
+            try:
+                lane.await_answer(MESSAGE_S if self._brings(follower) else KEPT_S)
+            except NotYet:
+                return False
+        self._take_answer(lane)
+        return True
+
+    def settle(self) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        for _ in range(5):
+            self.rounds(*self.running)
+            found = {n: self._seen(n) for n in self.running}
+            ends = {n: self._ended(seen) for n, seen in found.items() if seen is not None}
+            late = [n for n, end in ends.items() if end != ends.get(self.state.leader, end)]
+            if not late:
+                self.place.wait(CHECKPOINT_MS)
+                self.now += 5000
+                return self
+            self.place.wait(self.settings.fetch_wait_ms)
+            for follower in late:
+                lane = self._lane(follower)
+                if lane.arrived() or lane.answers():
+                    lane.await_answer()
+        raise NotYet(f"replicas do not come to the same: {ends}")
+
+    # ---- the controller
+
+    def alter(self, leader: int) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        lane = self._altering[leader]
+        lane.let_request(self.settings.replica_lag_ms * PACE * 1.5 / 1000 + MESSAGE_S)
+        (*_, answer) = lane.await_answer()
+        self.decision = error_of(answer.error or 0)
+        self._await_witness()
+        return self
+
+    def altered(self, leader: int) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        self._altering[leader].let_answer()
+        return self
+
+    def tell(self, *brokers: int) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        self._await_witness()
+        for n in brokers:
+            followed = self._followed(n)
+            until(READY_S, POLL_S, partial(self._tell_one, n))
+            if followed != self._followed(n) and (n, followed) in self._fetching:
+                self._fetching[n, followed].lose()  # with the fetcher, which ended
+        return self
+
+    def _tell_one(self, n: int) -> None:
+        """One answer to a broker's fetch of the metadata log. Raises: NotYet, where more is to come."""
+        self._telling[n].let_request()
+        self._telling[n].await_request()
+        until(KEPT_S, POLL_S, partial(self._must_know_as_witness, n))
+
+    def isolate(self, *brokers: int) -> Self:
+        """See `PartitionStage`."""
+        for n in brokers:
+            if n not in self._beating:
+                self._beating[n] = self.place.lane("broker_heartbeat", str(n), answers=False)
+        return self
+
+    def heal(self, *brokers: int) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        healed = brokers or tuple(self._beating)
+        self._beat(*healed)
+        until(RESTART_S, POLL_S, partial(self._must_know_alive, self.place.witness, healed))
+        self.now += 500
+        return self.tell(*(brokers or self.running))
+
+    def _beat(self, *brokers: int) -> None:
+        for n in brokers:
+            if (lane := self._beating.pop(n, None)) is not None:
+                lane.close()
+
+    def fence(self, *brokers: int) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        self.isolate(*(n for n in brokers if n in self.nodes))
+        for n in brokers:
+            until(RESTART_S, POLL_S, partial(self._must_know_fenced, n))
+        self._await_witness()
+        return self
+
+    def elect(self, *, unclean: bool = False) -> Self:
+        """See `PartitionStage`. Raises: AdminError."""
+        self.place.elect(unclean=unclean)
+        self._await_witness()
+        return self
+
+    def reassign(self, *replicas: int) -> Self:
+        """See `PartitionStage`. Raises: ClusterError."""
+        self.place.reassign(replicas)
+        self._await_witness()
+        return self
+
+    # ---- processes and time
+
+    def crash(self, *nodes: int) -> Self:
+        """See `PartitionStage`. Raises: ClusterError."""
+        for n in nodes:
+            self._acknowledge(n)
+            self.place.kill(n)
+            for (follower, _), lane in self._fetching.items():
+                if follower == n:
+                    lane.lose()
+            self._altering[n].lose()
+            self._telling[n].lose()
+            self._beat(n)
+            del self.nodes[n]
+            self._break(n)
+        return self.flow()
+
+    def _acknowledge(self, n: int) -> None:
+        """What a broker has to answer producers has been said before it dies."""
+        seen, broker = self._seen(n), cast("object", self.nodes[n])
+        if seen is not None and isinstance(broker, LeaderBroker):
+            broker.answer_up_to(seen.high_watermark)
+        self.flow()
+
+    def lose_power(self, *brokers: int) -> Self:
+        """Raises: NotOnKafka."""
+        raise NotOnKafka("what a real broker has not flushed is not known")
+
+    def restart(self, *nodes: int, noticed: bool = True) -> Self:
+        """See `PartitionStage`. Raises: ClusterError, NotYet, NotOnKafka."""
+        if not noticed:
+            raise NotOnKafka("a real broker registers again only when its old session has ended")
+        for n in nodes:
+            self._telling[n].close()
+            self.place.revive(n)
+            until(RESTART_S, POLL_S, partial(self._must_know_alive, self.place.witness, [n]))
+            self._await_witness()
+            until(READY_S, POLL_S, partial(self._must_know_as_witness, n))
+            self.nodes[n] = cast("Broker", LeaderBroker(self.place, n))
+            self._hold_metadata(n)
+        return self
+
+    def wait(self, milliseconds: int) -> Self:
+        """See `PartitionStage`."""
+        self.place.wait(milliseconds)
+        self.now += milliseconds
+        return self.flow()
+
+    def flush(self, *brokers: int) -> Self:
+        """What is flushed no request tells: nothing depends on it here."""
+        return self

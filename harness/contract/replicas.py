@@ -1,0 +1,144 @@
+"""Replicas and their partition as requests show them: what each broker has, and what the controller decided.
+
+A fetch as a copy on another disk of a broker makes it is answered by every replica, to the end of its log
+(FetchParams.fetchOnlyLeader, FetchIsolation.of). What the controller decided tells a witness: a broker
+without replicas, whose metadata nothing holds up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.describe_topic_partitions.v0.response import DescribeTopicPartitionsResponse
+from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
+
+from core.op import TopicPartition
+from harness.brokers.admin import broker_views
+from harness.brokers.admin.connection import BrokerConnection, check
+from harness.brokers.admin.protocol import quorum, view
+from harness.processes.waiting import NotYet
+from harness.protocol.topics import numbers_in_topics
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
+from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Partition, PartitionState
+
+FUTURE: Final = -3
+"""FetchRequest.FUTURE_LOCAL_REPLICA_ID: the copy of a replica on another disk of its broker."""
+PREFERRED, UNCLEAN = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLog:
+    """A replica's log. end: the offset after its last record."""
+
+    batches: Sequence[RecordBatch]
+    end: int
+
+    def records(self) -> Iterator[tuple[int, int, object]]:
+        """Offset, leader epoch and record."""
+        for batch in self.batches:
+            for number, record in enumerate(batch.records):
+                yield batch.base + number, batch.epoch, record
+
+
+@dataclass(frozen=True, slots=True)
+class SeenReplica:
+    """What a broker tells of its replica, and of its partition. Of the state only leader and epoch count."""
+
+    number: int
+    log: SeenLog
+    high_watermark: int
+    state: PartitionState
+
+    @property
+    def leads(self) -> bool:
+        """Whether it believes so."""
+        return self.state.leader == self.number
+
+
+def whole_log() -> FetchPartition:
+    """A fetch from the begin on."""
+    return FetchPartition(0)
+
+
+def of_replica(tp: Partition) -> Fetch:
+    """The question for all that a replica has."""
+    return Fetch(FUTURE, {tp: whole_log()}, max_wait_ms=0)
+
+
+def seen_log(part: FetchedPartition) -> SeenLog | None:
+    """The log that a replica answered with; None where there is no replica."""
+    if part.error is not KafkaError.NONE:
+        return None
+    last = part.batches[-1] if part.batches else None
+    return SeenLog(part.batches, last.base + len(last.records) if last else max(part.start, 0))
+
+
+class Known(NamedTuple):
+    """What one broker knows of the cluster and a partition."""
+
+    alive: frozenset[int]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+def known_to(connection: BrokerConnection, tp: TopicPartition) -> Known | None:
+    """By a broker's metadata; None where it does not know the partition. Raises: AdminError."""
+    seen = view(connection)
+    one: Any = seen.partitions.get(tp)
+    if one is None:
+        return None
+    isr, replicas = tuple(map(int, one.isr_nodes)), tuple(map(int, one.replica_nodes))
+    return Known(seen.brokers, int(one.leader_id), int(one.leader_epoch), isr, replicas)
+
+
+def described(connection: BrokerConnection, topic: str) -> PartitionState:
+    """Partition 0 of a topic, without its epoch. Raises: AdminError; NotYet, where it is not known."""
+    answer = connection.call(DescribeTopicPartitionsResponse, topics=[{"name": topic}])
+    if not (found := answer.topics[0].partitions):
+        raise NotYet(f"no broker describes {topic}")
+    one = found[0]
+    return PartitionState(
+        tuple(map(int, one.replica_nodes)),
+        tuple(map(int, one.isr_nodes)),
+        int(one.leader_id),
+        int(one.leader_epoch),
+        elr=tuple(map(int, one.eligible_leader_replicas or ())),
+        last_elr=tuple(map(int, one.last_known_elr or ())),
+    )
+
+
+def must_be_current(connection: BrokerConnection, node: int) -> None:
+    """Raises: NotYet, where a broker does not have all of the metadata log; AdminError."""
+    seen = quorum(connection)
+    ends = {int(one.replica_id): int(one.log_end_offset) for one in (*seen.current_voters, *seen.observers)}
+    if ends.get(node, -1) < ends[int(seen.leader_id)]:
+        raise NotYet(f"broker {node} does not have all of the metadata log")
+
+
+def create_placed(
+    connection: BrokerConnection, topic: str, replicas: Sequence[int], settings: Mapping[str, str]
+) -> None:
+    """A topic of one partition with its replicas on these brokers. Raises: AdminError."""
+    wanted = {
+        "name": topic,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": 0, "broker_ids": replicas}],
+        "configs": [{"name": name, "value": value} for name, value in settings.items()],
+    }
+    answer = connection.call(CreateTopicsResponse, topics=[wanted], timeout=broker_views.TIMEOUT)
+    check(topic, answer.topics[0].error_code, answer.topics[0].error_message)
+
+
+def elect(connection: BrokerConnection, tp: TopicPartition, *, unclean: bool) -> None:
+    """Ask for an election; its outcome stands in the state. Raises: AdminError."""
+    connection.call(
+        ElectLeadersResponse,
+        election_type=UNCLEAN if unclean else PREFERRED,
+        topic_partitions=numbers_in_topics({tp: None}, name="topic"),
+        timeout=broker_views.TIMEOUT,
+    )
