@@ -32,15 +32,43 @@ def _assigned(run: LabelledRun, finding: Finding) -> list[tuple[int, bool]]:
     return sorted((ns, begins) for ns, begins in found.items() if ns <= finding.records[-1].done_ns)
 
 
+def _rebalanced(run: LabelledRun, finding: Finding) -> tuple[int, list[int]]:
+    """When a group that had committed nothing of the partition gave it to the reader: librdkafka asks for the
+    beginning then; and when other partitions came or went since, for which it pauses this one. (-1, []) where
+    it is not so."""
+    rows = columns(run.history.tables["assignments"], ("process", "tp", "kind", "ns"))
+    mine = (rows["process"] == finding.process) & (rows["ns"] <= finding.records[-1].done_ns)
+    here = mine & (rows["tp"] == finding.tp)
+    given = sorted(zip(rows["ns"][here].tolist(), rows["kind"][here].tolist(), strict=True))
+    if not given or given[-1][1] != AssignmentKind.ASSIGNED:
+        return -1, []
+    since_ns = given[-1][0]
+    commits = columns(run.history.tables["commits"], ("group", "tp", "invoke_ns"))
+    of_group = commits["group"] == run.history.processes[finding.process].group
+    if bool((of_group & (commits["tp"] == finding.tp) & (commits["invoke_ns"] <= since_ns)).any()):
+        return -1, []
+    others = mine & (rows["tp"] != finding.tp) & (rows["ns"] > since_ns)
+    return since_ns, sorted({*rows["ns"][others].tolist()})
+
+
+def _outdated(run: LabelledRun, finding: Finding) -> list[tuple[int, int]]:
+    """When the reader asked for the beginning, and when something made the answer outdated."""
+    by_hand = pairwise(_assigned(run, finding))
+    since_ns, others = _rebalanced(run, finding)
+    return [(first, again) for (first, begins), (again, _) in by_hand if begins] + [
+        (since_ns, again) for again in others
+    ]
+
+
 def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     config = run.history.config
     known = config.get("clients", "") in LIBRDKAFKA and config.get("sut") != "simulated"
-    return Wanted() if known and len(_assigned(run, finding)) > 1 else None
+    return Wanted() if known and _outdated(run, finding) else None
 
 
 def _asked_again(suspicion: Suspicion) -> bool:
-    """The reader assigned the partition at its beginning, and again before anything of it had come; half a
-    second after that, and not much later, it was back where it had begun."""
+    """The reader began the partition at its beginning, and something made the answer outdated before anything
+    of it had come; half a second after that, and not much later, it was back where it had begun."""
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, WentBack)
     _, back = finding.records
@@ -48,11 +76,10 @@ def _asked_again(suspicion: Suspicion) -> bool:
     earliest = {read.offset for read in reads}
     if back.offset != min(earliest, default=-1):
         return False
-    assigned = _assigned(run, finding)
-    for (first_ns, begins), (again_ns, _) in pairwise(assigned):
+    for first_ns, again_ns in _outdated(run, finding):
         came = any(first_ns <= read.complete_ns <= again_ns for read in reads)
         in_time = TIMER_NS <= back.done_ns - again_ns <= TIMER_NS + ANSWERS_NS
-        if begins and not came and in_time:
+        if not came and in_time:
             return True
     return False
 
@@ -71,10 +98,17 @@ it was assigned at another offset meanwhile.
 
 Seen in a run of `queue` under `add-partitions` on 4.4.0 with five brokers: a consumer assigned new
 partitions, assigned a part of them again 0.5 s later, when the first answers were still to come, and 0.7 s
-after that was given two of them from offset 0 again.""",
+after that was given two of them from offset 0 again.
+
+A member of a group that rebalances step by step meets it, too (KIP-848, cooperative-sticky). Of a partition
+without a committed offset it asks for the beginning; with the next step librdkafka pauses all that the member
+has, which makes the answer outdated. Seen in a run of `groups` on 4.4.0 with `group.protocol=consumer`: six
+partitions were given, three of them taken back 0.46 s later, and 1.86 s after that offset 0 of a fourth one
+came again, behind offset 34.""",
     evidence="The client is librdkafka. A process assigned the partition by hand at its beginning, and again"
-    " before any record of it had come. From half a second after that on, within 10 s, it was given the first"
-    " record again that it ever had of it.",
+    " before any record of it had come; or its group, which had committed nothing of it, gave it the"
+    " partition, and gave or took others before any record of it had come. From half a second after that on,"
+    " within 10 s, the process was given the first record again that it ever had of the partition.",
     anomalies=(BACK, BACK_INSIDE),
     match=_asked_again,
     wanted=_wanted,

@@ -1,4 +1,5 @@
-"""The label outdated-offset-query: two assignments, nothing between them, and half a second."""
+"""The label outdated-offset-query: two assignments, or two steps of a rebalance, nothing between them, and
+half a second."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +7,12 @@ from typing import Any
 import pytest
 
 from core.op import AssignmentKind
-from tests.histories.built import Assign, Built, Op, Process, Read, Send, final_reads
+from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import check_run, write_run
 
 MS = 1_000_000
 MANUAL, BEGINNING = AssignmentKind.MANUAL, AssignmentKind.BEGINNING
+ASSIGNED, REVOKED = AssignmentKind.ASSIGNED, AssignmentKind.REVOKED
 
 
 def story(*, between: bool = False, begins: bool = True, again_ms: int = 1500, back: int = 0) -> Built:
@@ -52,6 +54,51 @@ def poll(at_ms: int, *offsets: int) -> Op:
     ],
 )
 def test_the_label_needs_an_answer_that_a_new_assignment_made_outdated(
+    tmp_path: Path, built: Built, settings: dict[str, Any], *, labelled: bool
+) -> None:
+    found = check_run(write_run(tmp_path, built.tables(), settings=settings)).anomalies
+    assert {name for name, each in found.items() if each.disallowed} == {"nonmonotonic-poll"}
+    bug = found["nonmonotonic-poll"].examples[0].known_bug
+    assert bug == ("outdated-offset-query" if labelled else "")
+
+
+def rebalanced(
+    *, between: bool = False, committed_ms: int = 1900, again_ms: int = 1500, kind: AssignmentKind = REVOKED
+) -> Built:
+    """A group gives a member x and y at 1 s, and takes y back at `again_ms`; all of x comes at 2 s, and
+    the first one again at 2.2 s. committed_ms: when it commits its offset of x. kind: what
+    happens to y then."""
+    built = Built(tps=["x", "y"])
+    built.processes[1] = Process(acks=-2, slot=1, group=0)
+    send = Op(process=0, f="send", invoke=100 * MS, complete=200 * MS)
+    send.mops = [Send(tp=0, value=10 + at, offset=at) for at in range(3)]
+    given = Op(process=1, f="poll", invoke=1000 * MS, complete=1001 * MS)
+    given.mops = [Assign(tp=0, kind=ASSIGNED), Assign(tp=1, kind=ASSIGNED)]
+    taken = Op(process=1, f="poll", invoke=again_ms * MS, complete=(again_ms + 1) * MS)
+    taken.mops = [Assign(tp=1, kind=kind, kept=True)]
+    commit = Op(process=1, f="poll", invoke=committed_ms * MS, complete=(committed_ms + 1) * MS)
+    commit.mops = [Commit(tp=0, offset=0)]
+    built.ops = [send, given, taken, commit, poll(2000, *range(between, 3)), poll(2200, 0)]
+    if between:
+        built.ops.append(poll(again_ms - 100, 0))
+    built.ops.sort(key=lambda op: op.invoke)
+    return final_reads(built, {0: [(at, 10 + at) for at in range(3)], 1: []}, end=3)
+
+
+@pytest.mark.parametrize(
+    ("built", "settings", "labelled"),
+    [
+        (rebalanced(), {}, True),
+        (rebalanced(kind=ASSIGNED), {}, True),
+        (rebalanced(again_ms=1699), {}, True),
+        (rebalanced(again_ms=1701), {}, False),  # sooner than the timer
+        (rebalanced(between=True), {}, False),  # the question was answered
+        (rebalanced(committed_ms=500), {}, False),  # it began where the group stood
+        (rebalanced(again_ms=900), {}, False),  # before it had the partition
+        (rebalanced(), {"clients": "command"}, False),
+    ],
+)
+def test_the_label_needs_a_step_of_a_rebalance_that_made_an_answer_outdated(
     tmp_path: Path, built: Built, settings: dict[str, Any], *, labelled: bool
 ) -> None:
     found = check_run(write_run(tmp_path, built.tables(), settings=settings)).anomalies
