@@ -118,6 +118,8 @@ class RunConfig(_Sectioned):
     """Most records of one op."""
     record_size: int = Field(default=100, ge=64, le=1_000_000)
     abort_share: float = Field(default=0.15, ge=0, le=1)
+    renew_share: float = Field(default=0, ge=0, le=1)
+    """Share of acquired records whose locks members of a share group renew instead (KIP-1222)."""
     acks: Literal[0, 1, -1] = -1
     idempotent: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED

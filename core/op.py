@@ -188,12 +188,13 @@ class Acquire(msgspec.Struct, frozen=True, tag="acquire", array_like=True):
 class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge", array_like=True):
     """Acknowledge `share` of the records that the process acquired and has not acknowledged, and wait for the
     result. What is said of each is drawn from `seed`: `accept` and `release` are shares, the rest is
-    rejected."""
+    rejected. `renew`: share of records whose locks are renewed instead, and that stay to be acknowledged."""
 
     seed: int
     accept: float
     release: float
     share: float = 1.0
+    renew: float = 0.0
 
 
 Mop = (

@@ -97,6 +97,8 @@ def _refuse_unshared(config: RunConfig, backend: Backend) -> None:
         raise ConfigError(why)
     if config.clients == "command":
         raise ConfigError(f"workload {config.workload}: the protocol of clients=command has no share groups")
+    if config.renew_share and not system_of(config).repeatable:
+        raise ConfigError("renew_share: librdkafka renews no locks; clients of the simulated cluster do")
     if (needed := "group.share.min.record.lock.duration.ms") not in config.broker_settings:
         raise ConfigError(
             f"workload {config.workload}: it needs broker_settings.{needed}: take preset share, which has it"

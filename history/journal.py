@@ -116,7 +116,7 @@ class Acknowledging(msgspec.Struct, frozen=True, tag="acknowledging", tag_field=
     op: int
     mop: int
     ns: int
-    records: list[tuple[str, Partition, list[Offset], list[Annotated[int, msgspec.Meta(ge=1, le=3)]]]]
+    records: list[tuple[str, Partition, list[Offset], list[Annotated[int, msgspec.Meta(ge=1, le=4)]]]]
 
 
 class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged", tag_field="event"):

@@ -2,8 +2,9 @@
 
 Producers fill one topic, every other one in transactions; `abort_share` of these are aborted on purpose. The
 members of one share group (at least four) accept most records, release some, which come again, and reject
-some. They acknowledge at once, in two steps, after the lock of a record has ended, or never: a member leaves
-now and then with what it holds, and comes back as a new process. The group reads at `isolation`.
+some; of `renew_share` they renew the locks, and acknowledge them later. They acknowledge at once, in two
+steps, after the lock of a record has ended, or never: a member leaves now and then with what it holds, and
+comes back as a new process. The group reads at `isolation`.
 
 Finds: records delivered again after they were accepted or rejected; records that two members hold at one
 time; records that the group passed over; aborted records delivered at read_committed; delivery counts that do
@@ -19,7 +20,7 @@ from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Acknowledge, Acquire, Isolation, Op, Subscribe
 from workloads.specs import consumer, count_of, fillers, filling, reach, transactional
 
-SETTINGS = ("home_producers",)
+SETTINGS = ("home_producers", "renew_share")
 PRESET = "share"
 TOPIC = "share"
 GROUP = "share-group"
@@ -68,7 +69,7 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
     if spec.share:
-        return _sharing(slot)
+        return _sharing(config, slot)
     return _transactions(config, slot) if spec.transactional_id else filling(config, spec, slot, slot.tps)
 
 
@@ -83,7 +84,7 @@ def _transactions(config: RunConfig, slot: Slot) -> Iterator[Planned]:
         yield Planned(pace.wait_s(), Op(f="txn", mops=mops, txn=True, abort=abort))
 
 
-def _sharing(slot: Slot) -> Iterator[Planned]:
+def _sharing(config: RunConfig, slot: Slot) -> Iterator[Planned]:
     rng = slot.rng
     yield Planned(0.0, Op(f="subscribe", mops=(Subscribe((TOPIC,)),)))
     for _ in range(rng.randint(*LIFE)):
@@ -91,10 +92,11 @@ def _sharing(slot: Slot) -> Iterator[Planned]:
         drawn = rng.random()
         wait_s = rng.uniform(*LATE_S) if drawn < LATE else 0.0
         if drawn > 1 - HALF:
-            yield Planned(0.0, Op(f="acknowledge", mops=(_acknowledge(slot, share=0.5),)))
-        yield Planned(wait_s, Op(f="acknowledge", mops=(_acknowledge(slot),)))
+            yield Planned(0.0, Op(f="acknowledge", mops=(_acknowledge(config, slot, share=0.5),)))
+        yield Planned(wait_s, Op(f="acknowledge", mops=(_acknowledge(config, slot),)))
     yield Planned(0.0, Op(f="acquire", mops=(Acquire(),)))  # it leaves with these
 
 
-def _acknowledge(slot: Slot, share: float = 1.0) -> Acknowledge:
-    return Acknowledge(seed=slot.rng.getrandbits(48), accept=ACCEPT, release=RELEASE, share=share)
+def _acknowledge(config: RunConfig, slot: Slot, share: float = 1.0) -> Acknowledge:
+    seed, renew = slot.rng.getrandbits(48), config.renew_share
+    return Acknowledge(seed=seed, accept=ACCEPT, release=RELEASE, share=share, renew=renew)

@@ -38,7 +38,9 @@ class ShareProcess:
         foreign: list[tuple[str, int, int, int, bytes]] = []
         for record in got.records:
             tp = record.tp
-            self._held.setdefault(tp, []).append(record.offset)
+            held = self._held.setdefault(tp, [])
+            if record.offset not in held:  # else a record that it has renewed too late came again
+                held.append(record.offset)
             value = decode(self.run, tp, record.payload)
             if isinstance(value, Foreign):
                 foreign.append((*tp, record.offset, int(value), record.payload[:1024]))
@@ -52,14 +54,18 @@ class ShareProcess:
         return len(got.records)
 
     def to_acknowledge(self, op: int, at: int, mop: Acknowledge) -> Acknowledged:
-        """Draw what a micro-op says, and of what records. They are no longer held. Journals it."""
+        """Draw what a micro-op says, and of what records. They are no longer held, but for renewed ones.
+        Journals it."""
         rng, chosen = source(mop.seed, "acknowledge"), Acknowledged()
+        renews = source(mop.seed, "renew")
         for tp, offsets in self._held.items():
             for offset in offsets:
                 if rng.random() < mop.share:
-                    chosen.setdefault(tp, []).append((offset, _drawn(rng.random(), mop)))
+                    drawn = _drawn(rng.random(), mop)
+                    kind = Acknowledgement.RENEW if renews.random() < mop.renew else drawn
+                    chosen.setdefault(tp, []).append((offset, kind))
         for tp, taken in chosen.items():
-            gone = {offset for offset, _ in taken}
+            gone = {offset for offset, kind in taken if kind is not Acknowledgement.RENEW}
             self._held[tp] = [offset for offset in self._held[tp] if offset not in gone]
         self._held = {tp: offsets for tp, offsets in self._held.items() if offsets}
         if chosen:

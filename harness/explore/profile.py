@@ -63,6 +63,8 @@ reserves."""
 IN_GROUPS: Final = ("groups", "copier")
 NEWER_SHARE: Final = 0.5
 """How many runs of these workloads have groups of KIP-848."""
+RENEWING_SHARE: Final = 0.5
+"""How many runs of share groups have members that renew locks."""
 WIDE_SHARE: Final = 0.2
 ISOLATED_SHARE: Final = 0.25
 
@@ -83,6 +85,9 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
     newer = source(seed, "explore", "group.protocol").random() < NEWER_SHARE
     if newer and workload in IN_GROUPS and ERAS[era].consumer_groups:
         settings["client_settings"] = {"consumer.group.protocol": "consumer"}
+    renews = source(seed, "explore", "renew_share").random() < RENEWING_SHARE
+    if renews and workload == "share" and ERAS[era].share_locks_renewed:
+        settings["renew_share"] = 0.5
     return _possible(settings, drawn(seed, NEMESES, workload), seed)
 
 

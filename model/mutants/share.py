@@ -48,7 +48,8 @@ SHARE: Final[Areas] = {
             wrong="a leader answers that a lock is renewed (KIP-1222), and the lock ends as it would have",
             right="it begins again",
             anomalies=("share-two-holders",),
-            hunt=None,
+            hunt=HuntingGround(("share",), settings=PRESET | {"renew_share": 0.9}),
+            no_trace=MEMORY,
         ),
         "share-lock-outlives": Mutant(
             wrong="the end of a lock makes a record available that was acknowledged meanwhile",

@@ -150,6 +150,11 @@ def test_a_program_gets_no_records_with_keys() -> None:
         ),
         ({"preset": "share", "sut": "model"}, "share groups, which sut=kafka and sut=simulated have"),
         ({"preset": "share", "clients": "command"}, "protocol of clients=command has no share groups"),
+        ({"preset": "share", "renew_share": 0.1}, "librdkafka renews no locks"),
+        (
+            {"preset": "share", "sut": "simulated", "era": "4.1", "renew_share": 0.1},
+            "era 4.1 renews no locks; 4.2 and later do",
+        ),
         ({"workload": "share"}, "it needs broker_settings.group.share.* take preset share, which has it"),
         (
             {"preset": "share", "client_settings": {"consumer.fetch.error.backoff.ms": "5"}},

@@ -85,6 +85,8 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
         return f"unknown era {era!r}; known: {', '.join(ERAS)}"
     if config.client_settings.get(PROTOCOL) == "consumer" and not ERAS[era].consumer_groups:
         return f"client_settings: {PROTOCOL}: era {era} has no groups of KIP-848; 4.0 and later have"
+    if config.renew_share and not ERAS[era].share_locks_renewed:
+        return f"renew_share: era {era} renews no locks; 4.2 and later do"
     if mutant and mutant not in PLANTED:
         return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
     if ERAS[era].zookeeper and config.controllers:

@@ -57,6 +57,19 @@ def test_everything_held_is_acknowledged_once(client: Client, tmp_path: Path) ->
     assert answers.results == [(0, ""), (0, "")]
 
 
+def test_what_is_renewed_is_held_and_acknowledged_later(client: Client, tmp_path: Path) -> None:
+    acquire(client, *got(*range(1000)))
+    acknowledge(client, Acknowledge(seed=1, accept=1, release=0, renew=0.3))
+    acquire(client, *got(*range(1000), count=2))  # all locks have ended meanwhile
+    acknowledge(client, Acknowledge(seed=2, accept=1, release=0))
+    first, second = journaled(client, tmp_path, j.Acknowledging)
+    kinds = Counter(first.records[0][3])
+    assert kinds[Acknowledgement.RENEW] == pytest.approx(300, abs=60)
+    assert kinds[Acknowledgement.ACCEPT] == 1000 - kinds[Acknowledgement.RENEW]
+    assert sorted(second.records[0][2]) == [*range(1000)]
+    assert set(second.records[0][3]) == {Acknowledgement.ACCEPT}
+
+
 def test_a_part_is_acknowledged_and_then_the_rest(client: Client, tmp_path: Path) -> None:
     acquire(client, *got(*range(100)))
     acknowledge(client, Acknowledge(seed=1, accept=1, release=0, share=0.5))
