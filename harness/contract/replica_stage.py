@@ -15,6 +15,8 @@ from functools import partial
 from threading import Thread
 from typing import Any, Final, Protocol, Self, cast
 
+import msgspec
+
 from harness.brokers.admin.connection import AdminError
 from harness.contract import replicas
 from harness.contract.dialect import error_of
@@ -35,6 +37,9 @@ FETCH_WAIT_MS: Final = 8000
 """So long a leader keeps a fetch: longer than a step takes, shorter than a step may wait."""
 SESSION_MS: Final = 9000
 """Longer than a busy machine holds up a heartbeat, shorter than any replica may lag."""
+PRODUCER_MS: Final = 35_000
+"""A leader keeps a producer's request for this time: longer than a session and the shortest lag of a story
+take together, shorter than the time that has passed where a story says that it has run out."""
 KEPT_S: Final = 0.5
 """A leader with nothing to bring has answered by then, or keeps the fetch."""
 CHECKPOINT_MS: Final = 100
@@ -142,7 +147,8 @@ class LeaderBroker(RealBroker):
             super().receive(now, connection, correlation, request)
             return
         before = self._end()
-        asking = Thread(target=self._later, args=(connection, correlation, request), daemon=True)
+        patient = msgspec.structs.replace(request, timeout_ms=PRODUCER_MS)
+        asking = Thread(target=self._later, args=(connection, correlation, patient), daemon=True)
         asking.start()
 
         def taken() -> None:

@@ -143,12 +143,13 @@ def _member(value: Any, change: Callable[[str], str]) -> Any:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a scenario is played. story: begins all its names. dialect: of its clients. names: ids of the
-    cluster's topics."""
+    cluster's topics. patience_s: an answer has come by then."""
 
     cluster: Cluster
     dialect: Dialect
     story: str
     names: SameIds = field(default_factory=SameIds)
+    patience_s: float = CALL_S
 
     def inward(self, name: str) -> str:
         """The cluster's name for one of the scenario's."""
@@ -161,7 +162,7 @@ class Place:
     def ask(self, request: AnyRequest, node: int) -> Response:
         """The answer of a broker. Raises: AdminError."""
         kind, values = encode(paced(renamed(request, self.inward)), self.dialect, self.names)
-        with self.cluster.admin.connect(node, CALL_S) as connection:
+        with self.cluster.admin.connect(node, self.patience_s) as connection:
             connection.send(kind, values)
             answer = decode(connection.receive(kind), request, self.names)
         return cast("Response", renamed(answer, self.outward))

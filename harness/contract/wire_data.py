@@ -52,7 +52,7 @@ def _produce(request: Produce, names: IdPairs) -> Values:
     return {
         "transactional_id": request.transactional_id,
         "acks": request.acks,
-        "timeout": WAIT,
+        "timeout": max(WAIT, timedelta(milliseconds=request.timeout_ms)),
         "topic_data": in_topics(parts, "partition_data"),
     }
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Final
 
+import msgspec
+
 from core.wire import Seen, WireRule
 from harness.brokers.admin.connection import AdminError
 from harness.contract.lanes import ANSWERED, CAUGHT, DELIVERED, Lane
@@ -66,6 +68,8 @@ class ModelledReplicas:
                 raise AdminError("down")
             if isinstance(request, Fetch) and request.replica == FUTURE:
                 return FetchResponse({TP: self._replica(node)})
+            if isinstance(request, Produce):  # in the story it has the time of a producer
+                request = msgspec.structs.replace(request, timeout_ms=2000)
             self.inner.deliver("", request, node, found.append)
         while not found:
             if not isinstance(request, Produce) or self.closed:
