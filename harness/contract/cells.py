@@ -246,14 +246,26 @@ AS_IT_IS: Final = (
     *("read_uncommitted", r"read_committed(?: p(\d))?", r"read_committed from (\d)"),
     *("offset of in", "offset p0", "committed", "leader", "led by"),
     # Of a partition and its replicas: by the requests of `harness.contract.replicas`.
-    *("AR", "ISR", "ELR", "leader epoch", "partition", "running", r"LEO (\d)", r"HW (\d)", r"log (\d)"),
+    *(
+        "AR",
+        "adding",
+        "removing",
+        "ISR",
+        "ELR",
+        "leader epoch",
+        "partition",
+        "running",
+        r"LEO (\d)",
+        r"HW (\d)",
+        r"log (\d)",
+    ),
     *(r"leader, as (\d) knows", "consumers see", "controller's answer", "consumer", "produce"),
     *(r"([a-d])(?:: acks=\w+)?", "acknowledged"),
 )
 """Columns that the driver itself fills without a look into a broker."""
 
 INSIDE: Final = (
-    *("adding", "removing", "partition epoch", r"broker epoch of (\d)", r"(\d) is fenced"),
+    *("partition epoch", r"broker epoch of (\d)", r"(\d) is fenced"),
     *(r"epochs (\d)", r"flushed (\d)", r"ISR at (\d)", r"remote LEO (\d)", r"of (\d), at 2"),
     *("asked for", "HW waits for"),
 )

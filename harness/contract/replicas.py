@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.describe_topic_partitions.v0.response import DescribeTopicPartitionsResponse
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
+from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
@@ -100,7 +101,7 @@ def described(connection: BrokerConnection, topic: str) -> PartitionState:
     answer = connection.call(DescribeTopicPartitionsResponse, topics=[{"name": topic}])
     if not (found := answer.topics[0].partitions):
         raise NotYet(f"no broker describes {topic}")
-    one = found[0]
+    one, (adding, removing) = found[0], _reassigning(connection, topic)
     return PartitionState(
         tuple(map(int, one.replica_nodes)),
         tuple(map(int, one.isr_nodes)),
@@ -108,7 +109,19 @@ def described(connection: BrokerConnection, topic: str) -> PartitionState:
         int(one.leader_epoch),
         elr=tuple(map(int, one.eligible_leader_replicas or ())),
         last_elr=tuple(map(int, one.last_known_elr or ())),
+        adding=adding,
+        removing=removing,
     )
+
+
+def _reassigning(connection: BrokerConnection, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Replicas that are being added to partition 0 of a topic, and removed from it. Raises: AdminError."""
+    asked = numbers_in_topics({(topic, 0): None}, "partition_indexes")
+    answer = connection.call(ListPartitionReassignmentsResponse, topics=asked, timeout=broker_views.TIMEOUT)
+    check("ListPartitionReassignments", answer.error_code, answer.error_message)
+    for one in (one for of_topic in answer.topics for one in of_topic.partitions):
+        return tuple(map(int, one.adding_replicas)), tuple(map(int, one.removing_replicas))
+    return (), ()
 
 
 def must_be_current(connection: BrokerConnection, node: int) -> None:
