@@ -82,9 +82,12 @@ class AlterPartitionManager:
             else (KafkaError.REQUEST_TIMED_OUT, None)
         )
         if state is not None and error is NO_ERROR:
-            if state.partition_epoch > replica.state.partition_epoch:
-                replica.become(state, self.node.now)
-            replica.proposed = None
+            if state.leader_epoch == replica.state.leader_epoch:
+                if state.partition_epoch > replica.state.partition_epoch:
+                    replica.become(state, self.node.now)
+                replica.proposed = None
+            # Else the change began another leader epoch: the leader waits for the metadata to bring it
+            # (Partition.handleAlterPartitionUpdate).
         elif error is KafkaError.INELIGIBLE_REPLICA:
             replica.proposed = None  # refused, and will not happen
         elif error not in (KafkaError.INVALID_UPDATE_VERSION, KafkaError.FENCED_LEADER_EPOCH):

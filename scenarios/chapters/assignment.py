@@ -193,7 +193,7 @@ def reassignment(s: PartitionStage) -> Steps:
 
 @scenario(
     "A reassignment under the same leader",
-    source="KIP-455; Kafka: `PartitionChangeBuilder`, KAFKA-15021",
+    source="KIP-455; Kafka: `PartitionChangeBuilder`, `Partition.handleAlterPartitionUpdate`, KAFKA-15021",
     stage=lambda: PartitionStage((1, 2), spare=(3,)),
     columns="AR | ISR | leader | leader epoch | partition epoch | fetch = consumer",
     not_played=UNTRIED,
@@ -206,5 +206,8 @@ def reassignment_same_leader(s: PartitionStage) -> Steps:
     s.rounds(3).consume(1, at=1, epoch=0)
     yield "Broker 3 has everything and asks for its place. | 1 3 2 | 1 2 | 1 | 0 | 1 | nothing"
     s.alter(1).altered(1).consume(1, at=1, epoch=0)
-    yield """It is in sync, and broker 2 goes in the same change. Who fetches with epoch 0 is refused.
-        | 1 3 | 1 3 | 1 | 1 | 2 | FENCED_LEADER_EPOCH"""
+    yield """It is in sync, and broker 2 goes in the same change. That began another leader epoch, which the
+        leader learns from the metadata, not from the answer to its request.
+        | 1 3 | 1 3 | 1 | 1 | 2 | nothing"""
+    s.tell(1).consume(1, at=1, epoch=0)
+    yield "Then who fetches with epoch 0 is refused. | 1 3 | 1 3 | 1 | 1 | 2 | FENCED_LEADER_EPOCH"
