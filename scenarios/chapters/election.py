@@ -97,7 +97,6 @@ def unclean_off(s: PartitionStage) -> Steps:
     source="Kafka: `unclean.leader.election.enable` = true",
     stage=lambda: PartitionStage((1, 2), _old(unclean=True)),
     columns=TWO,
-    not_played=UNTRIED,
 )
 def unclean_on(s: PartitionStage) -> Steps:
     """With unclean elections on it is the other way round. Until KIP-279 the logs could
@@ -182,7 +181,6 @@ def operator_election(s: PartitionStage) -> Steps:
     source="Kafka: producer setting `max.in.flight.requests.per.connection`",
     stage=lambda: PartitionStage((1, 2), _old()),
     columns=RETURNING,
-    not_played=UNTRIED,
 )
 def returning_leader_retried(s: PartitionStage) -> Steps:
     """What an old leader has beyond the high watermark was promised to no client. A producer

@@ -6,7 +6,7 @@ min.insync.replicas; and who leaves the ISR while there are fewer stays eligible
 everything that is committed."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import LOST_POWER, OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import LOST_POWER, OTHER_BROKERS, Steps, scenario
 
 
 def _two_left(s: PartitionStage) -> PartitionStage:
@@ -80,7 +80,6 @@ def eligible_replicas(s: PartitionStage) -> Steps:
     source="KIP-966; Kafka: `PartitionChangeBuilder.maybePopulateTargetElr`",
     stage=PartitionStage,
     columns="ISR | ELR | leader | HW 1",
-    not_played=UNTRIED,
 )
 def eligible_until_minimum(s: PartitionStage) -> Steps:
     """ELR' = ∅ if |ISR| is at least the minimum, else ELR ∪ (old ISR ∖ new ISR)."""

@@ -5,7 +5,7 @@ An offset means something only together with the epoch under which it was learnt
 any other."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 LATE_FETCH = "acknowledged | log 1 | remote LEO 2 | HW 1 | log 2 | leader, as 2 knows"
 
@@ -50,7 +50,6 @@ def fetch_of_an_old_epoch(s: PartitionStage) -> Steps:
     source="KIP-320; KAFKA-7395",
     stage=lambda: PartitionStage((1, 3, 2), without("eligible_replicas")),
     columns=LATE_FETCH,
-    not_played=UNTRIED,
 )
 def fenced_fetch(s: PartitionStage) -> Steps:
     """The high watermark moves with followers that acknowledge leader and epoch."""
@@ -68,7 +67,6 @@ def fenced_fetch(s: PartitionStage) -> Steps:
     source="KIP-320; KAFKA-7747",
     stage=lambda: PartitionStage((1, 2), without("eligible_replicas", min_isr=1, unclean=True)),
     columns="ISR | log 1 | log 2 | consumer",
-    not_played=UNTRIED,
 )
 def consumer_and_truncation(s: PartitionStage) -> Steps:
     """After an unclean election a consumer's position may lie behind another history.

@@ -5,7 +5,7 @@ in the page caches of all in sync. That survives a killed process; it does not s
 fails, and need not, as long as not all of them fail at once."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import LOST_POWER, UNTRIED, Steps, scenario
+from scenarios.framework import LOST_POWER, Steps, scenario
 
 COLUMNS = "acknowledged | log 1 | flushed 1 | log 2 | log 3 | leader"
 
@@ -21,7 +21,6 @@ def _one_flushed(s: PartitionStage) -> Steps:
     source="Kafka documentation, *Replication*, *Log flush management*",
     stage=lambda: PartitionStage(settings=without("eligible_replicas")),
     columns=COLUMNS,
-    not_played=UNTRIED,
 )
 def crash_keeps(s: PartitionStage) -> Steps:
     """SIGKILL of every broker at once loses nothing that was acknowledged."""
