@@ -11,7 +11,7 @@ from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.cluster import lone
 from scenarios.drivers.raw_consumer_member import APART_MS, RawConsumerStage, shared
-from scenarios.framework import SEVERAL_BROKERS, Steps, scenario
+from scenarios.framework import SEVERAL_BROKERS, UNTRIED, Steps, scenario
 
 SHOWN = "group = consumer group | A = member A | B = member B | A learns | B learns"
 TOLD = f"{SHOWN} | offset p0"
@@ -211,6 +211,26 @@ def static_member_returns(s: RawConsumerStage) -> Steps:
 
 
 @scenario(
+    "A static member stays away",
+    source="KIP-848; Kafka: `GroupMetadataManager.consumerGroupStaticMemberGroupLeave`",
+    stage=alone,
+    columns=SHOWN,
+    not_played=UNTRIED,
+)
+def static_member_stays_away(s: RawConsumerStage) -> Steps:
+    """Who left for now has to be back before its session ends."""
+    _, j, k = s.epochs
+    s.joins("A", instance="i").wait(APART_MS).joins("B").beats("A", 0, 1).beats("A", 0).beats("B")
+    s.leaves("A", for_now=True)
+    yield f"A is static, and leaves for now. | Reconciling {j} | -2: p0 | {j}: p1 | -2 | {j}: p1"
+    s.wait_beating(6500, "B", 1).beats("B", 1)
+    yield f"It does not come back: its partition is B's. | Stable {k} | – | {k}: p0 p1 | -2 | {k}"
+    s.wait(APART_MS).joins("A", instance="i").beats("B", 0, 1).beats("B", 0).beats("A")
+    yield f"""It comes back too late, and is a new member.
+        | Stable {k + 1} | {k + 1}: p1 | {k + 1}: p0 | {k + 1}: p1 | {k + 1}"""
+
+
+@scenario(
     "A subscription by an expression",
     source="KIP-848; Kafka: `GroupMetadataManager.maybeUpdateRegularExpressions`",
     stage=alone,
@@ -311,3 +331,26 @@ def consumer_coordinator_changes(s: RawConsumerStage) -> Steps:
         | broker 1 | Reconciling {j} | {i}: p0 (p1) unrevoked | {j}: nothing unreleased | {i}: p0 | {j}"""
     s.beats("A", 0).wait(600).beats("B").wait(600)
     yield f"A gives it up, B gets it. | broker 1 | Stable {j} | {j}: p0 | {j}: p1 | {j} | {j}: p1"
+
+
+@scenario(
+    "The coordinator starts again",
+    source="KIP-848; Kafka: `GroupMetadataManager.onLoaded`",
+    stage=alone,
+    columns=SHOWN,
+    not_played="sessions of its members end before a real broker that was killed is back",
+)
+def consumer_coordinator_restarts(s: RawConsumerStage) -> Steps:
+    """The time for what a member has to give up begins once more."""
+    i, j, _ = s.epochs
+    s.joins("A").wait(APART_MS).joins("B").beats("A", 0, 1)
+    yield f"""A is to give p1 up for B.
+        | Reconciling {j} | {i}: p0 (p1) unrevoked | {j}: nothing unreleased | {i}: p0 | {j}: nothing"""
+    s.crash(1).restart(1).wait(500)
+    yield f"""The broker dies and starts again. It reads the log, and knows that A has p1 still.
+        | Reconciling {j} | {i}: p0 (p1) unrevoked | {j}: nothing unreleased | {i}: p0 | {j}: nothing"""
+    s.beats("B")
+    yield f"""B waits for it as before.
+        | Reconciling {j} | {i}: p0 (p1) unrevoked | {j}: nothing unreleased | {i}: p0 | {j}"""
+    s.beats("A", 0).beats("B")
+    yield f"A gives it up, B gets it. | Stable {j} | {j}: p0 | {j}: p1 | {j} | {j}: p1"
