@@ -366,10 +366,10 @@ class Found:
         `EXCUSES`. Raises: ValueError, where a code is not a key: a hit that no variant counts would be a
         finding that no reader sees.
         """
-        if codes is not None and len(unknown := np.setdiff1d(codes, [*variants])):
-            raise ValueError(f"{name}: hits with codes {unknown.tolist()}; known: {list(variants)}")
         if not len(hits):
             return
+        if codes is not None and len(unknown := np.setdiff1d(codes, [*variants])):
+            raise ValueError(f"{name}: hits with codes {unknown.tolist()}; known: {list(variants)}")
         excuse = np.broadcast_to(np.asarray(excuses), len(hits))
         for code, variant in variants.items():
             of_code = np.ones(len(hits), bool) if codes is None else codes == code

@@ -19,7 +19,9 @@ late_requests          Requests that a rule of the wire held back, and when they
 librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.
 log_findings           What signatures ask of a finding in brokers' logs: its transaction, and its marker.
 registry               Known bugs by their ids, and the labels of findings.
+removed_replica        A replica that was taken off stays eligible, and is elected without its log.
 share_start_falls      A write of share state that came late set the start offset of a share partition back.
+short_leaders          Leaders that lacked acknowledged records, and what was cut off with them.
 transaction_fates      The fates of a transaction's records, partition by partition.
 uncommitted_state      A new transaction coordinator acted upon state that was not committed.
 """

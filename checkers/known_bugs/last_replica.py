@@ -1,17 +1,14 @@
 """A replica that had lost its power led alone: acknowledged records that others had were cut off."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
-from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.durability import LOST
-from checkers.checks.real_time import INVERSION
-from checkers.checks.send_order import BETWEEN_OPS
-from checkers.engine.findings import NEVER, Finding, LogFinding, What
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
-from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.known_bugs.short_leaders import CUT, ShortLeader, cut_off, cut_off_log
 from checkers.logs.elections import elections, newest_log
 from checkers.logs.power_losses import power_losses, registered_again
 from core.op import TopicPartition
@@ -19,47 +16,8 @@ from history.evidence import Evidence
 from model.accepting.partition_state import ElectionKind, election
 
 
-class ShortLeader(NamedTuple):
-    """A leader whose disk had lost what was not flushed, by `ns`, and that had not fetched it since. epoch:
-    its leader epoch."""
-
-    ns: int
-    epoch: int
-
-
-def _elected_short(suspicion: Suspicion) -> bool:
-    """What the finding misses was acknowledged before the loss, and what stands in its place, if anything
-    does, was written after the election."""
-    run, finding = suspicion.run, suspicion.finding
-    sends = finding.only(What.SEND)
-    gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
-    acked = [one.done_ns for one in gone if one.done_ns >= 0]
-    return _cut(run, run.partition(finding.tp), _place(finding), min(acked, default=NEVER))
-
-
-def _lost_in_log(run: LabelledRun, finding: LogFinding) -> bool:
-    """The same of a record that no log has at its place."""
-    return _cut(run, finding.log, finding.offset, finding.since_ns)
-
-
-def _cut(run: LabelledRun, tp: TopicPartition, place: int, known_ns: int) -> bool:
-    """Whether a record that was known by a time was cut off at its place. A place that is not known, or that
-    is empty in a log that continues behind it, shows no cut."""
-    log, standing = run.survivor(tp), run.batch(tp, place)
-    if log is None or place < 0 or (standing is None and place < log.end):
-        return False
-    return any(
-        known_ns <= one.ns and (standing is None or standing["leader_epoch"] >= one.epoch)
-        for one in run.evidence.once(short_leaders).get(tp, ())
-    )
-
-
-def _place(finding: Finding) -> int:
-    """Where a record that was acknowledged is no more."""
-    if finding.name == INCONSISTENT:
-        return finding.key[1]
-    sends = finding.only(What.SEND)
-    return sends[0].offset if finding.name == LOST else sends[-1].offset
+def _leaders(run: LabelledRun, tp: TopicPartition) -> Sequence[ShortLeader]:
+    return run.evidence.once(short_leaders).get(tp, ())
 
 
 def short_leaders(evidence: Evidence) -> Mapping[TopicPartition, Sequence[ShortLeader]]:
@@ -113,7 +71,7 @@ is in sync or eligible any more, and the last known leader is elected when it re
     " in sync, or none was in sync or eligible and it was the last known leader. The record was acknowledged"
     " before the loss of power. The log that the partition has at the end ends below its place, or has there"
     " what was written in that leader epoch or a later one.",
-    anomalies=(LOST, INVERSION, INCONSISTENT, BETWEEN_OPS),
-    match=_elected_short,
-    in_logs={LOST: _lost_in_log},
+    anomalies=CUT,
+    match=partial(cut_off, _leaders),
+    in_logs={LOST: partial(cut_off_log, _leaders)},
 )

@@ -25,6 +25,7 @@ from checkers.known_bugs import (
     last_replica,
     late_offset_query,
     librdkafka_4953,
+    removed_replica,
     share_start_falls,
     uncommitted_state,
 )
@@ -46,6 +47,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "deleted-topic-offsets": deleted_topic_offsets.BUG,
     "last-replica": last_replica.BUG,
     "outdated-offset-query": late_offset_query.BUG,
+    "removed-replica": removed_replica.BUG,
     "share-start-falls": share_start_falls.BUG,
     "uncommitted-state": uncommitted_state.BUG,
 }

@@ -45,6 +45,10 @@ RULES: Final = {
         "sync.",
         "KIP-497, KIP-966",
     ),
+    "eligible-are-replicas": Rule(
+        "An eligible leader replica is a replica of its partition: one that was taken off gives up its log.",
+        "KIP-966",
+    ),
     "unclean-election": Rule(
         "Where unclean.leader.election.enable is false, a new leader was in sync, an eligible leader "
         "replica, or the last known leader.",

@@ -37,6 +37,7 @@ from harness.reproduce.sendings import (
     late_produce,
     moved,
     refused_first,
+    removed_replica,
     unclean,
 )
 from harness.reproduce.stage import Deaths, FiveBrokers
@@ -450,6 +451,15 @@ REPRODUCTIONS = {
         play=waits,
         label="offline-directory",
         log_dirs=2,
+    ),
+    "removed-replica": Reproduction(
+        title="A partition has one replica for a time, then two; its leader is shut down: all is lost.",
+        bad="one partition of the topic is given one replica, and then two; the new one is throttled",
+        good="both partitions of the topic are given these replicas by the same requests",
+        versions=("4.4.0", "4.4.0"),
+        play=removed_replica,
+        label="removed-replica",
+        shows=frozenset([LOST]),
     ),
     "reordered": Reproduction(
         title="The first of five requests in flight is refused and comes again: it is behind the others.",

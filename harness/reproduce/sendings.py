@@ -16,7 +16,8 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
-from harness.reproduce.cluster import NotReached
+from harness.processes.waiting import NotYet, until
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
@@ -25,6 +26,8 @@ LARGE: Final = 3000
 """Bytes of a record that a topic refuses whose `max.message.bytes` is SMALL."""
 SMALL: Final = 2000
 MOVES: Final = 6
+HUGE, MANY = 10_000, 300
+"""Bytes and number of records that a replica which is throttled does not get."""
 AT_ONCE: Final = 20
 """Records that a producer sends before it waits for them, while leaders move."""
 
@@ -216,3 +219,39 @@ def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.heal()
     producer.write(tp, "two")
     return sent_by(producer)
+
+
+def removed_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """A partition is given one replica instead of three, and then two; the second one is throttled, as tools
+    that move replicas do it. The leader is shut down in order before that one is in sync. No node and no link
+    fails. On the good side, the topic's other partition, which is its first one, is changed with it."""
+    first, tp = stage.create(name, [(stage.d, stage.e, stage.c)] * 2)
+    producer = PlainProducer(stage, {"acks": -1}, says=False)
+    producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
+    producer.wait()
+    tps = [first, tp] if good else [tp]
+    _assign(stage, tps, (stage.d,))
+    run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
+    try:
+        _assign(stage, tps, (stage.d, stage.e))
+        stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
+        run_blocking(stage.cluster.shut_down([stage.d]))
+        stage.leads(-1 if good else stage.e, tp, stage.a)
+        stage.say("D is shut down; " + ("no broker leads" if good else "E leads"))
+        stage.heal()
+    finally:
+        run_blocking(stage.cluster.unthrottle([tp]))
+    producer.write(tp, "more")
+    return sent_by(producer)
+
+
+def _assign(stage: FiveBrokers, tps: Sequence[TopicPartition], nodes: tuple[int, ...]) -> None:
+    """Give partitions these replicas by one request, and wait until brokers know of them."""
+    run_blocking(stage.cluster.reassign(dict.fromkeys(tps, nodes), STEP_S))
+
+    def known() -> None:
+        replicas = run_blocking(stage.cluster.replicas())
+        if any(set(replicas.get(tp, ())) != set(nodes) for tp in tps):
+            raise NotYet(f"the replicas of {tps} are not {nodes}")
+
+    until(STEP_S, PAUSE_S, known)

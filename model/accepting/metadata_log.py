@@ -39,6 +39,7 @@ from model.accepting.partition_state import (
     distance,
     election,
     epoch_rises,
+    strangers,
     unsound,
 )
 from model.accepting.refusal import Refusal
@@ -73,6 +74,7 @@ class MetadataLog:
     _dirty: frozenset[int] = frozenset()
     _fenced: set[int] = field(default_factory=set)
     _returned: set[int] = field(default_factory=set)
+    _replicas: dict[str, int] = field(default_factory=dict)
 
     def accept(self, records: Sequence[tuple[int, MetadataLogRecord]]) -> Iterator[Refusal]:
         """The records at their offsets; what a controller would not have written."""
@@ -121,6 +123,7 @@ class MetadataLog:
                 case BrokerRegistered(broker):
                     dirty.add(broker)
         self._gone, self._dirty = frozenset(gone), frozenset(dirty)
+        self._replicas = {}
 
     def _refused(self, offset: int, record: MetadataLogRecord) -> Iterator[Refusal]:
         match record:
@@ -262,11 +265,14 @@ class MetadataLog:
         after, told = record.after(before), described(before)
         name = _name(tp)
         yield from self._sound(offset, tp, after, told)
+        yield from self._eligible(offset, tp, before, after)
         for rule, holds in _epochs(before, after).items():
             self.asked[rule] += 1
             if not holds:
                 why = f"{name} becomes {described(after)}"
                 yield Refusal(rule=rule, offset=offset, why=why, before=told)
+        if tp[1] == 0 and len(before.replicas) != len(after.replicas):
+            self._replicas.setdefault(tp[0], len(before.replicas))
         clean = True
         for refusal in self._elected(offset, tp, before, after):
             clean = False
@@ -292,6 +298,20 @@ class MetadataLog:
         if why := unsound(state):
             text = f"{_name(tp)} becomes {described(state)}: {why}"
             yield Refusal(rule="in-sync-set", offset=offset, why=text, before=told)
+
+    def _eligible(
+        self, offset: int, tp: Partition, before: PartitionState, after: PartitionState
+    ) -> Iterator[Refusal]:
+        """Whether a replica was taken off, and is eligible further on: it gives up its log."""
+        if self.image.features.get(ELIGIBLE, 0) > 0:
+            self.asked["eligible-are-replicas"] += 1
+        if stayed := strangers(after) - strangers(before):
+            yield Refusal(
+                rule="eligible-are-replicas",
+                offset=offset,
+                why=f"{_name(tp)} becomes {described(after)}: {sorted(stayed)} may lead, and are no replicas",
+                before=described(before),
+            )
 
     def _elected(
         self, offset: int, tp: Partition, before: PartitionState, after: PartitionState
@@ -326,9 +346,17 @@ class MetadataLog:
         self, tp: Partition, before: PartitionState, after: PartitionState
     ) -> Iterator[PartitionState]:
         """What the controller makes of a state, for each cause that the log leaves open."""
-        for settings in self._settings(tp[0], before, after):
-            for cause in _causes(self.image, before, after, self._gone, self._dirty):
-                yield cause.change(before, settings, self.image.electable())
+        causes = list(_causes(self.image, before, after, self._gone, self._dirty))
+        for settings, first, cause in product(
+            self._settings(tp[0], before, after), self._firsts(tp[0], before), causes
+        ):
+            yield cause.change(before, settings, self.image.electable(), first)
+
+    def _firsts(self, topic: str, before: PartitionState) -> set[int]:
+        """How many replicas the topic's first partition may have had when the controller decided: it makes
+        all records of a request before it applies one."""
+        first = self.image.partitions.get((topic, 0), before)
+        return {len(first.replicas), self._replicas.get(topic, len(first.replicas))}
 
     def _settings(self, topic: str, before: PartitionState, after: PartitionState) -> Iterator[Settings]:
         """Settings that the log leaves open. It tells no release: reassignments of both kinds are tried."""
@@ -340,14 +368,20 @@ class MetadataLog:
             epoch_by_shrink=level is not None and of_metadata_version(level).epoch_by_shrink,
         )
         moving = before.adding or before.removing or after.adding or after.removing
+        bugs = [frozenset[str]()]
+        if strangers(after):
+            bugs.append(frozenset(["removed-stays-eligible"]))
         minimum, elects = self.image.setting(topic, MIN_ISR), self._elects(topic)
         known = [int(minimum)] if minimum is not None else range(1, len(before.replicas) + 1)
-        for whole, least, unclean in product(
+        for whole, least, unclean, planted in product(
             (True, False) if moving else (True,),
             known if era.eligible_replicas else (1,),
             (False, True) if elects is None else (elects,),
+            bugs,
         ):
-            yield Settings(era=replace(era, whole_reassignment=whole), min_isr=least, unclean=unclean)
+            yield Settings(
+                era=replace(era, whole_reassignment=whole), min_isr=least, unclean=unclean, bugs=planted
+            )
 
 
 class _Cause(NamedTuple):
@@ -362,8 +396,10 @@ class _Cause(NamedTuple):
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
 
-    def change(self, before: PartitionState, settings: Settings, electable: set[int]) -> PartitionState:
-        """What the controller makes of a state."""
+    def change(
+        self, before: PartitionState, settings: Settings, electable: set[int], first: int
+    ) -> PartitionState:
+        """What the controller makes of a state. first: see `election.change`."""
         return change(
             before,
             settings,
@@ -375,6 +411,7 @@ class _Cause(NamedTuple):
             replicas=self.replicas,
             adding=self.adding,
             removing=self.removing,
+            first=first,
         )
 
 

@@ -23,7 +23,12 @@ def unsound(state: PartitionState) -> str:
         return "the leader is not in sync"
     if set(state.elr) & set(state.isr):
         return "who is eligible is in sync"
-    return ""  # who is taken off the replicas stays eligible (PartitionChangeBuilder.maybePopulateTargetElr)
+    return ""
+
+
+def strangers(state: PartitionState) -> set[int]:
+    """Eligible leader replicas that are no replicas (KIP-966: each is one)."""
+    return set(state.elr) - set(state.replicas)
 
 
 def epoch_rises(old: PartitionState, new: PartitionState) -> bool:

@@ -299,23 +299,30 @@ class QuorumController:
         return KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
 
     def _reassign(self, request: AlterPartitionReassignments) -> AlterPartitionReassignmentsResponse:
-        parts = {tp: self._reassign_one(tp, replicas) for tp, replicas in request.replicas.items()}
+        """All changes are of the state before the request."""
+        made: list[MetadataRecord] = []
+        parts = {tp: self._reassign_one(tp, replicas, made) for tp, replicas in request.replicas.items()}
+        for record in made:
+            self._apply(record)
         return AlterPartitionReassignmentsResponse(NO_ERROR, parts)
 
-    def _reassign_one(self, tp: Partition, replicas: Sequence[int] | None) -> KafkaError:
+    def _reassign_one(
+        self, tp: Partition, replicas: Sequence[int] | None, made: list[MetadataRecord]
+    ) -> KafkaError:
         state = self.image.partitions.get(tp)
         if state is None:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         if replicas is None:
-            return self._cancel(tp, state)
+            return self._cancel(tp, state, made)
         adding = tuple(n for n in replicas if n not in state.replicas)
         removing = tuple(n for n in state.replicas if n not in replicas)
         whole = (*replicas, *removing)
         after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
-        self._set(tp, state, after)
+        if after != state:
+            made.append(PartitionRecord(tp, after))
         return NO_ERROR
 
-    def _cancel(self, tp: Partition, state: PartitionState) -> KafkaError:
+    def _cancel(self, tp: Partition, state: PartitionState, made: list[MetadataRecord]) -> KafkaError:
         """What was added goes (PartitionReassignmentRevert); refused where only that is in sync."""
         if not state.adding and not state.removing:
             return KafkaError.NO_REASSIGNMENT_IN_PROGRESS
@@ -324,7 +331,8 @@ class QuorumController:
         if not isr and not settings_of(self.settings, tp[0]).unclean:
             return KafkaError.INVALID_REPLICA_ASSIGNMENT
         isr = isr or replicas[:1]
-        self._set(tp, state, self._changed(tp, state, isr=isr, replicas=replicas, adding=(), removing=()))
+        after = self._changed(tp, state, isr=isr, replicas=replicas, adding=(), removing=())
+        made.append(PartitionRecord(tp, after))
         return NO_ERROR
 
     def _allocate(self, broker: int) -> AllocateProducerIdsResponse:
@@ -343,7 +351,8 @@ class QuorumController:
     ) -> PartitionState:
         """The state that follows (`election.change`), where a broker does not count as electable."""
         electable = self.image.electable() - {without}
-        return change(state, settings_of(self.settings, tp[0]), electable, **how)
+        first = len(self.image.partitions.get((tp[0], 0), state).replicas)
+        return change(state, settings_of(self.settings, tp[0]), electable, first=first, **how)
 
     def _set(self, tp: Partition, before: PartitionState, after: PartitionState) -> bool:
         if after == before:

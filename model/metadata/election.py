@@ -26,6 +26,7 @@ def change(
     adding: tuple[int, ...] | None = None,
     removing: tuple[int, ...] | None = None,
     dirty: int = -1,
+    first: int = 0,
 ) -> PartitionState:
     """The state that follows, or the same one where nothing changes.
 
@@ -34,6 +35,7 @@ def change(
         sync. unclean: choose any live replica if no in-sync one is left. dirty: a broker that came back
         after an unclean shutdown: it may have lost the end of its log, and with KIP-966 leaves both sets.
     replicas, adding, removing: as a reassignment wants them (None: as they are).
+    first: replicas of the topic's first partition, which bound the minimum of all of them (0: this one's).
     """
     target = replace(
         state,
@@ -44,7 +46,9 @@ def change(
     )
     target = _reassigned(target, settings)
     order, wanted = target.replicas, target.isr
-    elr, last = _eligible(state, wanted, settings, dirty)
+    elr, last = _eligible(state, wanted, settings, dirty, first or len(state.replicas))
+    if "removed-stays-eligible" not in settings.bugs:
+        elr = tuple(n for n in elr if n in order)
     shrunk = settings.era.epoch_by_shrink and not set(state.isr) <= set(wanted)
     if not wanted and not settings.era.eligible_replicas:
         wanted = tuple(sorted(state.isr))  # the last member stays: no other replica may lead
@@ -97,13 +101,14 @@ def _reassigned(state: PartitionState, settings: Settings) -> PartitionState:
 
 
 def _eligible(
-    state: PartitionState, isr: tuple[int, ...], settings: Settings, dirty: int
+    state: PartitionState, isr: tuple[int, ...], settings: Settings, dirty: int, first: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """KIP-966: who left the in-sync set while it was (or fell) below the minimum may still lead: it has
-    everything that was committed."""
+    everything that was committed. first: as many replicas bound the minimum
+    (ReplicationControlManager.getTopicEffectiveMinIsr)."""
     if not settings.era.eligible_replicas:
         return (), ()
-    if len(isr) >= settings.effective_min_isr(len(state.replicas)):
+    if len(isr) >= settings.effective_min_isr(first):
         return (), ()
     elr = {*state.elr, *state.isr} - {*isr, dirty}
     # The last leader is remembered: it may lead again where no other replica is left

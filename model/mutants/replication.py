@@ -132,6 +132,17 @@ REPLICATION: Final[Areas] = {
                 },
             ),
         ),
+        "removed-stays-eligible": Mutant(
+            wrong="a replica that is taken off a partition may still be elected once it is one again, as in"
+            " Kafka 4.1 to 4.4",
+            right="eligible are replicas (KIP-966): it has given up its log",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(
+                ("queue",),
+                ("reassign:shrink,kill:one@leader", "reassign:shrink,restart:graceful"),
+                {"brokers": 4, "replication_factor": 2, "partitions": 8, "fault_s": 1, "calm_s": 0.5},
+            ),
+        ),
         "alter-unfenced": Mutant(
             wrong="the controller takes an in-sync set from a leader that it has replaced",
             right="FENCED_LEADER_EPOCH",

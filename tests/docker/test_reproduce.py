@@ -39,6 +39,8 @@ SIDES = [
     ("last-replica", True, Shows.CLEAN),
     ("librdkafka-4953", False, Shows.SHOWN),
     ("librdkafka-4953", True, Shows.CLEAN),
+    ("removed-replica", False, Shows.SHOWN),
+    ("removed-replica", True, Shows.CLEAN),
     ("reordered", False, Shows.SHOWN),
     ("unclean-election", False, Shows.SHOWN),
     ("uncommitted-abort", False, Shows.SHOWN),

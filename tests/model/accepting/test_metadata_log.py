@@ -176,17 +176,21 @@ ONE_FOR_TWO: list[MetadataLogRecord] = [BrokerChanged(1, 3, fenced=False), Broke
 @pytest.mark.parametrize(
     ("before", "leader", "isr", "elr"),
     [
-        ([], 2, (2,), (3, 4)),  # the first of the others; who was in sync stays eligible, though no replica
+        ([], 2, (2,), (3,)),  # the first of the others
         (ONE_FOR_TWO, 1, (1,), ()),  # it is down: an unclean election
-        ([BrokerChanged(2, 4, fenced=True)], -1, (2,), (3, 4)),  # none is alive
+        ([BrokerChanged(2, 4, fenced=True)], -1, (2,), (3,)),  # none is alive
     ],
 )
 def test_an_unclean_reassignment_that_is_taken_back_is_accepted(
     before: list[MetadataLogRecord], leader: int, isr: tuple[int, ...], elr: tuple[int, ...]
 ) -> None:
     back = PartitionChanged(TP, leader, isr=isr, elr=elr, replicas=(2, 1, 3), adding=(), removing=())
-    assert refused(*ADDED_ALONE, *before, back) == []
     at = len(ADDED_ALONE) + len(before)
+    assert refused(*ADDED_ALONE, *before, back) == []
+    stays = back._replace(elr=(*elr, 4))  # what was added and is taken back
+    unclean = elr == ()  # such an election empties the set
+    found = [("eligible-are-replicas", at), *[("change-has-cause", at)] * unclean]
+    assert refused(*ADDED_ALONE, *before, stays) == found
     for other in (back._replace(elr=(1, 5)), back._replace(isr=(3,)), back._replace(leader=3, isr=(3,))):
         assert ("change-has-cause", at) in refused(*ADDED_ALONE, *before, other)
     forbidden = Config("q", "unclean.leader.election.enable", "false")
@@ -198,6 +202,45 @@ def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
     back = PartitionChanged(TP, 1, replicas=(2, 1, 3), adding=(), removing=())
     assert refused(*MOVING, back) == []
     assert refused(*MOVING, back._replace(leader=-2)) == [("change-has-cause", 3)]  # 4 has to be fenced
+
+
+TWO = ("q", 0)
+LOWERED: list[MetadataLogRecord] = [
+    PartitionCreated(TWO, STATE),
+    PartitionChanged(TP, 1, isr=(1,), replicas=(1,)),
+]
+"""The other partition keeps three replicas."""
+
+
+def test_who_is_taken_off_is_not_eligible() -> None:
+    """The minimum is two, of all partitions of the topic, as long as the first one has two replicas."""
+    stays = LOWERED[-1]._replace(elr=(2, 3))
+    assert refused(*LOWERED) == []
+    assert refused(LOWERED[0], stays) == [("eligible-are-replicas", 1)]
+    raised = PartitionChanged(TP, replicas=(1, 2), adding=(2,))
+    assert refused(LOWERED[0], stays, raised) == [("eligible-are-replicas", 1)]  # once
+    gone: list[MetadataLogRecord] = [
+        PartitionChanged(TP, 2, isr=(2,), elr=(1, 3)),
+        PartitionChanged(TWO, 2, isr=(2, 3)),
+        BrokerChanged(1, 3, fenced=True),
+    ]
+    assert refused(LOWERED[0], stays, raised, *gone) == [("eligible-are-replicas", 1)]
+    assert ("unclean-election", 3) in refused(*LOWERED, raised, *gone)
+
+
+def test_all_changes_of_a_request_are_of_the_state_before_it() -> None:
+    """The first partition has three replicas until all records of the request are made."""
+    both = [
+        PartitionChanged(TWO, 1, isr=(1,), replicas=(1,), elr=(2, 3)),
+        PartitionChanged(TP, 1, isr=(1,), replicas=(1,), elr=(2, 3)),
+    ]
+    assert refused(LOWERED[0], *both) == [("eligible-are-replicas", 1), ("eligible-are-replicas", 2)]
+    raised = [
+        PartitionChanged(tp, replicas=(1, 2), adding=(2,), elr=()) for tp in (TWO, TP)
+    ]  # with one replica the minimum is one: none stays eligible
+    assert refused(LOWERED[0], *both, ProducerIds(2000), *raised)[2:] == []
+    apart = [raised[0], ProducerIds(3000), raised[1]]
+    assert refused(LOWERED[0], *both, ProducerIds(2000), *apart)[2:] == [("change-has-cause", 6)]
 
 
 MISSES: dict[str, tuple[list[MetadataLogRecord], list[tuple[str, int]]]] = {

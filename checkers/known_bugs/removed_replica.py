@@ -1,0 +1,73 @@
+"""A replica that was taken off a partition stays eligible, comes back without its log, and is elected."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+from checkers.checks.durability import LOST
+from checkers.engine.findings import LogFinding
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.short_leaders import CUT, ShortLeader, cut_off, cut_off_log
+from checkers.logs.classes import VIOLATION
+from checkers.logs.elections import METADATA, Elections, elections
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting.partition_state import strangers
+from model.protocol.messages import PartitionState
+
+RULE: Final = "eligible-are-replicas"
+
+
+def _leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
+    """Replicas that are elected as they are eligible, and that were no replicas in between."""
+    lineage = run.evidence.once(_with_strangers).get(tp, Elections())
+    removed: set[int] = set()
+    for (_, old), (ms, new) in pairwise(lineage.states):
+        removed = (removed | strangers(old)) & set(old.elr)
+        if new.leader in removed and new.leader != old.leader:
+            yield ShortLeader(run.ns_of(ms), new.leader_epoch)
+
+
+def _with_strangers(evidence: Evidence) -> Mapping[TopicPartition, Elections]:
+    """Partitions where some node that is no replica was eligible."""
+    known = {tp: elections(evidence, tp) for tp in evidence.partitions() if tp != METADATA}
+    return {tp: one for tp, one in known.items() if any(strangers(state) for _, state in one.states)}
+
+
+def _stays(run: LabelledRun, finding: LogFinding) -> bool:
+    """It is the change that takes off replicas which were in sync or eligible until then."""
+    return finding.check == RULE and any(
+        offset == finding.offset and _removes(old, new)
+        for one in run.evidence.once(_with_strangers).values()
+        for offset, ((_, old), (_, new)) in zip(one.offsets[1:], pairwise(one.states), strict=True)
+    )
+
+
+def _removes(old: PartitionState, new: PartitionState) -> bool:
+    stayed = strangers(new) - strangers(old)
+    return bool(stayed) and stayed <= set(old.replicas) & {*old.isr, *old.elr}
+
+
+BUG: Final = KnownBug(
+    title="Acknowledged records lost: a replica that was taken off and added again is elected",
+    url="findings/removed-replica-eligible.md",
+    link="the report",
+    versions="Kafka 4.1 to 4.4 with `eligible.leader.replicas.version` 1, as new clusters have it since 4.1",
+    doc="""\
+A partition is given fewer replicas than the minimum of its topic (`min.insync.replicas`, at most as many as
+partition 0 has). Those that are taken off were in sync, and so they become eligible leader replicas, though
+they are no replicas any more, and their brokers delete the logs. Later the partition gets them back: each
+begins with an empty log, and is still eligible. Where the leader goes before one of them is in sync, in order
+or not, that one is elected, cleanly; the old leader cuts its log off when it follows. A reassignment that is
+cancelled leaves the replicas that it had added eligible, too.""",
+    evidence="The metadata log has the replica among the eligible ones of the partition while it is none of"
+    " its replicas, and elects it later without having had it in sync in between. The record was acknowledged"
+    " before that election. The log that the partition has at the end ends below its place, or has there what"
+    " was written in that leader epoch or a later one. In the metadata log: the change that takes off a"
+    " replica which was in sync or eligible until then.",
+    anomalies=CUT,
+    match=partial(cut_off, _leaders),
+    in_logs={LOST: partial(cut_off_log, _leaders), VIOLATION: _stays},
+)
