@@ -216,7 +216,8 @@ class Reassignable(Protocol):
     async def cancel_reassignments(
         self, tps: Sequence[TopicPartition], within_s: float
     ) -> tuple[TopicPartition, ...]:
-        """Cancel those that have not ended; which partitions had one. Raises ClusterError."""
+        """Cancel those that have not ended; which partitions had one that could be cancelled. Raises
+        ClusterError."""
 
 
 @runtime_checkable

@@ -28,12 +28,13 @@ def reassign(brokers: Brokers, wanted: Wanted, within_s: float) -> None:
 
 
 def cancel(brokers: Brokers, tps: Sequence[TopicPartition], within_s: float) -> tuple[TopicPartition, ...]:
-    """Cancel those that have not ended; which partitions had one. Raises: ClusterError: refused, or late."""
+    """Cancel those that have not ended; which partitions had one that could be cancelled: none can where only
+    what it adds is in sync. Raises: ClusterError: refused, or late."""
     cancelled: set[TopicPartition] = set()
 
     def ask(connection: BrokerConnection) -> None:
         for tp, (code, message) in _asked(connection, dict.fromkeys(tps)).items():
-            if code != ErrorCode.no_reassignment_in_progress:
+            if code not in (ErrorCode.no_reassignment_in_progress, ErrorCode.invalid_replica_assignment):
                 check(str(tp), code, message)
                 cancelled.add(tp)
 

@@ -126,7 +126,8 @@ class Administered(ABC):
         """See `Reassignable`. Raises: ClusterError."""
         deadline = self.scheduler.now + round(within_s * 1e6)
         request = AlterPartitionReassignments(dict.fromkeys(tps))
-        answer = await self._anywhere("reassign", request, deadline)
+        # Refused where only what was added is in sync: it is not cancelled, and another one can replace it.
+        answer = await self._anywhere("reassign", request, deadline, KafkaError.INVALID_REPLICA_ASSIGNMENT)
         return tuple(tp for tp in tps if answer.parts[tp] is KafkaError.NONE)
 
     async def add_partitions(self, counts: Mapping[str, int], within_s: float) -> None:

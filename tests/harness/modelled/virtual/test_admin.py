@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from msgspec import structs
 
 from core.capabilities import Electable
+from core.cluster import Roles
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition
@@ -173,6 +174,28 @@ def test_what_is_cancelled_has_not_moved() -> None:
             await cluster.reassign({TopicPartition("nothing", 0): (1, 2)}, 1)
 
     play("4.2", task)
+
+
+def test_what_alone_is_in_sync_is_not_cancelled_and_another_reassignment_replaces_it() -> None:
+    async def task(cluster: SimulatedCluster) -> None:
+        async def until(done: Callable[[Roles], bool]) -> None:
+            while not done(await cluster.roles()):
+                await cluster.scheduler.sleep(100_000)
+
+        tp, (first, second, third) = TPS[0], (await cluster.replicas())[TPS[0]]
+        await cluster.reassign({tp: (first,)}, 5)
+        await until(lambda roles: roles.replicas[tp] == (first,))
+        await cluster.pause([third])
+        await cluster.reassign({tp: (second, third)}, 5)
+        await until(lambda roles: set(roles.isr[tp]) == {first, second})
+        await cluster.pause([first])
+        await until(lambda roles: set(roles.isr[tp]) == {second})
+        assert await cluster.cancel_reassignments([tp], 5) == ()
+        await cluster.reassign({tp: (first,)}, 5)
+        await cluster.resume([first, third])
+        await until(lambda roles: roles.replicas[tp] == (first,))
+
+    play("4.2", task, controllers=3)
 
 
 def test_where_no_reassignment_could_be_cancelled_none_is_offered() -> None:
@@ -385,10 +408,10 @@ def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
 # ---- driving a cluster
 
 
-def play(era: str, task: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]) -> None:
+def play(era: str, task: Callable[[SimulatedCluster], Coroutine[Any, Any, None]], **settings: object) -> None:
     """Three brokers with a topic `t` of three partitions, led by 1, 2, 3."""
     scheduler = Scheduler()
-    cluster = SimulatedCluster(config("none", era), scheduler)
+    cluster = SimulatedCluster(config("none", era, **settings), scheduler)
     assert isinstance(cluster, Electable)
 
     async def whole_task() -> None:
