@@ -21,7 +21,7 @@ from tests.adversary.runs import recorded
 CHUNK = 150
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("chunk", range(12))
 def test_checker_and_judge_agree_on_recorded_runs(chunk: int) -> None:
     result = campaign(chunk * CHUNK, CHUNK, portable=False, shown=2)
@@ -29,7 +29,7 @@ def test_checker_and_judge_agree_on_recorded_runs(chunk: int) -> None:
     assert result.wrong == {}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("chunk", range(12))
 def test_checker_and_judge_agree_on_portable_histories(chunk: int) -> None:
     result = campaign(chunk * CHUNK, CHUNK, portable=True, shown=2)

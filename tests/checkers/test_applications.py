@@ -48,7 +48,7 @@ def difference(seed: int) -> str:
     return "" if fast == slow else f"seed {seed}: {only}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_about_applications(first: int) -> None:
     wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]

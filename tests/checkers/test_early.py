@@ -82,7 +82,7 @@ def assert_final(early: History, last: dict[Identity, Kind]) -> Counter[str]:
     return Counter(str(one.identity[0]) for one in found)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_findings_of_every_prefix_are_findings_of_the_whole() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):

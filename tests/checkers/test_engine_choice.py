@@ -65,7 +65,7 @@ def test_tables_are_judged_here_unless_there_is_a_session(
     assert check(given, master=master).spark_failed == asked
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("refused")
 def test_a_cluster_that_cannot_be_used_judges_nothing(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")

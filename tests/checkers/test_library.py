@@ -80,7 +80,7 @@ def test_tables_say_what_their_folder_says(run: Run) -> None:
     assert said(check(given, **GIVEN, engine="process")) == said(check(run, engine="process"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 def test_data_frames_say_what_their_folder_says(run: Run) -> None:
     with spark("local[2]") as session:
@@ -205,7 +205,7 @@ def test_the_package_for_other_programs_has_the_same_function() -> None:
     assert inquest.record_lines is record_lines
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.spark
 def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.folder.parents[1])

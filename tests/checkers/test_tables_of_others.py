@@ -139,7 +139,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("table", "column", "value", "said"), CASES, ids=lambda case: str(case)[:40])
 def test_a_value_that_no_recording_holds_is_refused(
     run: Run, table: str, column: str, value: int, said: str
@@ -192,7 +192,7 @@ def test_a_unit_that_is_gone_with_its_name_is_refused(run: Run) -> None:
     refused(run, "names.json", "where the ops say that there are")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [

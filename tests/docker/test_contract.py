@@ -12,7 +12,7 @@ OF_REPLICAS = ("fetch-after-produce", "fetch-in-purgatory", "second-fetch-round"
 SCENARIOS = ("sequences", "five-batches", "isolation", "zombie-producer", "late-end-refused", "join-group")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,

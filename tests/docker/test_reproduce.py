@@ -68,7 +68,7 @@ def performed(
     return dict(zip(sides, runs, strict=True))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "good", "shows"), SIDES)
 def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     performed: dict[tuple[str, bool], ScheduleRun], name: str, good: bool, shows: Shows
@@ -168,7 +168,7 @@ OWN = (
 )
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("shows", OWN)
 def test_on_a_cluster_of_its_own(tmp_path: Path, shows: Callable[[Path], None]) -> None:
     shows(tmp_path)

@@ -116,7 +116,7 @@ class Stopwatch:
         assert time.monotonic() - self.begin < self.limit_s + 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
     sessions: Sessions, paused: Callable[[], None]
 ) -> None:

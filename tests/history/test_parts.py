@@ -67,7 +67,7 @@ def copy(recorded: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("piece_rows", "unit_rows"), [(1_000_000, 250_000), (20, 100)])
 def test_tasks_seal_to_the_same_bytes(
     copy: Run, monkeypatch: pytest.MonkeyPatch, piece_rows: int, unit_rows: int
@@ -92,7 +92,7 @@ def test_sealed_tables_are_those_that_one_pass_over_all_journals_makes(copy: Run
     assert names == {name: getattr(sealed.names, name) for name in names}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     """The second one waits, and finds it sealed."""
     reading, go, threads = Event(), Event(), set[int]()

@@ -65,7 +65,7 @@ def test_a_history_on_a_store_is_the_same_to_the_byte(store: str, tmp_path: Path
     assert load(there).tables == load(here).tables
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str, tmp_path: Path) -> None:
     tables = random_history(7)[0].tables()
     there, here = write_run(location(f"{store}/run"), tables), write_run(tmp_path / "run", tables)

@@ -78,7 +78,7 @@ def runs(folder: Path) -> list[Path]:
     return [path for path in (folder / "results").iterdir() if not path.is_symlink()]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
     code, out = ended(tmp_path, VALID + OTHER, "-n", "2")
     assert code == 0, out
@@ -86,7 +86,7 @@ def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
     assert len(runs(tmp_path)) == 2
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Path) -> None:
     code, out = ended(tmp_path, BROKEN, "--strict-markers")
     assert code == 1, out
@@ -97,7 +97,7 @@ def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Pat
     assert (run / "report.html").is_file()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> None:
     code, out = ended(tmp_path, FAILS)
     assert code == 1, out
@@ -108,7 +108,7 @@ def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> N
     assert not alive(int(pid))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     with started(tmp_path, WAITS, "-s") as process:
         assert process.stdout is not None

@@ -73,7 +73,7 @@ def python(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_it_seals_and_says_of_a_run_what_this_process_says(master: str, tmp_path: Path) -> None:
     there = unsealed(tmp_path / "results", "groups")
     here = Run(Path(shutil.copytree(there.folder, tmp_path / "here" / "run")))
@@ -87,7 +87,7 @@ def test_it_seals_and_says_of_a_run_what_this_process_says(master: str, tmp_path
     assert (same.returncode, "0 differences" in same.stdout) == (0, True), same
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_its_tasks_run_the_clients_code_and_their_scratch_is_with_the_run(
     master: str, tmp_path: Path
 ) -> None:

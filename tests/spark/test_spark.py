@@ -65,7 +65,7 @@ def told(tally: Tally) -> Any:
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("many_units")
 def test_spark_and_this_process_come_to_the_same(workers: Workers, tmp_path: Path) -> None:
     found = 0
@@ -205,7 +205,7 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path) in last
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     """In processes of their own: the archive belongs to the start of a JVM."""
     program = "from checkers.engine.spark import prepare\nassert prepare()"
@@ -258,7 +258,7 @@ print(verdict.exit_code, {check.status for check in verdict.checks.values()})
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     ended = subprocess.run(

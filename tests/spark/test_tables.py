@@ -54,7 +54,7 @@ def test_each_run_is_read_once(results: Path) -> None:
     assert folders(f"{results}/nothing*") == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
     history = load(Run(results / "a"))
     ops = history.tables["ops"].to_pylist()
@@ -99,7 +99,7 @@ def test_the_data_source_says_which_tables_there_are(session: Any, results: Path
         _ = tables(session, f"{results}/*").nothing
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> None:
     tables(session, f"{results}/*").views()
     queries = re.findall(r"```sql\n(.*?)```", DOCS.read_text(), re.DOTALL)

@@ -442,7 +442,7 @@ def test_its_own_ending_that_came_late_is_no_late_end(tmp_path: Path) -> None:
     assert ("torn-txn" in found, set(found.values())) == (True, {""})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("decided", "bug"),
     [

@@ -130,7 +130,7 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
     return check_run(run)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("built", "logged", "lines", "labelled"),
     [

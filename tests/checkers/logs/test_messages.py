@@ -103,7 +103,7 @@ def test_without_messages_no_rule_is_asked(case: Case) -> None:
     assert of_all(CHECKS, case.evidence, None).asked == case.judged().asked
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_decision_that_a_follower_never_fetched(case: Case) -> None:
     found = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
     assert rules(found) == {MARKERS_COMMITTED, ENDED}
@@ -423,7 +423,7 @@ def test_an_end_whose_request_was_not_seen_is_not_judged(case: Case) -> None:
     assert found.asked[ENDED] == whole.asked[ENDED] - 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("how", ["twice", "unasked"])
 def test_an_answer_that_was_not_due(case: Case, how: str) -> None:
     def change(tables: Tables) -> None:
@@ -468,7 +468,7 @@ def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
     assert {one.check for one in found.doubts} == {MARKERS_COMMITTED, ENDED, REPLICATED}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("mutant", "workload", "rule"),
     [

@@ -123,7 +123,7 @@ OF_FORMAT: dict[str, dict[str, Damage]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("format", "name"), [(format, name) for format, own in OF_FORMAT.items() for name in {**ANY, **own}]
 )

@@ -78,7 +78,7 @@ def same(tmp_path: Path, contents: list[bytes]) -> object:
     return here
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", [64, 1000, 1 << 26])
 @pytest.mark.parametrize("packed", [False, True])
 def test_tasks_import_the_same(
@@ -91,7 +91,7 @@ def test_tasks_import_the_same(
     assert counts[2] > 10
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_damaged_files_end_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_in_tasks, "RANGE_BYTES", 200)
     refused = 0

@@ -704,7 +704,7 @@ def test_a_control_whose_check_crashed_is_unknown_not_silent(
     assert (verdict.exit_code, verdict.expect) == (code, expect)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
 def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:
     built, _, _ = random_history(seed)

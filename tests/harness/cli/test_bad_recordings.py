@@ -233,7 +233,7 @@ FOLDERS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_damaged_run_folder(run: Run, name: str) -> None:
     case = FOLDERS[name]

@@ -184,7 +184,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "words", [["recording", "replay"], ["recording", "shrink"]], ids=["replay", "shrink"]
 )

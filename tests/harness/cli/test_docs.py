@@ -81,7 +81,7 @@ def test_the_nemesis_example_is_planned_injected_and_healed(monkeypatch: pytest.
     assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_two_files_add_a_workload_and_two_a_nemesis(tmp_path: Path) -> None:
     """In a copy of the repository: a run of both on the simulated system, and the maps of the packages."""
@@ -128,7 +128,7 @@ def test_simulated_runs_of_the_tutorial_say_what_is_found() -> None:
     assert [said for _, said in simulated_runs()] == ["", "lost-write", "lost-write"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", range(3))
 def test_a_simulated_run_of_the_tutorial_finds_what_is_said(number: int) -> None:
     words, said = simulated_runs()[number]

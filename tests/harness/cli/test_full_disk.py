@@ -57,7 +57,7 @@ def full(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("words", "part"), WRITES.values(), ids=WRITES)
 def test_a_full_disk(here: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], part: str) -> None:
     with monkeypatch.context() as patched:

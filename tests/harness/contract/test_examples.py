@@ -75,7 +75,7 @@ def test_a_broker_agrees_with_itself(kafka: str) -> None:
     assert len(asked) >= 16
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_differs(bug: str) -> None:
     _, difference = first(bug)

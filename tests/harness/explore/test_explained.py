@@ -36,7 +36,7 @@ def config(seed: int, era: str) -> RunConfig:
     return run_config({**BASE, **settings, **load, "seed": seed, "era": era})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_marker_that_was_left_out_where_nothing_was_written_fails_no_run() -> None:
     """The rule about logs refuses it, and rightly: it is KAFKA-20734, which did no harm here."""
     quick = {
@@ -112,7 +112,7 @@ def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")

@@ -40,7 +40,7 @@ SEEDS = 60
 WAIT_S = 60.0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_seed_without_planted_bugs_is_clean(seed: int) -> None:
     assert trial(clean(seed)).failures == []
@@ -241,7 +241,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
     assert "known weakness KAFKA-20734: in 1 seeds: 3" in capsys.readouterr().out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
@@ -350,7 +350,7 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes_and_prints_what_was_found(number: signal.Signals) -> None:
     """Also one that reaches all of them, as Ctrl-C does."""
@@ -387,7 +387,7 @@ def test_names_of_mutants() -> None:
         named("keep-tail,")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.slow
 def test_processes_make_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
@@ -433,7 +433,7 @@ def test_a_failure_of_the_harness_is_no_pass_and_no_finding(
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_spark_makes_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
     here = explore(seeds=2, mutants=mutants, processes=1, say=lambda _: None)

@@ -25,7 +25,7 @@ def test_a_bug_of_a_reader_leaves_no_trace() -> None:
     assert found(hunting("aborted-not-filtered", 0)) == {}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_committed_offsets_show_what_was_lost() -> None:
     tried, broken = first_found("hw-below-min-isr", [2])
     assert tried == 2  # in its own run no group commits
@@ -40,7 +40,7 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", LOG_DAMAGE)
 def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
     rules = set(LOG_DAMAGE[name].rules)

@@ -45,7 +45,7 @@ def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
 )
@@ -60,7 +60,7 @@ def test_a_file_brings_its_application(kind: str, code: ExitCode, said: str, clu
     assert recorded_config(only_run(file).config).app == Application(input="orders")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("workload", "nemesis"), [("copier", "client,elections"), ("transactions", "wire:fetch")]
 )
@@ -84,7 +84,7 @@ def test_without_hooks_clients_leaders_and_requests_are_hit(
     assert not belongings.listed(model.admin).under(config.prefix).groups or workload == "copier"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("nemesis", "why"),
     [
@@ -108,7 +108,7 @@ def test_a_nemesis_whose_hooks_are_not_there_is_refused(
     assert not (file.parent / "results").exists()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     theirs = f"orders-{os.getpid()}"
     run_blocking(model.create_topic(theirs, 1, 3, {}))
@@ -119,7 +119,7 @@ def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster
     assert list((file.parent / "results").iterdir()) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: FileMaker) -> None:
     prefix = f"taken-{os.getpid()}-"
     run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))
@@ -128,7 +128,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker
@@ -151,7 +151,7 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     until(lambda: "left on the cluster: topics inquest-" in log.read_text(), "the reaper says what is left")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
     nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))
     file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
@@ -161,7 +161,7 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
     assert {event.name.partition(":")[0] for event in hit} == {"pause"}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -> None:
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
@@ -180,7 +180,7 @@ def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -
     assert f"(transactional.id.expiration.ms): {prefix}" in said
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     claim = belongings.claim(model.admin)
     try:
@@ -191,7 +191,7 @@ def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_fil
     assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 def test_a_planted_bug_of_the_cluster_is_found(tmp_path: Path) -> None:
     """Its clean twin is judged above: the same workload, on brokers without it."""
     config = run_config({"sut": "model", "seed": 1, "mutant": "lso-ignores-open"})

@@ -45,7 +45,7 @@ def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, 
     assert (tmp_path / "healed").exists()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [
@@ -76,7 +76,7 @@ def test_a_cluster_of_others_is_not_broken(model: ModelCluster, cluster_file: Fi
     assert not any("pause" in line for line in said)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_what_cannot_be_deleted_is_named(model: ModelCluster, cluster_file: FileMaker) -> None:
     prefix = f"stays-{os.getpid()}-"
     run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))  # the model deletes no topics

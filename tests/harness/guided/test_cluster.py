@@ -63,7 +63,7 @@ def listening(bootstrap: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) -> None:
     where: Properties = {"bootstrap.servers": made.bootstrap, "log_level": 0}
     admin = AdminClient(where)
@@ -99,7 +99,7 @@ def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("kind", "settings", "begins"),
     [
@@ -130,7 +130,7 @@ def test_verdicts_that_are_not_valid_are_told_apart(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_said_before_anything_is_started(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]

@@ -48,7 +48,7 @@ def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess,
         assert any(text.startswith("checking: ") for text in told)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     damaged = a_file(run, "reads")
@@ -57,7 +57,7 @@ def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) ->
         judged(run, judge.socket, print)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     with JudgeProcess("local[1]") as judge:
@@ -70,7 +70,7 @@ def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
         until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     """The judge has no more use for its session: it ends, and its parent starts another one."""
     run = a_run(tmp_path / "run")
@@ -135,7 +135,7 @@ def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.Monke
         assert none.socket == ""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_it_starts_when_a_run_heals_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SOCKET, raising=False)
     with WarmJudge(wanted=True, master="local[1]") as judge:

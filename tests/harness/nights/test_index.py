@@ -276,7 +276,7 @@ def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     assert [found["name"] for found in hand["classes"]] == ["lost-write"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 5}', "\xff"])
 def test_a_damaged_verdict_is_a_line_of_its_own(tmp_path: Path, content: str) -> None:
     folder = by_hand(tmp_path)
@@ -367,12 +367,12 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
          ["1 finding of known bugs", "1 run did not recover"]),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
     assert [part.word for part in viewed(tmp_path, runs).parts] == said
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("runs", "over", "word", "told"),
     [

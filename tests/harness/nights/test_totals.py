@@ -109,7 +109,7 @@ def a_year(results: Path) -> None:
         by_hand(results, f"20260501T1015{number:02}Z-queue-kill-42")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_page_is_the_same_however_nights_are_shared_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +120,7 @@ def test_the_page_is_the_same_however_nights_are_shared_out(
     assert page.render(tmp_path) == whole
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.spark
 def test_spark_makes_the_page_that_this_process_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +134,7 @@ def test_spark_makes_the_page_that_this_process_makes(
         assert engine.title.startswith("Spark ")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.spark
 def test_a_judge_makes_the_index_and_says_why_it_cannot(tmp_path: Path) -> None:
     results = tmp_path / "results"

@@ -455,7 +455,7 @@ def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
     assert "Not on record; how far each replica’s log reached when leaders changed would show it" in html
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) -> None:
     read = inputs.read(copied)
     only = {"eos-loss": read.verdict.anomalies["eos-loss"]}
@@ -476,7 +476,7 @@ def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) 
     assert "FROM log_offsets WHERE group = 'copiers'" in found.first_step[1]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     _, found = told(lost)
     _, command = found.first_step

@@ -121,7 +121,7 @@ def test_a_node_that_is_down_holds_nothing() -> None:
     assert not ends.differ
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_torn_transaction_shows_what_was_decided_and_each_partition_s_marker(torn: Inputs) -> None:
     name = "torn-txn"
     example = next(one for one in torn.verdict.anomalies[name].examples if not one.allowed)
@@ -195,7 +195,7 @@ def test_cells_that_differ_from_most_are_marked(cells: str, copies_of: list[int]
     assert side_by_side.differing(cells, copies_of) == marked
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_copies_stand_side_by_side_where_they_differ(lost: Inputs) -> None:
     found = story.build(lost, numbers.build(lost))
     assert found is not None

@@ -126,7 +126,7 @@ def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> 
     assert "@import" not in style
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_policy_lets_exactly_the_own_scripts_run(name: str, reports: dict[str, str]) -> None:
     parsed = Parsed(reports[name])
@@ -172,7 +172,7 @@ STATES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("changes", "word"), STATES)
 def test_the_verdict_in_words(changes: dict[str, Any], word: str, tmp_path: Path) -> None:
     folder = with_verdict(**changes)
@@ -320,7 +320,7 @@ def _other_columns(run: Path) -> None:
     pq.write_table(pa.table({"op": [1]}), run / "history" / "ops.parquet")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

@@ -50,7 +50,7 @@ def test_the_example_is_of_the_first_row(lost: Run) -> None:
         assert story._within(msgspec.structs.replace(found.example, at_s=at), row) is within
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_ranges_hold_every_lost_record_once(lost: Run) -> None:
     read, found = told(lost)
     assert read.history is not None
@@ -87,7 +87,7 @@ def test_the_leader_is_the_one_that_the_fault_killed(lost: Run) -> None:
     assert found.drawing.axis.begin <= (first.begin or 0) <= found.drawing.axis.end
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_what_now_repeats_shrinks_and_asks_this_run(lost: Run) -> None:
     _, found = told(lost)
     commands = dict(found.steps)

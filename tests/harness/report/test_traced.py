@@ -299,7 +299,7 @@ def test_a_clean_run_shows_its_first_fault(tmp_path: Path) -> None:
     assert "Messages and states around the first fault" in text
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_run_of_real_kafka_has_no_such_section(name: str, tmp_path: Path, lost: Run) -> None:
     run = FOLDERS[name]().write(tmp_path / "run")
@@ -333,7 +333,7 @@ def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: 
     assert "trace.jsonl" in Parsed(html).text
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_names_in_a_trace_are_no_markup(lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
     trace = tr.decode(run.trace.read_bytes())
@@ -424,7 +424,7 @@ def test_captured_messages_tell_what_became_of_a_record(seen: Inputs, lost: Run)
     assert {row.ns for row in traced.diagram.rows} & {row.ns for row in scene.diagram.rows}, "the same ones"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Inputs) -> None:
     text = Parsed(page.render(seen).decode()).text
     assert "Messages around the anomaly" in text
@@ -435,7 +435,7 @@ def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Input
     assert "may be missing" not in text
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
     scene = section.build(seen)[0]
     middle = scene.diagram.rows[len(scene.diagram.rows) // 2].ns

@@ -47,7 +47,7 @@ def began(events: Sequence[ev.Event], phase: Phase) -> int:
     return next(e.ns for e in events if isinstance(e, ev.PhaseStarted) and e.phase is phase)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("told", ["", "the Docker engine does not answer"])
 def test_a_heal_that_does_not_end_is_given_up_and_the_load_with_it(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, told: str
@@ -71,7 +71,7 @@ def test_a_heal_that_does_not_end_is_given_up_and_the_load_with_it(
     assert missing == ([told] if told else [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_an_interrupt_ends_the_wait_for_a_heal(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "HEAL_S", 600.0)
     monkeypatch.setattr(program, "ASKED_S", 1.0)
@@ -115,7 +115,7 @@ def stop(world: RealWorld, slot: int) -> Callable[[], None]:
     return act
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: RealWorld) -> None:
     world.begin(verb_deadline_s=1)
     world.on = when(Phase.QUIESCE, stop(world, 1))
@@ -126,7 +126,7 @@ def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: Re
     assert phases(events)[-2:] == [Phase.FINAL, Phase.COLLECT]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_client_that_stands_still_is_not_blamed_on_the_cluster(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,7 @@ def test_its_own_names_are_not(serving: Server, host: str) -> None:
     assert ask(serving, "/", Host=host).status == 200
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_index_follows_what_happens_in_the_folder(serving: Server, results: Path) -> None:
     assert b"1 open finding" not in ask(serving, "/").body
     write(results, "20260302T220000Z", [(canary(), outcome()), (task(), outcome("anomaly", LOST))])

@@ -15,7 +15,7 @@ SCENARIOS = ("join-group",)
 """It reads the log of the group coordinator."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_clients_get_the_models_answers(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,

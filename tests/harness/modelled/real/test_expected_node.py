@@ -33,7 +33,7 @@ def test_a_broker_refuses_who_means_to_reach_another_node(cluster: ModelCluster)
     assert answers(cluster.endpoint()) == one_way(3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_proxies_lead_to_the_node_that_clients_mean_to_reach(behind: ModelCluster) -> None:
     assert answers(behind.endpoint()) == one_way(3)
 

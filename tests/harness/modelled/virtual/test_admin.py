@@ -68,7 +68,7 @@ def failed(done: Simulated) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     "nemesis", ["elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]
@@ -80,7 +80,7 @@ def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "nemesis", ["reassign:move@leader", "reassign:cancel", "reassign,kill:one@random", "reassign:shrink"]
 )
@@ -90,7 +90,7 @@ def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
     assert started(done)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: what a reassignment adds counts as in sync at once, and what it removes goes."""
@@ -108,7 +108,7 @@ def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("workload", ["queue", "transactions"])
 @pytest.mark.parametrize("nemesis", ["slow-follower", "slow-follower:leads", "slow-follower,kill:one@leader"])
 def test_a_run_with_a_slow_follower_is_clean(nemesis: str, workload: str) -> None:
@@ -127,7 +127,7 @@ def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_lea
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("workload", ["queue", "transactions", "groups"])
 @pytest.mark.parametrize("nemesis", ["delete-records", "delete-records:all,client:pause,kill:one@leader"])
 def test_a_run_in_which_records_are_deleted_is_clean(nemesis: str, workload: str) -> None:
@@ -295,7 +295,7 @@ def test_nobody_who_answers_is_told_within_the_deadline(era: str) -> None:
 # ---- brokers that go in order
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("era", ERAS)
 def test_leaders_have_moved_when_a_broker_that_was_shut_down_ends(era: str) -> None:
     for nemesis, moved in (("restart:graceful@leader", True), ("kill:one@leader", False)):
@@ -395,7 +395,7 @@ def test_a_broker_that_stands_still_goes_in_order_when_it_goes_on(era: str) -> N
 # ---- elections that lose records
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("era", ERAS)
 def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
     settings = {"unclean_leader_election": True, "min_insync_replicas": 1, "duration_s": 20}

@@ -196,7 +196,7 @@ def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = KNOWN[name]
@@ -230,7 +230,7 @@ def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_
         assert new.broken == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("era", ERAS)
 def test_every_era_is_clean_when_left_alone(era: str) -> None:
     done = simulate(config(1, "none", era, duration_s=4))

@@ -147,7 +147,7 @@ def test_later_life_does_not_change_a_take() -> None:
     assert before.logs["queue", 0].producers == producers != {}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_markers_and_decisions(done: Simulated, found: Evidence) -> None:
     markers = rows(found, "control", topic="transactions")
     assert {row["name"] for row in markers} == {"ABORT", "COMMIT"}

@@ -54,7 +54,7 @@ def severed(monkeypatch: pytest.MonkeyPatch) -> list[VirtualConnection]:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("workload", ["queue", "transactions"])
 @pytest.mark.parametrize("kind", LINKS.kinds)
 def test_clients_suffer_and_nothing_is_wrong(

@@ -100,7 +100,7 @@ def test_who_joins_gives_up_some_time_after_the_rebalance_timeout() -> None:
     assert answers == [None]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("workload", "preset"), [("groups", "safe"), ("copier", "exactly-once")])
 def test_members_of_the_newer_protocol_keep_what_they_promise(workload: str, preset: str) -> None:
     """KIP-848: partitions move one by one, also under a nemesis; no rule about clients or logs is broken."""

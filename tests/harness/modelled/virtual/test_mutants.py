@@ -32,7 +32,7 @@ def test_every_mutant_that_shows_has_a_pin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", hunted())
 def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     for number in PINS[name].numbers():

@@ -43,7 +43,7 @@ def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() ->
     assert "lost-write" not in found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("preset", "cured"),
     [
@@ -61,7 +61,7 @@ def test_sends_fail_where_a_longer_retry_brings_them_through(preset: str, cured:
     assert set(outcomes(tables)) == {Outcome.OK}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_transactions_span_many_partitions() -> None:
     found, tables = shown("wide")
     assert "torn-txn" not in found
@@ -74,7 +74,7 @@ def test_transactions_span_many_partitions() -> None:
     assert max(len(spread[op]) for op in committed) == 60
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_copier_that_reads_on_after_an_abort_never_copies_what_it_had_read() -> None:
     found, _ = shown("no-rewind")
     assert found["eos-loss"] > 0

@@ -22,7 +22,7 @@ def run(nemesis: str, **settings: Any) -> tuple[Simulated, Tally]:
     return done, tally
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("workload", ["queue", "groups", "copier", "transactions", "fencing", "send-modes"])
 def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> None:
     done, tally = run("recreate-topics:all", workload=workload)

@@ -32,12 +32,12 @@ def lines(done: Simulated, kind: type[Any]) -> list[Any]:
     ("seed", "nemesis"),
     [(1, "none"), (2, "kill"), (3, "partition"), (4, "client:crash@member"), (5, "elections")],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
     assert trial(config(seed, nemesis), logs=True).failures == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted() -> None:
     """Kafka does the same: ShareFetch has no leader epoch, and to acquire records asks nobody."""
     settings = {**BASE, "preset": "share", "nemesis": "random", "consumers": 1, "partitions": 6, "rate": 150}
@@ -71,7 +71,7 @@ def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     assert simulate(config(200, "partition:isolate@group-coordinator", era="4.4")).weak == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_what_members_had_answered_is_in_the_coordinators_log_where_leaders_write_it(tmp_path: Path) -> None:
     sound = check_run(recorded(config(2, "none"), tmp_path / "sound"))
     assert sound.log_checks[STORED].status == "valid"

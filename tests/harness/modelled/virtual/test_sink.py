@@ -40,7 +40,7 @@ def test_a_cure_keeps_each_row_once(preset: str) -> None:
     assert found(config(preset, nemesis=nemesis)) == ({}, {})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("preset", CURES)
 def test_a_cure_that_does_not_work_is_found_by_its_duplicates(
     preset: str, monkeypatch: pytest.MonkeyPatch

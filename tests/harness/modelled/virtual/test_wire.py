@@ -309,7 +309,7 @@ def wrong(seed: int, era: str, nemesis: str) -> set[str]:
 ENDS, MARKERS = "wire:endtxn", "wire:markers"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_path: Path) -> None:
     """KAFKA-17754. Of the seeds 0 to 19, four showed it when it was measured."""
@@ -319,7 +319,7 @@ def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_
     assert labels(seed, tmp_path / "run", ENDS) == {"KAFKA-17754"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_a_late_marker_ends_the_next_transaction_with_protocol_1_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
