@@ -1,5 +1,6 @@
 """Labels of known bugs: only on evidence; a labelled finding stays forbidden."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.checkers.known_bugs.test_uncommitted_state import log, record, write_evidence
+from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
 from tests.histories.built import Bound, Built, Op, Process, Read, Send, final_reads
@@ -796,6 +798,7 @@ def hanging(
     acknowledged: Send | None = None,
     outcome: Outcome = Outcome.FAIL,
     txn: bool = True,
+    events: Sequence[Event] = (STARTED, RECOVERED),
 ) -> Verdict:
     """A log that ends at 20, and whose last stable offset is 5: there stands a record of a transaction that
     was aborted, which no broker acknowledged."""
@@ -811,7 +814,8 @@ def hanging(
         if bound.isolation == Isolation.READ_COMMITTED:
             bound.end = bound.read_to = 5
     opened = TransactionsOpen(ns=3 * S, rows=rows)
-    run = write_run(folder, built.tables(), settings=settings, events=(STARTED, opened, RECOVERED))
+    began, *more = events
+    run = write_run(folder, built.tables(), settings=settings, events=(began, opened, *more))
     return check_run(run)
 
 
@@ -864,6 +868,18 @@ def test_a_transaction_that_no_coordinator_claims(
     assert ("hanging-txn" in verdict.anomalies) is bool(there)
     if len(there) == 1:
         assert verdict.anomalies["hanging-txn"].known_bug == bug
+
+
+@pytest.mark.parametrize(
+    ("version", "upgraded_s", "bug"),
+    [("3.5.2", 30, "KAFKA-14402"), ("3.5.2", 5, ""), ("3.6.0", 30, "")],  # the transaction begins at 10 s
+)
+def test_all_brokers_verify_once_they_are_upgraded(
+    tmp_path: Path, version: str, upgraded_s: float, bug: str
+) -> None:
+    settings, events = upgrade_of(version, upgraded_s)
+    verdict = hanging(tmp_path / "run", settings, open_txn(), events=events)
+    assert verdict.anomalies["stuck-lso"].known_bug == bug
 
 
 @pytest.mark.parametrize(
