@@ -21,7 +21,7 @@ RULE: Final = "eligible-are-replicas"
 
 
 def _leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
-    """Replicas that are elected as they are eligible, and that were no replicas in between."""
+    """Replicas that are elected as they are eligible, and that were not among the replicas in between."""
     lineage = run.evidence.once(_with_strangers).get(tp, Elections())
     removed: set[int] = set()
     for (_, old), (ms, new) in pairwise(lineage.states):
@@ -31,7 +31,7 @@ def _leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
 
 
 def _with_strangers(evidence: Evidence) -> Mapping[TopicPartition, Elections]:
-    """Partitions where some node that is no replica was eligible."""
+    """Partitions where some node that is not a replica was eligible."""
     known = {tp: elections(evidence, tp) for tp in evidence.partitions() if tp != METADATA}
     return {tp: one for tp, one in known.items() if any(strangers(state) for _, state in one.states)}
 
@@ -58,7 +58,7 @@ BUG: Final = KnownBug(
     doc="""\
 A partition is given fewer replicas than the minimum of its topic (`min.insync.replicas`, at most as many as
 partition 0 has). Those that are taken off were in sync, and so they become eligible leader replicas, though
-they are no replicas any more, and their brokers delete the logs. Later the partition gets them back: each
+they are not among the replicas any more, and their brokers delete the logs. Later the partition gets them back: each
 begins with an empty log, and is still eligible. Where the leader goes before one of them is in sync, in order
 or not, that one is elected, cleanly; the old leader cuts its log off when it follows. A reassignment that is
 cancelled leaves the replicas that it had added eligible, too.""",

@@ -27,7 +27,7 @@ def unsound(state: PartitionState) -> str:
 
 
 def strangers(state: PartitionState) -> set[int]:
-    """Eligible leader replicas that are no replicas (KIP-966: each is one)."""
+    """Eligible leader replicas that are not among the replicas (KIP-966: each is)."""
     return set(state.elr) - set(state.replicas)
 
 
