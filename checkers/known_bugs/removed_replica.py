@@ -58,10 +58,10 @@ BUG: Final = KnownBug(
     doc="""\
 A partition is given fewer replicas than the minimum of its topic (`min.insync.replicas`, at most as many as
 partition 0 has). Those that are taken off were in sync, and so they become eligible leader replicas, though
-they are not among the replicas any more, and their brokers delete the logs. Later the partition gets them back: each
-begins with an empty log, and is still eligible. Where the leader goes before one of them is in sync, in order
-or not, that one is elected, cleanly; the old leader cuts its log off when it follows. A reassignment that is
-cancelled leaves the replicas that it had added eligible, too.""",
+they are not among the replicas any more, and their brokers delete the logs. Later the partition gets them
+back: each begins with an empty log, and is still eligible. Where the leader goes before one of them is in
+sync, in order or not, that one is elected, cleanly; the old leader cuts its log off when it follows. A
+reassignment that is cancelled leaves the replicas that it had added eligible, too.""",
     evidence="The metadata log has the replica among the eligible ones of the partition while it is none of"
     " its replicas, and elects it later without having had it in sync in between. The record was acknowledged"
     " before that election. The log that the partition has at the end ends below its place, or has there what"
