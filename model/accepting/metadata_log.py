@@ -309,7 +309,7 @@ class MetadataLog:
             yield Refusal(
                 rule="eligible-are-replicas",
                 offset=offset,
-                why=f"{_name(tp)} becomes {described(after)}: {sorted(stayed)} may lead, which were taken off",
+                why=f"{_name(tp)} becomes {described(after)}: {sorted(stayed)} may lead, but are taken off",
                 before=described(before),
             )
 
