@@ -205,42 +205,40 @@ def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
 
 
 TWO = ("q", 0)
-LOWERED: list[MetadataLogRecord] = [
-    PartitionCreated(TWO, STATE),
-    PartitionChanged(TP, 1, isr=(1,), replicas=(1,)),
-]
-"""The other partition keeps three replicas."""
+THREE = PartitionCreated(TWO, STATE)
+"""The topic's first partition keeps three replicas."""
+LOWERED = PartitionChanged(TP, 1, isr=(1,), replicas=(1,))
 
 
 def test_who_is_taken_off_is_not_eligible() -> None:
     """The minimum is two, of all partitions of the topic, as long as the first one has two replicas."""
-    stays = LOWERED[-1]._replace(elr=(2, 3))
-    assert refused(*LOWERED) == []
-    assert refused(LOWERED[0], stays) == [("eligible-are-replicas", 1)]
+    stays = LOWERED._replace(elr=(2, 3))
+    assert refused(THREE, LOWERED) == []
+    assert refused(THREE, stays) == [("eligible-are-replicas", 1)]
     raised = PartitionChanged(TP, replicas=(1, 2), adding=(2,))
-    assert refused(LOWERED[0], stays, raised) == [("eligible-are-replicas", 1)]  # once
+    assert refused(THREE, stays, raised) == [("eligible-are-replicas", 1)]  # once
     gone: list[MetadataLogRecord] = [
         PartitionChanged(TP, 2, isr=(2,), elr=(1, 3)),
         PartitionChanged(TWO, 2, isr=(2, 3)),
         BrokerChanged(1, 3, fenced=True),
     ]
-    assert refused(LOWERED[0], stays, raised, *gone) == [("eligible-are-replicas", 1)]
-    assert ("unclean-election", 3) in refused(*LOWERED, raised, *gone)
+    assert refused(THREE, stays, raised, *gone) == [("eligible-are-replicas", 1)]
+    assert ("unclean-election", 3) in refused(THREE, LOWERED, raised, *gone)
 
 
 def test_all_changes_of_a_request_are_of_the_state_before_it() -> None:
     """The first partition has three replicas until all records of the request are made."""
-    both = [
+    both: list[MetadataLogRecord] = [
         PartitionChanged(TWO, 1, isr=(1,), replicas=(1,), elr=(2, 3)),
         PartitionChanged(TP, 1, isr=(1,), replicas=(1,), elr=(2, 3)),
     ]
-    assert refused(LOWERED[0], *both) == [("eligible-are-replicas", 1), ("eligible-are-replicas", 2)]
-    raised = [
+    assert refused(THREE, *both) == [("eligible-are-replicas", 1), ("eligible-are-replicas", 2)]
+    raised: list[MetadataLogRecord] = [
         PartitionChanged(tp, replicas=(1, 2), adding=(2,), elr=()) for tp in (TWO, TP)
     ]  # with one replica the minimum is one: none stays eligible
-    assert refused(LOWERED[0], *both, ProducerIds(2000), *raised)[2:] == []
-    apart = [raised[0], ProducerIds(3000), raised[1]]
-    assert refused(LOWERED[0], *both, ProducerIds(2000), *apart)[2:] == [("change-has-cause", 6)]
+    assert refused(THREE, *both, ProducerIds(2000), *raised)[2:] == []
+    apart: list[MetadataLogRecord] = [raised[0], ProducerIds(3000), raised[1]]
+    assert refused(THREE, *both, ProducerIds(2000), *apart)[2:] == [("change-has-cause", 6)]
 
 
 MISSES: dict[str, tuple[list[MetadataLogRecord], list[tuple[str, int]]]] = {
