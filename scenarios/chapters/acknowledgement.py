@@ -5,7 +5,7 @@ min.insync.replicas. The second one counts for acks=all only."""
 
 from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 MINIMUM = "ISR | log 1 | HW 1 | a | b | c | d: acks=1"
 
@@ -73,7 +73,6 @@ def under_replicated(s: PartitionStage) -> Steps:
     source="KIP-966",
     stage=lambda: PartitionStage(settings=Settings(replica_lag_ms=1000)),
     columns=MINIMUM,
-    not_played=UNTRIED,
 )
 def min_isr(s: PartitionStage) -> Steps:
     """How many have to be in sync for a record with acks=all. Checked when it comes and,

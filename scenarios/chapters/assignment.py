@@ -10,7 +10,7 @@ from typing import ClassVar
 from model.metadata.replica_placer import assign
 from model.metadata.striped_replica_placer import UsableBroker, place
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import UNTRIED, Steps, look, scenario
+from scenarios.framework import Steps, look, scenario
 
 SPREAD = "replicas | leaderships of brokers 0 to 4"
 
@@ -172,7 +172,6 @@ def assignment_striped_racks(t: Topic) -> Steps:
     source="KIP-455",
     stage=lambda: PartitionStage((1, 2), without("eligible_replicas"), spare=(3, 4)),
     columns="AR | adding | removing | ISR | leader | log 1 | log 3 | log 4",
-    not_played=UNTRIED,
 )
 def reassignment(s: PartitionStage) -> Steps:
     """A partition moves by growing first: the new replicas are added, and once all of
@@ -196,7 +195,6 @@ def reassignment(s: PartitionStage) -> Steps:
     source="KIP-455; Kafka: `PartitionChangeBuilder`, `Partition.handleAlterPartitionUpdate`, KAFKA-15021",
     stage=lambda: PartitionStage((1, 2), spare=(3,)),
     columns="AR | ISR | leader | leader epoch | partition epoch | fetch = consumer",
-    not_played=UNTRIED,
 )
 def reassignment_same_leader(s: PartitionStage) -> Steps:
     """The leader epoch rises when a replica is removed, though the leader stays: fetches of

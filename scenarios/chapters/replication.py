@@ -4,7 +4,7 @@ Followers fetch from the leader as consumers do, and the offset that they fetch 
 what they have. Everything else follows from that."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 COLUMNS = "LEO 1 | remote LEO 2 | HW 1 | LEO 2 | HW 2 | produce"
 
@@ -111,7 +111,6 @@ def remote_leo(s: PartitionStage) -> Steps:
     source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
     stage=lambda: PartitionStage((1, 2, 3, 4)),
     columns="LEO 1 | remote LEO 2 | remote LEO 3 | remote LEO 4 | HW 1 | ISR at 1 | asked for",
-    not_played=UNTRIED,
 )
 def caught_up_outside_isr(s: PartitionStage) -> Steps:
     """A replica outside of the ISR that reached the high watermark holds it as a member

@@ -7,7 +7,7 @@ leader that appended it, each replica keeps where epochs begin, and the follower
 its newest epoch ends."""
 
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 LOSING = "acknowledged | log 1 | HW 1 | log 2 | HW 2 | leader, as 2 knows"
 EPOCHS = "log 1 | epochs 1 | log 2 | epochs 2"
@@ -265,7 +265,6 @@ def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
         (1, 2), without("fenced_fetch", "eligible_replicas", min_isr=1, unclean=True)
     ),
     columns=EPOCHS,
-    not_played=UNTRIED,
 )
 def epoch_walk(s: PartitionStage) -> Steps:
     """The leader answers with the epoch that it speaks of, its largest one up to the

@@ -126,7 +126,7 @@ def test_a_stage_that_no_real_broker_can_play_says_why() -> None:
     assert not any(kind.not_played for kind in stage.REAL)
 
 
-@pytest.mark.parametrize(("kafka", "least"), [("4.3.1", 79), ("3.9.1", 64)])
+@pytest.mark.parametrize(("kafka", "least"), [("4.3.1", 85), ("3.9.1", 72)])
 def test_so_many_scenarios_tell_of_brokers_of_these_versions(kafka: str, least: int) -> None:
     assert len(those_of(kafka)) >= least
 
