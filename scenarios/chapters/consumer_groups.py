@@ -11,7 +11,7 @@ from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.cluster import lone
 from scenarios.drivers.raw_consumer_member import APART_MS, RawConsumerStage, shared
-from scenarios.framework import SEVERAL_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import SEVERAL_BROKERS, Steps, scenario
 
 SHOWN = "group = consumer group | A = member A | B = member B | A learns | B learns"
 TOLD = f"{SHOWN} | offset p0"
@@ -215,7 +215,6 @@ def static_member_returns(s: RawConsumerStage) -> Steps:
     source="KIP-848; Kafka: `GroupMetadataManager.consumerGroupStaticMemberGroupLeave`",
     stage=alone,
     columns=SHOWN,
-    not_played=UNTRIED,
 )
 def static_member_stays_away(s: RawConsumerStage) -> Steps:
     """Who left for now has to be back before its session ends."""
