@@ -218,6 +218,7 @@ def _cut_bounds(rng: Random, world: World) -> None:
                 world.bounds.remove(row)
             case 4:
                 row["end"] = row["read_to"] = max(0, row["end"] - rng.randint(1, 4))
+        row["start"] = min(row["start"], row["end"])  # tables that say otherwise are refused
         row["complete"] = row["end"] >= 0 and row["read_to"] >= row["end"]
 
 
