@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from core.cluster import NodeEnd, is_error
+from core.cluster import UNREGISTERED, NodeEnd, is_error
 from core.errors import ClusterError, EndsMissed
 
 LINES: Final = 12
@@ -97,7 +97,10 @@ def described(
     Its last lines seldom say why: a broker that gives up logs the error, and then each step of its shutdown.
     """
     lines = [line.rstrip()[:WIDTH] for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines[:-LINES] if is_error(line)][-ERRORS:]
+    errors = [line for line in lines[:-LINES] if is_error(line)]
+    # A controller logs errors by the hundred while its broker, which gave up, shuts down.
+    gave_up = [line for line in errors[:-ERRORS] if UNREGISTERED in line][-1:]
+    errors = [*gave_up, *errors[len(gave_up) - ERRORS :]]
     return NodeEnd(
         node=node,
         exit_code=exit_code,

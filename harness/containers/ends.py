@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ENDED: Final = ("exited", "dead")
 """States of a container that has run and does not run any more, in the engine's words."""
-TAIL: Final = 3000
+TAIL: Final = 10_000
 """Lines of its log that are looked through."""
 
 

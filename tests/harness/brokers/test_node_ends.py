@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.cluster import NodeEnd
+from core.cluster import UNREGISTERED, NodeEnd
 from core.errors import ClusterError, EndsMissed
 from harness.brokers.node_ends import LINES, NodeEnds, described, signal_of
 
@@ -140,6 +140,15 @@ def test_the_last_errors_are_kept_beside_the_last_lines() -> None:
     assert end.errors == [*log[4:9], why]
     assert end.log == (*end.errors, *log[-6:])
     assert str(end) == f"node 2 ended on its own with exit code 1; its last error: {why}"
+
+
+def test_the_error_of_a_broker_that_could_not_register_is_kept_whatever_its_controller_logs_then() -> None:
+    why = f"… ERROR BrokerLifecycleManager - Shutting down because we were {UNREGISTERED}."
+    errors = [f"… ERROR ControllerApis - Unexpected error {n}" for n in range(300)]
+    end = described(2, exit_code=1, signal=0, log="\n".join([why, *errors]))
+    assert end.unregistered
+    assert end.log == (why, *errors[-17:-12], *errors[-6:])
+    assert not described(2, exit_code=1, signal=0, log="\n".join(errors)).unregistered
 
 
 def test_an_error_among_the_last_lines_is_kept_once() -> None:
