@@ -102,7 +102,8 @@ def _pauses(world: World) -> Steps:
             _rebalance(world, app.group)
             for _ in range(world.rng.randint(1, 8)):
                 yield
-            app.group.members.append(stopped)
+            if world.processes[stopped]["end"] != End.CRASHED:
+                app.group.members.append(stopped)
             _rebalance(world, app.group)
 
 
