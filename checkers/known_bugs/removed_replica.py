@@ -1,9 +1,12 @@
 """A replica that was taken off a partition stays eligible, comes back without its log, and is elected."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
+
+import pyarrow.compute as pc
 
 from checkers.checks.durability import LOST
 from checkers.engine.findings import LogFinding
@@ -11,7 +14,7 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.short_leaders import CUT, ShortLeader, cut_off, cut_off_log
 from checkers.logs.classes import VIOLATION
-from checkers.logs.elections import METADATA, Elections, elections
+from checkers.logs.elections import Elections, elections, newest_log
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.partition_state import strangers
@@ -20,29 +23,46 @@ from model.protocol.messages import PartitionState
 RULE: Final = "eligible-are-replicas"
 
 
-def _leaders(run: LabelledRun, tp: TopicPartition) -> Iterator[ShortLeader]:
-    """Replicas that are elected as they are eligible, and that were not among the replicas in between."""
-    lineage = run.evidence.once(_with_strangers).get(tp, Elections())
-    removed: set[int] = set()
-    for (_, old), (ms, new) in pairwise(lineage.states):
-        removed = (removed | strangers(old)) & set(old.elr)
-        if new.leader in removed and new.leader != old.leader:
-            yield ShortLeader(run.ns_of(ms), new.leader_epoch)
+def _leaders(run: LabelledRun, tp: TopicPartition) -> list[ShortLeader]:
+    found = run.evidence.once(_elected).get(tp, ())
+    return [ShortLeader(run.ns_of(ms), epoch) for ms, epoch in found]
+
+
+def _elected(evidence: Evidence) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+    """Replicas of each partition that are elected as they are eligible, and that were no longer replicas in
+    between: when (ms), and in which leader epoch. Findings by the thousand ask for them."""
+    found = defaultdict[TopicPartition, list[tuple[int, int]]](list)
+    for tp, lineage in evidence.once(_with_strangers).items():
+        removed: set[int] = set()
+        for (_, old), (ms, new) in pairwise(lineage.states):
+            removed = (removed | strangers(old)) & set(old.elr)
+            if new.leader in removed and new.leader != old.leader:
+                found[tp].append((ms, new.leader_epoch))
+    return found
 
 
 def _with_strangers(evidence: Evidence) -> Mapping[TopicPartition, Elections]:
     """Partitions where some node that is not a replica was eligible."""
-    known = {tp: elections(evidence, tp) for tp in evidence.partitions() if tp != METADATA}
+    log = evidence.once(newest_log)
+    if log is None or not pc.any(pc.greater(pc.list_value_length(log["elr"]), 0)).as_py():
+        return {}
+    known = {tp: elections(evidence, tp) for tp in evidence.partitions()}
     return {tp: one for tp, one in known.items() if any(strangers(state) for _, state in one.states)}
 
 
 def _stays(run: LabelledRun, finding: LogFinding) -> bool:
     """It is the change that takes off replicas which were in sync or eligible until then."""
-    return finding.check == RULE and any(
-        offset == finding.offset and _removes(old, new)
-        for one in run.evidence.once(_with_strangers).values()
+    return finding.check == RULE and finding.offset in run.evidence.once(_removals)
+
+
+def _removals(evidence: Evidence) -> set[int]:
+    """Offsets of these changes in the metadata log."""
+    return {
+        offset
+        for one in evidence.once(_with_strangers).values()
         for offset, ((_, old), (_, new)) in zip(one.offsets[1:], pairwise(one.states), strict=True)
-    )
+        if _removes(old, new)
+    }
 
 
 def _removes(old: PartitionState, new: PartitionState) -> bool:

@@ -16,8 +16,7 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
-from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
+from harness.reproduce.cluster import NotReached
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
@@ -230,10 +229,10 @@ def removed_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
     producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
     producer.wait()
     tps = [first, tp] if good else [tp]
-    _assign(stage, tps, (stage.d,))
+    stage.assign(tps, [stage.d])
     run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
     try:
-        _assign(stage, tps, (stage.d, stage.e))
+        stage.assign(tps, [stage.d, stage.e])
         stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
         run_blocking(stage.cluster.shut_down([stage.d]))
         stage.leads(-1 if good else stage.e, tp, stage.a)
@@ -243,15 +242,3 @@ def removed_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
         run_blocking(stage.cluster.unthrottle([tp]))
     producer.write(tp, "more")
     return sent_by(producer)
-
-
-def _assign(stage: FiveBrokers, tps: Sequence[TopicPartition], nodes: tuple[int, ...]) -> None:
-    """Give partitions these replicas by one request, and wait until brokers know of them."""
-    run_blocking(stage.cluster.reassign(dict.fromkeys(tps, nodes), STEP_S))
-
-    def known() -> None:
-        replicas = run_blocking(stage.cluster.replicas())
-        if any(set(replicas.get(tp, ())) != set(nodes) for tp in tps):
-            raise NotYet(f"the replicas of {tps} are not {nodes}")
-
-    until(STEP_S, PAUSE_S, known)

@@ -128,12 +128,22 @@ class FiveBrokers(StagedCluster):
     def reorder(self, tp: TopicPartition, nodes: Sequence[int]) -> None:
         """Give the replicas of a partition another order, and wait for it. Raises: ClusterError."""
         run_blocking(self.cluster.reorder({tp: nodes}))
+        self._wait_for_replicas([tp], nodes)
 
-        def ordered() -> None:
-            if run_blocking(self.cluster.replicas())[tp] != tuple(nodes):
-                raise NotYet(f"the replicas of {tp} are not in the order {nodes}")
+    def assign(self, tps: Sequence[TopicPartition], nodes: Sequence[int]) -> None:
+        """Give partitions these replicas by one request, and wait until brokers know of them; the data
+        follow. Raises: ClusterError."""
+        run_blocking(self.cluster.reassign(dict.fromkeys(tps, nodes), STEP_S))
+        self._wait_for_replicas(tps, nodes)
 
-        until(STEP_S, PAUSE_S, ordered)
+    def _wait_for_replicas(self, tps: Sequence[TopicPartition], nodes: Sequence[int]) -> None:
+        def placed() -> None:
+            replicas = run_blocking(self.cluster.replicas())
+            for tp in tps:
+                if replicas[tp] != tuple(nodes):
+                    raise NotYet(f"the replicas of {tp} are not {nodes}, in this order")
+
+        until(STEP_S, PAUSE_S, placed)
 
     def loaded(self, node: int, producer: WireProducer) -> str:
         """What a new coordinator knows of the transaction once it has loaded its log. Raises: NotYet."""

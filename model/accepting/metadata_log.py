@@ -74,7 +74,8 @@ class MetadataLog:
     _dirty: frozenset[int] = frozenset()
     _fenced: set[int] = field(default_factory=set)
     _returned: set[int] = field(default_factory=set)
-    _replicas: dict[str, int] = field(default_factory=dict)
+    _first_replicas: dict[str, int] = field(default_factory=dict)
+    """Of topics whose first partition changed among the changes at hand: how many it had before them."""
 
     def accept(self, records: Sequence[tuple[int, MetadataLogRecord]]) -> Iterator[Refusal]:
         """The records at their offsets; what a controller would not have written."""
@@ -123,7 +124,7 @@ class MetadataLog:
                 case BrokerRegistered(broker):
                     dirty.add(broker)
         self._gone, self._dirty = frozenset(gone), frozenset(dirty)
-        self._replicas = {}
+        self._first_replicas = {}
 
     def _refused(self, offset: int, record: MetadataLogRecord) -> Iterator[Refusal]:
         match record:
@@ -272,7 +273,7 @@ class MetadataLog:
                 why = f"{name} becomes {described(after)}"
                 yield Refusal(rule=rule, offset=offset, why=why, before=told)
         if tp[1] == 0 and len(before.replicas) != len(after.replicas):
-            self._replicas.setdefault(tp[0], len(before.replicas))
+            self._first_replicas.setdefault(tp[0], len(before.replicas))
         clean = True
         for refusal in self._elected(offset, tp, before, after):
             clean = False
@@ -356,7 +357,7 @@ class MetadataLog:
         """How many replicas the topic's first partition may have had when the controller decided: it makes
         all records of a request before it applies one."""
         first = self.image.partitions.get((topic, 0), before)
-        return {len(first.replicas), self._replicas.get(topic, len(first.replicas))}
+        return {len(first.replicas), self._first_replicas.get(topic, len(first.replicas))}
 
     def _settings(self, topic: str, before: PartitionState, after: PartitionState) -> Iterator[Settings]:
         """Settings that the log leaves open. It tells no release: reassignments of both kinds are tried."""

@@ -41,6 +41,13 @@ def poll(at_ms: int, *offsets: int) -> Op:
     return op
 
 
+def label(folder: Path, built: Built, settings: dict[str, Any]) -> str:
+    """The label of the only class that is found."""
+    found = check_run(write_run(folder, built.tables(), settings=settings)).anomalies
+    assert {name for name, each in found.items() if each.disallowed} == {"nonmonotonic-poll"}
+    return found["nonmonotonic-poll"].examples[0].known_bug
+
+
 @pytest.mark.parametrize(
     ("built", "settings", "labelled"),
     [
@@ -56,10 +63,7 @@ def poll(at_ms: int, *offsets: int) -> Op:
 def test_the_label_needs_an_answer_that_a_new_assignment_made_outdated(
     tmp_path: Path, built: Built, settings: dict[str, Any], *, labelled: bool
 ) -> None:
-    found = check_run(write_run(tmp_path, built.tables(), settings=settings)).anomalies
-    assert {name for name, each in found.items() if each.disallowed} == {"nonmonotonic-poll"}
-    bug = found["nonmonotonic-poll"].examples[0].known_bug
-    assert bug == ("outdated-offset-query" if labelled else "")
+    assert label(tmp_path, built, settings) == ("outdated-offset-query" if labelled else "")
 
 
 def rebalanced(
@@ -101,7 +105,4 @@ def rebalanced(
 def test_the_label_needs_a_step_of_a_rebalance_that_made_an_answer_outdated(
     tmp_path: Path, built: Built, settings: dict[str, Any], *, labelled: bool
 ) -> None:
-    found = check_run(write_run(tmp_path, built.tables(), settings=settings)).anomalies
-    assert {name for name, each in found.items() if each.disallowed} == {"nonmonotonic-poll"}
-    bug = found["nonmonotonic-poll"].examples[0].known_bug
-    assert bug == ("outdated-offset-query" if labelled else "")
+    assert label(tmp_path, built, settings) == ("outdated-offset-query" if labelled else "")
