@@ -93,12 +93,12 @@ class Browser:
         value: Json = result["result"]
         return value
 
-    def wait(self, found: Callable[[Json], bool]) -> Json:
-        """The first event, past or to come, that is the one."""
+    def wait(self, found: Callable[[Json], bool], since: int = 0) -> Json:
+        """The first event, to come or past from number `since` on, that is the one."""
         deadline = time.monotonic() + DEADLINE_S
         with self._changed:
             while True:
-                for event in self.events:
+                for event in self.events[since:]:
                     if found(event):
                         return event
                 if not self._changed.wait(deadline - time.monotonic()):
@@ -132,10 +132,20 @@ class Page:
         self.resize(width)
         self.media(scheme)
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
-        self.call("Page.navigate", url=path.as_uri())
-        browser.wait(self._mine("Page.loadEventFired"))
-        if script:
+        self._script = script
+        self._load("Page.navigate", url=path.as_uri())
+
+    def _load(self, method: str, **params: Any) -> None:
+        """A command that loads a document. The answer to it may come while the old one still stands."""
+        before = len(self._browser.events)
+        self.call(method, **params)
+        self._browser.wait(self._mine("Page.loadEventFired"), since=before)
+        if self._script:
             self.until("document.documentElement.dataset.ready !== undefined")
+
+    def reload(self) -> None:
+        """Load the page again and wait until its script has run."""
+        self._load("Page.reload")
 
     def _mine(self, method: str) -> Callable[[Json], bool]:
         return lambda event: event.get("sessionId") == self._session and event["method"] == method

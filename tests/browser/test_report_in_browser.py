@@ -79,8 +79,7 @@ def test_one_time_base_for_the_whole_page(browser: Browser, reports: dict[str, P
         mouse(page, "mouseMoved", place(page, "Records", 0.4))
         page.until("!document.querySelector('#timeline .now').hidden")
         assert clock.fullmatch(page.ask("document.querySelector('#timeline .now').textContent"))
-        page.call("Page.reload")
-        page.until("document.documentElement?.dataset.ready !== undefined")
+        page.reload()
         assert page.ask("document.querySelector('#clock').textContent") == "Run seconds", "the choice is kept"
         page.ask("document.querySelector('#clock').click()")
         assert page.ask("[...document.querySelectorAll('time')].map((time) => time.textContent)") == before
@@ -168,8 +167,7 @@ def test_dark_and_light_by_preference_and_by_button(browser: Browser, reports: d
         assert light["page"] > 240
         assert max(light["words"], light["chart"]) < 60
         assert text(page, "#theme") == "Dark theme"
-        page.call("Page.reload")
-        page.until("document.documentElement?.dataset.ready !== undefined")
+        page.reload()
         assert look(page) == light, "the choice is kept"
         page.ask("localStorage.clear()")
         page.ask("delete document.documentElement.dataset.theme")
