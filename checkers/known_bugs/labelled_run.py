@@ -16,6 +16,7 @@ import numpy as np
 
 from checkers.checks.exactly_once import NeverCopied
 from checkers.checks.group_delivery import NeverGiven
+from checkers.checks.group_offsets import PhantomCommit
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
@@ -32,7 +33,7 @@ from history.evidence import Evidence
 from history.reader import History, OpRecord, SendRow
 from history.tables import TableRow
 
-Input = NeverCopied | NeverGiven
+Input = NeverCopied | NeverGiven | PhantomCommit
 SLACK_MS: Final = 1
 """Times of the run in ms since 1970 are rounded down."""
 
@@ -46,7 +47,8 @@ class LabelledRun:
     skips: Sequence[Skipped] = ()
     """Findings about what was passed over: all are looked up at once."""
     inputs: Sequence[Input] = ()
-    """Likewise, about records that a group was never given, or never copied."""
+    """Likewise, about records that a group was never given, or never copied, and the last one below an offset
+    that it committed."""
 
     @cached_property
     def versions(self) -> BrokerVersions:
@@ -81,8 +83,7 @@ class LabelledRun:
         """Partition and offset of each of `inputs` -> what was sent there."""
         places: dict[int, set[int]] = defaultdict(set)
         for finding in self.inputs:
-            tp, _, offset = finding.key
-            places[tp].add(offset)
+            places[finding.tp].add(_input_place(finding))
         found: dict[tuple[int, int], list[SendRow]] = defaultdict(list)
         for row in self.history.sends({tp: {"place": some} for tp, some in places.items()}):
             found[row.tp, row.place].append(row)
@@ -90,8 +91,7 @@ class LabelledRun:
 
     def sent_to(self, finding: Input) -> list[SendRow]:
         """What was sent to the place of one of `inputs`."""
-        tp, _, offset = finding.key
-        return self._sent_to.get((tp, offset), [])
+        return self._sent_to.get((finding.tp, _input_place(finding)), [])
 
     def between(self, finding: Skipped) -> list[SendRow]:
         """What was sent to the places that one of `skips` passed over."""
@@ -311,3 +311,8 @@ def endings(op: OpRecord) -> set[bool]:
     # where a commit failed, it asked for the abort then
     failed = op.outcome == FAIL and op.error and not op.deliberate
     return {True, False} if failed else {False}
+
+
+def _input_place(finding: Input) -> int:
+    """The offset of the record that a group passed over, or had read before it committed."""
+    return finding.records[-1].offset - 1 if isinstance(finding, PhantomCommit) else finding.key[-1]

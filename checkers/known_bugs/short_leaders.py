@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.durability import LOST
+from checkers.checks.group_offsets import PHANTOM_COMMIT, PhantomCommit
 from checkers.checks.real_time import INVERSION
 from checkers.checks.send_order import BETWEEN_OPS
 from checkers.engine.findings import NEVER, Finding, LogFinding, What
@@ -12,7 +13,7 @@ from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from core.op import TopicPartition
 
-CUT: Final = (LOST, INVERSION, INCONSISTENT, BETWEEN_OPS)
+CUT: Final = (LOST, INVERSION, INCONSISTENT, BETWEEN_OPS, PHANTOM_COMMIT)
 """Classes that such a leader causes."""
 
 
@@ -29,8 +30,13 @@ ShortLeaders = Callable[[LabelledRun, TopicPartition], Iterable[ShortLeader]]
 
 def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
     """What the finding misses was acknowledged before the leader lacked it, and what stands in its place, if
-    anything does, was written after the election."""
+    anything does, was written after the election. Of an offset that a group committed, it is the last record
+    below it."""
     run, finding = suspicion.run, suspicion.finding
+    if isinstance(finding, PhantomCommit):
+        acked = [one.ack_ns for one in run.sent_to(finding) if one.ack_ns >= 0 and finding.log_end >= 0]
+        place = finding.records[-1].offset - 1
+        return _cut(leaders, run, run.partition(finding.tp), place, min(acked, default=NEVER))
     sends = finding.only(What.SEND)
     gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
     acked = [one.done_ns for one in gone if one.done_ns >= 0]

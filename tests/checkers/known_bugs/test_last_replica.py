@@ -15,14 +15,14 @@ from history import evidence
 from history.evidence import END, LOST_POWER
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
-from tests.histories.built import Built, Op, Process, Send, final_reads
+from tests.histories.built import Built, Commit, Op, Process, Send, final_reads
 from tests.histories.folders import check_run, write_run
 
 S = 1_000_000_000
 NEW_MS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 40) * 1000
 """When the newer record was sent, by the clock of the nodes."""
 X = TopicPartition("x", 0)
-CLASSES = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets")
+CLASSES = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets", "phantom-commit")
 Change = dict[str, Any]
 
 EVERY: Change = {"name": "PartitionRecord", "leader": 2, "isr": [1, 2, 3], "replicas": [1, 2, 3]}
@@ -54,16 +54,22 @@ def recorded(
     offset: int = 0,
     later: Sequence[int] = (),
     loses_power: bool = True,
+    committed: int = 0,
 ) -> Run:
     """A run. Node 2, which leads, lost its power at 20 s, when its disk had the first two of these records. A
     record that was acknowledged at 10 s is gone; now another one stands at offset 0, of this leader epoch.
-    later: offsets that the log has beside that."""
+    later: offsets that the log has beside that. committed: by a group, at 50 s."""
     built = Built(tps=["x"], processes={1: Process(in_flight=1)})
     old, new = value_of(1, 0), value_of(1, 1)
     for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
         op = Op(process=1, f="send", invoke=round(at_s * S), complete=round(at_s * S) + 1)
         op.mops.append(Send(tp=0, value=value, offset=place))
         built.ops.append(op)
+    if committed:
+        built.processes[2] = Process(slot=2, group=0)
+        commit = Op(process=2, f="poll", invoke=50 * S, complete=50 * S + 1)
+        commit.mops.append(Commit(tp=0, offset=committed))
+        built.ops.append(commit)
     run = write_run(folder, final_reads(built, {0: [(0, new)]}, end=1).tables())
     epochs = 0
     rows: list[Change] = [{"name": "TopicRecord", "topic": "x", "topic_id": "x"}]
@@ -162,3 +168,22 @@ def test_elections_are_asked_for_once_however_many_findings_need_them(
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE])
     assert len(found) == 2
     assert asked.count(X) == 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "label"),
+    [
+        (5, "last-replica"),  # the record below it was acknowledged before, and cut off
+        (4, ""),  # whether there was such a record is not known
+    ],
+)
+def test_a_group_committed_behind_the_place_where_the_log_was_cut(
+    tmp_path: Path, offset: int, label: str
+) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], offset=offset, committed=6)
+    assert found["phantom-commit"] == label
+
+
+def test_a_commit_behind_a_log_that_was_not_cut_stays_open(tmp_path: Path) -> None:
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], acked_s=30, offset=5, committed=6)
+    assert found["phantom-commit"] == ""
