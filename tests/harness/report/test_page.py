@@ -251,6 +251,29 @@ def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_p
     assert ("matches no known Kafka bug (this run has a planted one)" in text) is bool(mutant)
 
 
+@pytest.mark.parametrize(
+    ("bugs", "words"),
+    [
+        (("KAFKA-1", "KAFKA-1"), "each one that was kept matches KAFKA-1; more were found than are kept"),
+        (("KAFKA-1", "KAFKA-2"), "not all match one known bug"),
+        (("KAFKA-1", ""), "not all match one known bug"),
+        (("", ""), "matches no known Kafka bug"),
+    ],
+)
+def test_a_class_without_a_known_bug_says_what_its_findings_match(
+    bugs: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    anomalies = dict(folder.verdict.anomalies)
+    name, one = next((name, one) for name, one in anomalies.items() if one.disallowed and not one.known_bug)
+    first = msgspec.structs.replace(one.examples[0], allowed=False)
+    examples = [msgspec.structs.replace(first, known_bug=bug) for bug in bugs]
+    anomalies[name] = msgspec.structs.replace(one, examples=examples)
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=anomalies)
+    assert words in text_of(folder, tmp_path)
+
+
 @pytest.mark.parametrize("app", [None, {"input": "orders"}])
 def test_a_finding_of_an_application_is_first_of_all_its_own(app: object, tmp_path: Path) -> None:
     folder = anomalous()
