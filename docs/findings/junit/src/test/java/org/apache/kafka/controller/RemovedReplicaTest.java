@@ -18,13 +18,14 @@ import static org.apache.kafka.metadata.LeaderConstants.NO_LEADER;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 /**
- * A partition is given one replica instead of three, and then two. The second one begins with an empty log, and
- * is not in sync when the first one goes: it must not lead.
+ * A replica was taken off a partition and is added again. It begins with an empty log, and is not in sync when the
+ * leader goes: it must not lead. minimum: the smallest in-sync set by the controller; with two the cases fail, as
+ * the replica has stayed eligible. The constructor is that of 4.4.0.
  */
 class RemovedReplicaTest {
     private static final Uuid TOPIC = Uuid.randomUuid();
 
-    /** The smallest in-sync set, of two for a topic whose first partition keeps its three replicas. */
+    /** One replica instead of three, then two; the minimum is two where the topic's first partition keeps three. */
     @ParameterizedTest
     @ValueSource(ints = {2, 1})
     void aReplicaThatWasTakenOffDoesNotLead(int minimum) {
@@ -37,6 +38,30 @@ class RemovedReplicaTest {
         assertEquals(List.of(1), Replicas.toList(partition.replicas));
         partition = changed(partition, minimum, change -> change
             .setTargetReplicas(List.of(1, 2)).setTargetAdding(List.of(2)));
+        assertEquals(List.of(1), Replicas.toList(partition.isr));
+
+        partition = changed(partition, minimum, change -> change.setTargetIsr(List.of()));
+        assertEquals(NO_LEADER, partition.leader, "only replica 1 has the records");
+    }
+
+    /**
+     * Replicas 1, 2, 3 are to become 1, 4, 5; 1 and 4 are in sync when the reassignment is cancelled
+     * (PartitionReassignmentRevert). The next one adds 4 again, whose broker has deleted its log.
+     */
+    @ParameterizedTest
+    @ValueSource(ints = {2, 1})
+    void aReplicaOfACancelledReassignmentDoesNotLead(int minimum) {
+        PartitionRegistration partition = new PartitionRegistration.Builder()
+            .setReplicas(new int[] {1, 4, 5, 2, 3}).setDirectories(DirectoryId.unassignedArray(5)).setIsr(new int[] {1, 4})
+            .setAddingReplicas(new int[] {4, 5}).setRemovingReplicas(new int[] {2, 3})
+            .setLeader(1).setLeaderRecoveryState(LeaderRecoveryState.RECOVERED).setLeaderEpoch(0).setPartitionEpoch(0)
+            .build();
+        partition = changed(partition, minimum, change -> change
+            .setTargetReplicas(List.of(1, 2, 3)).setTargetIsr(List.of(1))
+            .setTargetRemoving(List.of()).setTargetAdding(List.of()));
+        assertEquals(List.of(1, 2, 3), Replicas.toList(partition.replicas));
+        partition = changed(partition, minimum, change -> change
+            .setTargetReplicas(List.of(1, 4, 5, 2, 3)).setTargetAdding(List.of(4, 5)).setTargetRemoving(List.of(2, 3)));
         assertEquals(List.of(1), Replicas.toList(partition.isr));
 
         partition = changed(partition, minimum, change -> change.setTargetIsr(List.of()));
