@@ -3,7 +3,7 @@ tests come first, so that no process is left alone with one at the end."""
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from zlib import crc32
 
 import pytest
@@ -15,18 +15,19 @@ LONG = ("spark", "faults", "slow", "sampled")
 """Marks of tests that take seconds or minutes."""
 
 
-def left_out(shares: dict[str, int], part: int) -> set[str]:
+def left_out(shares: dict[str, int], part: int, whole: Collection[str] = ()) -> set[str]:
     """Cases of other shares: the cases of a test are dealt in turn, from a share that its name decides.
 
-    shares: by id of a case, the number of shares of its test.
+    shares: by id of a case, the number of shares of its test. whole: cases that are dealt with their file, as
+    what costs is the cluster that the file shares.
     """
     seen: Counter[str] = Counter()
     found = set()
     for case in sorted(shares):
-        name = case.partition("[")[0]
+        name = case.partition("::" if case in whole else "[")[0]
         if (crc32(name.encode()) + seen[name]) % shares[case] != part % shares[case]:
             found.add(case)
-        seen[name] += 1
+        seen[name] += case not in whole
     return found
 
 
@@ -87,7 +88,8 @@ def _leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("part")
     if part is None:
         return
-    marks = {item.nodeid: item.get_closest_marker("sampled") for item in items}
-    others = left_out({case: mark.args[0] for case, mark in marks.items() if mark}, part)
+    marks = {item.nodeid: mark for item in items if (mark := item.get_closest_marker("sampled"))}
+    whole = {case for case, mark in marks.items() if mark.kwargs.get("whole_file")}
+    others = left_out({case: mark.args[0] for case, mark in marks.items()}, part, whole)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
     items[:] = [item for item in items if item.nodeid not in others]

@@ -13,6 +13,13 @@ def test_each_case_is_in_one_share() -> None:
     assert ["test_it.py::test_two[x]" in share for share in shares] == [True, False] * 3
 
 
+def test_a_file_that_is_dealt_whole_runs_whole_on_one_day() -> None:
+    files = {f"a.py::test_{n}[{case}]": 3 for n in range(3) for case in range(2)} | {"b.py::test_x": 3}
+    shares = [files.keys() - left_out(files, part, whole=files) for part in range(3)]
+    assert sorted(map(len, shares)) == [0, 1, 6] or sorted(map(len, shares)) == [0, 0, 7]
+    assert set.union(*shares) == set(files)
+
+
 def test_each_process_begins_with_long_files_and_gets_about_as_many_tests() -> None:
     counts = {"a": 4, "long1": 2, "b": 3, "long2": 1, "c": 1, "long3": 1}
     assert dealt(counts, {"long1", "long2", "long3"}, 2) == ["long1", "a", "long2", "long3", "b", "c"]

@@ -5,7 +5,7 @@ The kernel finds what was copied twice, what a copying group had to copy from he
 here, as runs of offsets; the join puts inputs and copies together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -247,7 +247,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for (group, source), everywhere in made.items():
         if group in run.known.unseen:
             _apart(run, tally, group, source, places[group, source], everywhere)
-    undecided = left = 0
+    undecided = 0
     for tp, part in parts:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
@@ -259,20 +259,13 @@ def _join(run: WholeRun, tally: Tally) -> None:
             make = partial(_of_input, NeverCopied, tp, position)
             excuse = _excuse(run, position)
             tally.report(LOST, lost[~open_], make, excuses=excuse)
-        for position, ahead in part.ahead:
-            of_group = made.get((position.group, tp), ())
-            left += _ahead(run, tally, tp, position, offsets_of(ahead), _all(c.committed for c in of_group))
     tally.doubt(
         NAME,
         undecided,
         "{number} inputs may have been copied or not: the final reads did not reach the copies, or these may"
         " have been removed",
     )
-    tally.doubt(
-        NAME,
-        left,
-        "{number} inputs lie behind the offsets that the application committed: it did not come to them",
-    )
+    _ahead(run, tally, parts, made)
     unread = _unread(run)
     tally.doubt(
         NAME,
@@ -328,14 +321,32 @@ def _excuse(run: WholeRun, position: CommittedPosition) -> int:
 
 
 def _ahead(
-    run: WholeRun, tally: Tally, tp: int, position: CommittedPosition, inputs: Array, copied: Array
-) -> int:
-    """Of inputs that an application has not committed, those that it copied; how many are undecided."""
-    if position.group not in run.known.ended:
-        return len(inputs)
-    excuse, make = _excuse(run, position), partial(_of_input, NotCommitted, tp, position)
-    tally.report(UNCOMMITTED, np.intersect1d(inputs, copied), make, excuses=excuse)
-    return len(np.setdiff1d(inputs, copied))
+    run: WholeRun,
+    tally: Tally,
+    parts: Sequence[tuple[int, PartitionCopies]],
+    made: Mapping[tuple[int, int], Sequence[Copied]],
+) -> None:
+    """Inputs that applications have not committed, though they copied them. An application that left any
+    input uncopied was still on its way: it might have committed all of them."""
+    found = [(tp, position, offsets_of(ahead)) for tp, part in parts for position, ahead in part.ahead]
+    copied = [_all(c.committed for c in made.get((position.group, tp), ())) for tp, position, _ in found]
+    on_their_way = {
+        position.group
+        for (_, position, inputs), of_it in zip(found, copied, strict=True)
+        if position.group not in run.known.ended or len(np.setdiff1d(inputs, of_it))
+    }
+    left = 0
+    for tp, position, inputs in found:
+        if position.group in on_their_way:
+            left += len(inputs)
+        else:
+            make = partial(_of_input, NotCommitted, tp, position)
+            tally.report(UNCOMMITTED, inputs, make, excuses=_excuse(run, position))
+    tally.doubt(
+        NAME,
+        left,
+        "{number} inputs lie behind the offsets that the application committed: it did not come to their end",
+    )
 
 
 def _all(found: Iterable[Runs]) -> Array:

@@ -34,7 +34,7 @@ def reproduce(
     from core.systems import refused_version
     from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code
-    from harness.reproduce.schedules import REPRODUCTIONS
+    from harness.reproduce.registry import REPRODUCTIONS
     from harness.reproduce.stage import Deaths
 
     if not name:

@@ -2,6 +2,7 @@
 
 attempts          N runs of one side: what each showed, and the exit code.
 cluster           A cluster on which schedules are performed, and what all of them do with it.
+coordinators      Schedules of coordinators: what one wrote or answered, and the next one does not know.
 deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
@@ -9,8 +10,8 @@ library_producer  Producers of librdkafka, transactional and plain.
 lost_directory    A follower loses one of two log directories, and its leader waits for it.
 producer          A transactional producer by hand: one request at a time, to a chosen broker.
 rates             Measured rates, and the page of known bugs that shows them.
-schedules         The bugs: for each a schedule with a bad and a good side.
-sendings          Schedules of plain producers: one request late, refused or unanswered, or one leader alone.
+registry          Every reproduction: a known bug, and the schedule that shows it.
+sendings          Schedules of plain producers: a request late or refused, a leader alone, replicas that move.
 stage             The usual cluster: five brokers and a controller of its own, in roles.
 three_brokers     Three brokers on ZooKeeper, and how their replicas come to differ.
 

@@ -28,11 +28,12 @@ from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import Say, StagedCluster
+from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import TIMEOUT
-from harness.reproduce.schedules import PerformedCommit, PerformedTransaction, Reproduction
+from harness.reproduce.registry import Reproduction
 from harness.reproduce.sendings import Sent, anomalies
 from harness.reproduce.stage import Deaths, FiveBrokers
 from harness.reproduce.three_brokers import PerformedReplicas, ThreeBrokers

@@ -1,7 +1,7 @@
 """A cluster on which schedules are performed, and what all of them do with it."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -127,6 +127,17 @@ class StagedCluster:
                 raise NotYet(f"broker {node} does not lead {tp.topic}-{tp.partition}, but {leader}")
 
         until(STEP_S, PAUSE_S, led)
+
+    def in_sync_are(self, nodes: Set[int], tp: TopicPartition) -> None:
+        """Wait until just these replicas of a partition are in sync, as `witness` says. Raises: NotYet."""
+
+        def seen() -> None:
+            with self.cluster.admin.connect(self.witness, LOOK_S) as connection:
+                isr = protocol.view(connection).partitions[tp].isr_nodes
+            if set(isr) != nodes:
+                raise NotYet(f"in sync in {tp.topic}-{tp.partition} are {sorted(isr)}")
+
+        until(STEP_S, PAUSE_S, seen)
 
     def awake(self, *nodes: int) -> None:
         """Wait until all brokers that run know that these do. Raises: NotYet."""

@@ -14,7 +14,7 @@ import msgspec
 
 from checkers.known_bugs.registry import KNOWN_BUGS
 from harness.reproduce.attempts import ScheduleRun, Shows
-from harness.reproduce.schedules import REPRODUCTIONS
+from harness.reproduce.registry import REPRODUCTIONS
 from harness.reproduce.stage import Deaths
 from history.run_folder import write_atomically
 

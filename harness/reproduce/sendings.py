@@ -16,7 +16,7 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
-from harness.reproduce.cluster import NotReached
+from harness.reproduce.cluster import STEP_S, NotReached
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
@@ -233,6 +233,36 @@ def removed_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
     run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
     try:
         stage.assign(tps, [stage.d, stage.e])
+        stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
+        run_blocking(stage.cluster.shut_down([stage.d]))
+        stage.leads(-1 if good else stage.e, tp, stage.a)
+        stage.say("D is shut down; " + ("no broker leads" if good else "E leads"))
+        stage.heal()
+    finally:
+        run_blocking(stage.cluster.unthrottle([tp]))
+    producer.write(tp, "more")
+    return sent_by(producer)
+
+
+def cancelled_reassignment(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """C is down, and its place on a partition of D is to go to A and E. A cannot copy; E comes into sync. The
+    request is cancelled, and made once more; D is shut down in order before E is in sync again. On the good
+    side min.insync.replicas is 1."""
+    settings = {"min.insync.replicas": "1"} if good else {}
+    (tp,) = stage.create(name, [(stage.d, stage.c)], settings)
+    producer = PlainProducer(stage, {"acks": -1}, says=False)
+    producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
+    producer.wait()
+    run_blocking(stage.cluster.shut_down([stage.c]))
+    stage.cut((stage.a, stage.d))
+    stage.assign([tp], [stage.d, stage.e, stage.a], leaving=[stage.c])
+    stage.in_sync_are({stage.d, stage.e}, tp)
+    run_blocking(stage.cluster.cancel_reassignments([tp], STEP_S))
+    stage.in_sync_are({stage.d}, tp)
+    stage.say("E was in sync when the reassignment was cancelled")
+    run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
+    try:
+        stage.assign([tp], [stage.d, stage.e, stage.a], leaving=[stage.c])
         stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
         run_blocking(stage.cluster.shut_down([stage.d]))
         stage.leads(-1 if good else stage.e, tp, stage.a)

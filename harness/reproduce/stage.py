@@ -130,11 +130,13 @@ class FiveBrokers(StagedCluster):
         run_blocking(self.cluster.reorder({tp: nodes}))
         self._wait_for_replicas([tp], nodes)
 
-    def assign(self, tps: Sequence[TopicPartition], nodes: Sequence[int]) -> None:
+    def assign(
+        self, tps: Sequence[TopicPartition], nodes: Sequence[int], leaving: Sequence[int] = ()
+    ) -> None:
         """Give partitions these replicas by one request, and wait until brokers know of them; the data
-        follow. Raises: ClusterError."""
+        follow. leaving: replicas that stay until all of these are in sync. Raises: ClusterError."""
         run_blocking(self.cluster.reassign(dict.fromkeys(tps, nodes), STEP_S))
-        self._wait_for_replicas(tps, nodes)
+        self._wait_for_replicas(tps, (*nodes, *leaving))
 
     def _wait_for_replicas(self, tps: Sequence[TopicPartition], nodes: Sequence[int]) -> None:
         def placed() -> None:

@@ -37,13 +37,13 @@ def _in_order(f: Facts, process: int) -> bool:
 
 def eos_uncommitted(f: Facts) -> Found:
     for group in copying(f) if f.app is not None else ():
-        copied = _copied(f, group)
-        for tp in f.tps if _ended(f, group) else ():
-            for offset in _ahead(f, group, tp):
-                if (tp, offset) in copied:
-                    key: Key = ("eos-uncommitted", tp, group, offset)
-                    f.spans[key].append(Span(f.beginning(group), EVER, None, internal=given(f, group)))
-                    yield key, PLAIN
+        ahead = [(tp, offset) for tp in f.tps for offset in _ahead(f, group, tp)]
+        if not _ended(f, group) or set(ahead) - _copied(f, group):
+            continue
+        for tp, offset in ahead:
+            key: Key = ("eos-uncommitted", tp, group, offset)
+            f.spans[key].append(Span(f.beginning(group), EVER, None, internal=given(f, group)))
+            yield key, PLAIN
 
 
 def unfinished(f: Facts) -> bool:

@@ -48,13 +48,14 @@ def difference(seed: int) -> str:
     return "" if fast == slow else f"seed {seed}: {only}"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_about_applications(first: int) -> None:
     wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
     assert wrong == []
 
 
+@pytest.mark.sampled(10)
 def test_each_wrong_is_found_often_and_a_right_application_is_clean() -> None:
     counts: Counter[str] = Counter()
     for seed in range(300):
@@ -126,6 +127,31 @@ def test_copies_of_one_input_in_several_partitions_are_one_too_many(
         if one.name == "eos-duplicate"
     ]
     assert len(elsewhere) == sum(copies.count(one) > 1 for one in {*copies})
+
+
+@pytest.mark.parametrize(
+    ("copies", "committed", "found"),
+    [
+        ([(1, 0, True), (1, 1, True)], 1, [1]),
+        ([(1, 0, True), (1, 1, True)], 0, [0, 1]),
+        ([(1, 0, True)], 0, []),  # it stood still before the second one: it may have meant to commit both
+        ([(1, 0, True), (1, 1, False)], 0, []),
+    ],
+)
+def test_an_application_that_left_input_behind_may_have_meant_to_commit(
+    copies: list[tuple[int, int, bool]], committed: int, found: list[int]
+) -> None:
+    built, its = copied(*copies), config(0)
+    built.processes[10] = Process(slot=1, group=0, idempotent=False)
+    built.ops.append(Op(process=10, f="instance", invoke=40 * S, complete=41 * S))
+    (commit,) = (mop for op in built.ops for mop in op.mops if isinstance(mop, Commit))
+    commit.offset = committed
+    tables = built.tables()
+    tally = check_tables(tables, portable=False, config=its)
+    assert [one.key[2] for one in tally.findings if one.name == "eos-uncommitted"] == found
+    assert ("eos-loss" in undecided(tally)) is not bool(found)
+    slow = anomalies.findings(tables, portable=False, config=its)
+    assert sorted(key[3] for key in slow if key[0] == "eos-uncommitted") == found
 
 
 @pytest.mark.parametrize("workload", ["application", "copier"])

@@ -96,6 +96,7 @@ def test_findings_of_every_prefix_are_findings_of_the_whole() -> None:
     assert {DUPLICATE, ABORTED, INCONSISTENT, INVERSION, BACK, TWICE, ZOMBIE} <= set(seen)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_journals_that_end_at_different_times_are_a_prefix_too(name: str) -> None:
     """A planted bug is found before the end of the run, and nothing else ever is."""
@@ -159,6 +160,7 @@ def test_records_out_of_order_wait_for_one_between_them() -> None:
     assert "nonmonotonic-send" not in classes(sent(0, 9, 0), between, sent(2, 3, 10))
 
 
+@pytest.mark.sampled(3)
 def test_a_recording_is_read_while_it_grows(tmp_path: Path) -> None:
     """Of what is appended after the sizes were noted, only what was sent counts."""
     run = Run(tmp_path)

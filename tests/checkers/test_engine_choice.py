@@ -45,6 +45,7 @@ def test_spark_judges_a_run_folder_unless_the_user_says_otherwise(
     assert (result.spark_failed, result.verdict.engine) == (why, "this process")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.usefixtures("refused")
 def test_the_engine_that_judges_seals(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")

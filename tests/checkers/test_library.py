@@ -70,6 +70,7 @@ def test_a_folder_is_judged_without_a_word_and_without_a_new_file(
     assert json.loads(run.verdict.read_text())["summary"] == result.verdict.summary
 
 
+@pytest.mark.sampled(3)
 def test_tables_say_what_their_folder_says(run: Run) -> None:
     given = {}
     for name, table in tables().items():
@@ -229,6 +230,7 @@ def cells() -> list[dict[str, Any]]:
     return [cell for cell in book["cells"] if cell["cell_type"] == "code"]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.spark
 def test_the_cells_of_the_notebook_run_on_any_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     check_run(run)

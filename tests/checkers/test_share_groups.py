@@ -348,6 +348,7 @@ def test_a_lock_may_be_lost_while_leaders_move_all_the_time() -> None:
     assert not counts["share-two-holders"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("wrong", ["two", "skip", "count"])
 def test_a_group_with_a_cut_member_is_not_asked_what_its_missing_lines_may_say(wrong: str) -> None:
     counts: Counter[str] = Counter()

@@ -167,6 +167,7 @@ def test_rows_in_another_order_are_refused(run: Run, table: str) -> None:
     refused(run, table, ", ".join(ORDER[table][1:]))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("table", CLUSTERED)
 def test_a_footer_without_statistics_hides_nothing(run: Run, table: str) -> None:
     changed(run, table, lambda rows: rows, statistics=False)
@@ -209,5 +210,6 @@ def test_what_a_recording_may_hold_is_judged(run: Run, table: str, column: str, 
     assert check(run, engine="process").verdict.valid is not None
 
 
+@pytest.mark.sampled(4)
 def test_the_undamaged_run_is_valid(made: Run) -> None:
     assert check(made, engine="process").verdict.valid is True

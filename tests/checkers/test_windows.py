@@ -639,6 +639,7 @@ def test_an_unclean_election_permits_what_was_there_when_the_leader_changed(
     assert not allowed(tmp_path / "hole", lost(2), *events, unclean_leader_election=True)
 
 
+@pytest.mark.sampled(2)
 def test_a_log_that_begins_later_has_lost_its_records_unless_retention_may_have_removed_them(
     tmp_path: Path,
 ) -> None:

@@ -260,6 +260,7 @@ def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: Containe
     run_blocking(cluster.revive([2]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("directions", [(IN, OUT), (IN,), (OUT,)], ids=["both", "in", "out"])
 def test_an_isolated_leader_is_replaced_and_outvoted(
     cluster: ContainerCluster, directions: tuple[Direction, ...]

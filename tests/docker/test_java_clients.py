@@ -11,6 +11,8 @@ from core.systems import KAFKA_VERSION
 from harness.kafka.jars import jars
 from harness.modelled.real.cluster import ModelCluster
 
+pytestmark = pytest.mark.sampled(4, whole_file=True)
+
 CALL_S = 120.0
 LINES = [f"line {number}" for number in range(20)]
 TOOLS = "org.apache.kafka.tools"

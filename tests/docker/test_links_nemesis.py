@@ -26,6 +26,8 @@ from tests.docker.conftest import roles_when, whole
 from tests.harness.brokers.expected_node import answers, one_way
 from tests.waiting import until
 
+pytestmark = pytest.mark.sampled(4, whole_file=True)
+
 TOPIC = "behind-proxies"
 TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))
 NAMES = WorkloadNames(data=TPS)
@@ -201,7 +203,6 @@ def test_one_broker_with_bad_links_leaves_the_others_alone(
     run_blocking(heal(stage, injected))
 
 
-@pytest.mark.sampled(5)
 def test_a_replica_that_misses_records_becomes_leader(
     behind: ContainerCluster, stage: Environment, tmp_path: Path
 ) -> None:
@@ -322,7 +323,6 @@ def test_leaders_are_shuffled_at_once(behind: ContainerCluster, stage: Environme
     assert all(before[tp] != node for tp, node in wished.items())
 
 
-@pytest.mark.sampled(5)
 def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
     behind: ContainerCluster, stage: Environment
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from core.systems import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
-from harness.reproduce.schedules import PATIENT, REPRODUCTIONS
+from harness.reproduce.registry import PATIENT, REPRODUCTIONS
 from harness.reproduce.stage import Deaths, FiveBrokers
 
 SIDES = [
@@ -21,6 +21,8 @@ SIDES = [
     ("acks1", True, Shows.CLEAN),
     ("acks1-moved", False, Shows.SHOWN),
     ("acks1-moved", True, Shows.CLEAN),
+    ("cancelled-reassignment", False, Shows.SHOWN),
+    ("cancelled-reassignment", True, Shows.CLEAN),
     ("deleted-topic-offsets", False, Shows.SHOWN),
     ("deleted-topic-offsets", True, Shows.CLEAN),
     ("duplicate", False, Shows.SHOWN),
@@ -68,7 +70,7 @@ def performed(
     return dict(zip(sides, runs, strict=True))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "good", "shows"), SIDES)
 def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     performed: dict[tuple[str, bool], ScheduleRun], name: str, good: bool, shows: Shows
@@ -168,7 +170,7 @@ OWN = (
 )
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("shows", OWN)
 def test_on_a_cluster_of_its_own(tmp_path: Path, shows: Callable[[Path], None]) -> None:
     shows(tmp_path)

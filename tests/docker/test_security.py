@@ -22,6 +22,8 @@ from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
 from tests.docker.conftest import keep_logs
 
+pytestmark = pytest.mark.sampled(4, whole_file=True)
+
 USER, PASSWORD = "alice", "open sesame"
 
 

@@ -25,6 +25,8 @@ from tests.contract.session_contract_test import (
 )
 from tests.contract.session_contract_work_test import WorkContract
 
+pytestmark = pytest.mark.sampled(3, whole_file=True)
+
 
 @pytest.fixture
 def sessions(cluster: ContainerCluster) -> Iterator[Sessions]:
@@ -116,7 +118,6 @@ class Stopwatch:
         assert time.monotonic() - self.begin < self.limit_s + 1
 
 
-@pytest.mark.sampled(5)
 def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
     sessions: Sessions, paused: Callable[[], None]
 ) -> None:

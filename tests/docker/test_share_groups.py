@@ -1,5 +1,6 @@
 """A share group of a real cluster: its settings, where it stands, and a session that is its member."""
 
+import pytest
 from confluent_kafka import Producer
 
 from core.client_settings import SessionSpec
@@ -9,6 +10,8 @@ from core.session import AcquiredRecord
 from harness.clients.librdkafka.session import KafkaSession
 from harness.containers.cluster import ContainerCluster
 from tests.waiting import until
+
+pytestmark = pytest.mark.sampled(4, whole_file=True)
 
 TOPIC, GROUP = "shared-out", "share-docker"
 TP = TopicPartition(TOPIC, 0)

@@ -62,7 +62,7 @@ def open_op(lines: list[j.Line]) -> list[j.Line]:
     return lines[starts[-1] :]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("workload", "kind", "codes"),
     [

@@ -35,7 +35,7 @@ def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
     assert verdict(run_of(tmp_path))["valid"] is True
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(23)
 def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(tmp_path: Path) -> None:
     started = Inquest(*arguments(tmp_path, "--duration", "60"))
     run = until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
@@ -80,7 +80,7 @@ def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> N
     assert command("check", str(run.folder), "--engine", "process").code in (0, 2)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
     start = 'broker_settings={"memory.start":"slow"}'
     started = Inquest(*arguments(tmp_path, "--set", start))
@@ -120,7 +120,7 @@ def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
     assert any("could not be written" in why for why in found["unknown"])
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("workload", "settings", "code", "said"),
     [
@@ -163,6 +163,7 @@ def copy(recorded: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
+@pytest.mark.sampled(5)
 def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     before = verdict(run)
@@ -181,7 +182,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     assert run.report.exists()
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(30)
 def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     shutil.rmtree(run.history)

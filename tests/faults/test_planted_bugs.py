@@ -9,7 +9,7 @@ from tests.faults.command import arguments, inquest, the_run, verdict
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("workload", "bug", "expected"),
     [
@@ -40,7 +40,7 @@ def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[st
         assert forbidden == set()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("preset", "bug", "code"),
     [

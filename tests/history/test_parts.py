@@ -118,6 +118,7 @@ def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     assert threads == {first.ident}
 
 
+@pytest.mark.sampled(3)
 def test_damage_leaves_nothing_half_written(copy: Run) -> None:
     last = seal.journals(copy)[-1]
     content = last.read_bytes()
@@ -138,6 +139,7 @@ class Harmful:
         return os.mkdir, (str(self.at),)
 
 
+@pytest.mark.sampled(7)
 def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_path: Path) -> None:
     """Another program that can write into the run folder, or into its bucket, cannot run code here."""
     stranger = pickle.dumps(Harmful(tmp_path / "ran"))

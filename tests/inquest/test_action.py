@@ -53,7 +53,7 @@ def job(folder: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
     return done.returncode, outputs, summary.read_text() if summary.exists() else ""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(14)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "code", "verdict", "colour"),

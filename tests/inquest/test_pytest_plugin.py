@@ -119,6 +119,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     until(lambda: not alive(pid), "the run lives on")
 
 
+@pytest.mark.sampled(7)
 def test_a_setting_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     code, out = ended(tmp_path, VALID, "--inquest-set", "spider")
     assert "--set takes name=value, not " in out

@@ -53,6 +53,7 @@ def inquest(installed: Path, folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.slow
 def test_the_wheel_takes_one_import_name_and_holds_every_file(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()

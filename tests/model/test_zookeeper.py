@@ -217,6 +217,7 @@ def test_an_old_era_has_no_isolated_controllers() -> None:
     assert "isolated controllers" in refusal(config)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("era", "nemesis"), [("0.11", "kill:one@controller"), ("2.4", "partition:isolate@controller")]
 )
@@ -244,6 +245,7 @@ def test_a_simulated_cluster_lives_on_zookeeper_and_recovers(era: str, nemesis: 
     assert [e.recovered for e in done.events if isinstance(e, Recovered)] == [True]
 
 
+@pytest.mark.sampled(2)
 def test_the_same_seed_is_the_same_run_on_zookeeper() -> None:
     config = run_config(
         {

@@ -129,6 +129,7 @@ def refused(text: str, brokers: int = 5, **settings: object) -> str:
 # ---- properties of every plan
 
 
+@pytest.mark.sampled(2)
 @UNHURRIED
 @given(
     text=TEXTS,
@@ -162,6 +163,7 @@ def applying(step: PlannedFault, brokers: int) -> float:
     return kind.apply_s + brokers * kind.apply_each_s
 
 
+@pytest.mark.sampled(2)
 @UNHURRIED
 @given(text=TEXTS, seed=st.integers(0, 2**63 - 1), brokers=st.integers(3, 9))
 def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers: int) -> None:
@@ -249,6 +251,7 @@ def test_the_seed_decides() -> None:
         assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.sampled(6)
 def test_plans_and_hits_do_not_depend_on_hashes() -> None:
     program = """
 from core.cluster import Roles

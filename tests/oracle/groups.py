@@ -105,9 +105,10 @@ def _ended(history: History, group: int) -> bool:
 
 
 def eos_uncommitted(history: History) -> Iterator[Key]:
-    """Inputs that an application which has ended made something of, and did not commit."""
-    for tp, group, offset, copied in _ahead(history):
-        if copied and _ended(history, group):
+    """Inputs that an application made something of, and did not commit: it ended, and left none uncopied."""
+    left = {group for _, group, _, copied in _ahead(history) if not copied}
+    for tp, group, offset, _ in _ahead(history):
+        if group not in left and _ended(history, group):
             yield "eos-uncommitted", tp, group, offset
 
 

@@ -150,6 +150,7 @@ def test_executors_seal_a_run_on_a_store_to_the_bytes_that_this_process_writes(
     assert found == ours
 
 
+@pytest.mark.sampled(4)
 def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -> None:
     first = archive(tmp_path)
     data = first.read_bytes()
@@ -162,7 +163,7 @@ def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/")) or ".pyc" in name]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),

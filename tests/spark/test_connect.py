@@ -99,6 +99,7 @@ def test_its_tasks_run_the_clients_code_and_their_scratch_is_with_the_run(
     assert ".zip/" in where
 
 
+@pytest.mark.sampled(15)
 def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
     ended = python(*program("inquest", "check", str(run.folder), "--master", "sc://127.0.0.1:9"))

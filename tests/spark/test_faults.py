@@ -111,7 +111,7 @@ def right(recorded: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[obje
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("java", ["", JAVA_11])
 def test_without_a_java_that_spark_takes_this_process_judges_and_says_so(
     run: Run, right: tuple[object, ...], tmp_path: Path, java: str
@@ -161,7 +161,7 @@ def test_a_full_scratch_disk_is_one_line_that_names_it(run: Run, tmp_path: Path)
 STAGES = ["reading", "sealing", "checking", "judging", "report"]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_ends_each_stage(run: Run, right: tuple[object, ...], tmp_path: Path, stage: str) -> None:
     one = command(run, stage, str(tmp_path / "marker"), "600")

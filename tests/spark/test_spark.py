@@ -65,7 +65,7 @@ def told(tally: Tally) -> Any:
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(26)
 @pytest.mark.usefixtures("many_units")
 def test_spark_and_this_process_come_to_the_same(workers: Workers, tmp_path: Path) -> None:
     found = 0
@@ -115,6 +115,7 @@ def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: P
     assert (by_spark.exit_code, by_spark.unknown) == (here.exit_code, here.unknown)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.usefixtures("many_units")
 def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
@@ -132,6 +133,7 @@ def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_pat
         assert each.done == sum(each.stage.sizes)
 
 
+@pytest.mark.sampled(12)
 def test_a_journal_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
     damaged = seal.journals(run)[-1]
@@ -185,6 +187,7 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     assert "planted" in verdict.checks["durability"].why
 
 
+@pytest.mark.sampled(3)
 def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers, tmp_path: Path) -> None:
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
@@ -192,6 +195,7 @@ def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers
         assert told(check_history(sealed, workers)) == told(check_history(sealed))
 
 
+@pytest.mark.sampled(4)
 def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     """In a process of its own: a JVM that runs would be used again."""
     program = "from checkers.engine.spark import spark\nwith spark('local[1]'): pass"

@@ -234,7 +234,7 @@ def test_unlimited_rate_does_not_wait() -> None:
     assert {p.wait_s for p in schedule(config_of("queue", rate=0), 0, 0, 50)} == {0.0}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_hash_seed_of_python_reaches_no_schedule(name: str) -> None:
     code = (

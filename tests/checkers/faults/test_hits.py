@@ -229,7 +229,7 @@ def simulated(folder: Path, **settings: Any) -> Verdict:
     return check_run(made.run)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("rate", "nothing"), [(0.3, True), (100, False)])
 def test_a_short_pause_hits_a_simulated_cluster_under_load_and_not_an_idle_one(
     tmp_path: Path, rate: float, nothing: bool

@@ -84,6 +84,7 @@ def test_a_load_that_is_always_served_has_no_stall(tmp_path: Path) -> None:
     assert cost.recovered_s == pytest.approx(0.03, abs=0.03)
 
 
+@pytest.mark.sampled(2)
 def test_a_partition_that_nobody_writes_to_does_not_stall(tmp_path: Path) -> None:
     sent = [*steady(0, 0, 30), *steady(1, 0, 11), (1, 29.0, 29.01)]
     served = told(tmp_path / "run", sent, *fault(0, 12, 14))

@@ -245,6 +245,7 @@ def test_the_marker_decides_what_stands_before_it_and_nothing_behind(
     assert found.known_bug == bug
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("logs", "offset", "read_s", "bug"),
     [

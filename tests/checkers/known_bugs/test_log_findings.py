@@ -356,6 +356,7 @@ def test_what_was_decided_when_a_late_end_came(
     assert {name: found[name] for name in wanted} == dict.fromkeys(wanted, bug)
 
 
+@pytest.mark.sampled(2)
 def test_another_decision_that_the_client_contradicts_has_another_cause(tmp_path: Path) -> None:
     """The rest of T2 is committed, too, which its client aborted."""
     logs = ended_late(sent_ms=T2 + 16)

@@ -87,6 +87,7 @@ def first_answer(tables: Tables) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.sampled(6)
 def test_a_sound_run_is_silent_and_exercises_every_rule(case: Case) -> None:
     found = case.judged()
     assert not found.in_logs
@@ -189,6 +190,7 @@ def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(ca
     assert not rules(found)
 
 
+@pytest.mark.sampled(8)
 def test_a_request_with_a_number_that_was_used_before_is_another_one(case: Case) -> None:
     def change(tables: Tables) -> None:
         frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
@@ -247,6 +249,7 @@ def test_a_marker_that_nobody_decided(case: Case) -> None:
     assert found.refused[MARKERS_LOGGED] == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("all_of_them", [False, True])
 def test_a_clock_that_was_set_between_a_decision_and_its_markers(case: Case, all_of_them: bool) -> None:
     """From the first markers on, messages have times of 100 ms before; or all of them do, so that it was not
@@ -320,6 +323,7 @@ def replaced(tables: Tables, name: str, rows: list[dict[str, Any]]) -> None:
     tables[name] = pa.Table.from_pylist(rows, schema(name))
 
 
+@pytest.mark.sampled(15)
 def test_an_older_decision_like_it_that_was_completed_explains_no_marker(
     case: Case, decision: dict[str, Any]
 ) -> None:

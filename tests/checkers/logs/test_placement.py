@@ -31,6 +31,7 @@ def in_racks(monkeypatch: pytest.MonkeyPatch, racks: Mapping[int, str]) -> None:
     monkeypatch.setattr(_Translation, "_registration", with_rack)
 
 
+@pytest.mark.sampled(2)
 def test_the_models_own_placement_is_accepted() -> None:
     refused, asked = judged(partitions=6)
     assert not refused
@@ -47,6 +48,7 @@ def test_every_start_is_accepted(monkeypatch: pytest.MonkeyPatch, start: int) ->
     assert not judged()[0]
 
 
+@pytest.mark.sampled(2)
 def test_partitions_that_are_all_on_the_same_brokers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def same(_: Any, *, partitions: int, replication: int, **__: Any) -> Any:
         return ((1, 2, 3)[:replication],) * partitions

@@ -72,6 +72,7 @@ def places(judgement: Found) -> list[tuple[str, str]]:
     return sorted({(one.check, str(one.log)) for one in judgement.in_logs})
 
 
+@pytest.mark.sampled(2)
 def test_deleted_records_are_no_finding(tmp_path: Path) -> None:
     found = evidence("deleted-records", tmp_path)
     judgement = check_evidence(found)

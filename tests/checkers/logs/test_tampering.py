@@ -38,6 +38,7 @@ def judges() -> dict[str, Judge]:
     return made
 
 
+@pytest.mark.sampled(4)
 def test_the_rules_accept_the_evidence_as_it_is() -> None:
     assert not [one for judge in judges().values() for one in check_evidence(Evidence(judge.tables)).in_logs]
 

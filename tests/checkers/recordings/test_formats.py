@@ -90,6 +90,7 @@ def test_jepsen_a_record_that_no_poll_reached_is_undecided(tmp_path: Path) -> No
     assert [reason.split(":")[0] for reason in verdict.unknown] == ["durability"]
 
 
+@pytest.mark.sampled(2)
 def test_jepsen_assigning_and_subscribing_move_positions(tmp_path: Path) -> None:
     again = "1 poll [[:poll]] => ok [[:poll {1 [[0 7] [1 8]]}]]"
     moved = jepsen(*SENT, ALL_READ, "1 assign [2] => ok [2]", "1 assign [1] => ok [1]", again)

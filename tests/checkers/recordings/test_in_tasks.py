@@ -78,7 +78,7 @@ def same(tmp_path: Path, contents: list[bytes]) -> object:
     return here
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("size", [64, 1000, 1 << 26])
 @pytest.mark.parametrize("packed", [False, True])
 def test_tasks_import_the_same(

@@ -140,6 +140,7 @@ def test_the_table_of_findings_says_which_check_found_them(tmp_path: Path, only:
     assert old["found_by"].to_pylist() == [None, None]
 
 
+@pytest.mark.sampled(2)
 def test_findings_of_clients_and_of_logs_are_counted_together(
     tmp_path: Path, only: Callable[..., None]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_block_with_a_port_in_use_is_passed_over(held: list[Plan]) -> None:
         assert held[0].block != taken
 
 
+@pytest.mark.sampled(2)
 def test_a_block_is_the_machines_whatever_folders_its_user_has(held: list[Plan], tmp_path: Path) -> None:
     """Nothing listens in the block, as when all nodes are down."""
     held.append(reserve(60))
@@ -165,6 +166,7 @@ def test_when_all_are_taken_it_says_what_to_do(held: list[Plan], monkeypatch: py
         reserve()
 
 
+@pytest.mark.sampled(3)
 def test_addresses_are_in_the_subnet_and_distinct() -> None:
     for subnet in map(str, addresses.SUBNETS):
         found = [address(subnet, node) for node in NODES]

@@ -265,6 +265,7 @@ def fill(connection: socket.socket) -> None:
             connection.sendall(b"x" * 65_536)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_client_that_reads_nothing_does_not_keep_its_link_from_being_cured(bench: Bench, when: str) -> None:
     bench.proxies.poison([2], [toxic("latency", latency=300)])

@@ -315,7 +315,7 @@ def test_run(words: list[str], said: str) -> None:
     refused(["run", *words], said=said.split(" … "))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("words", "said"), SOAK.values(), ids=SOAK)
 def test_soak(words: list[str], said: str) -> None:
     refused(["soak", "--results", "results", *words], said=said.split(" … "))

@@ -209,6 +209,7 @@ def test_options(words: list[str], said: str) -> None:
     refused(words, said=[said])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("run")
 def test_a_folder_that_nobody_damaged_is_repeated() -> None:
     ended = command("recording", "replay", "run")

@@ -145,6 +145,7 @@ def configured(words: str) -> RunConfig:
     return run_config(dict(map(setting, [*re.findall(r"--set (\S+)", words), *map("=".join, given.items())])))
 
 
+@pytest.mark.sampled(15)
 def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness.cli.catalogue", str(tmp_path)]
     subprocess.run(command, check=True)  # other tests of this process may have defined rules of their own

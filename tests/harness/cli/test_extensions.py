@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.slow
 def test_a_run_with_files_of_the_user_s_own(files: Path) -> None:
     words = "run --sut simulated --workload ./pairs.py --nemesis ./blink.py:BLINK@leader"

@@ -10,7 +10,7 @@ from core.config import RunConfig, run_config
 from core.presets import PRESETS
 from harness.cli.mechanisms import Mechanism, page, parts
 from harness.contract.scenarios import SCENARIOS
-from harness.reproduce.schedules import REPRODUCTIONS
+from harness.reproduce.registry import REPRODUCTIONS
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
 

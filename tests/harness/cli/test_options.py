@@ -50,6 +50,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert not set(HEAVY) & set(loaded)
 
 
+@pytest.mark.sampled(15)
 def test_a_check_needs_no_pandas(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", simulate(3, portable=False).tables()).folder
     code = "import sys; from harness.cli.main import app; app(sys.argv[1:], standalone_mode=False)"

@@ -173,6 +173,7 @@ def test_a_late_report_reaches_no_later_send(nobody: str, opened: Connect, topic
         assert delivery == Unknown("_TIMED_OUT")
 
 
+@pytest.mark.sampled(3)
 def test_the_identity_of_the_producer_is_told_once(bootstrap: str, opened: Connect, topic: str) -> None:
     session = opened(bootstrap, acks=-1, idempotent=True)
     event = watch(session, lambda: run_blocking(session.send(records(topic, 1))), ProducerEvent)

@@ -77,7 +77,7 @@ def test_each_aggregator_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(30)
 def test_an_effect_whose_input_was_not_committed_is_found(tmp_path: Path) -> None:
     effects = shlex.join([*SINK, "show"])
     sink = [*SINK, "one-behind"]
@@ -86,7 +86,7 @@ def test_an_effect_whose_input_was_not_committed_is_found(tmp_path: Path) -> Non
     assert "first eos-uncommitted" in output
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
     [
@@ -178,6 +178,7 @@ def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) ->
     assert ended == ExitCode.UNKNOWN, output
 
 
+@pytest.mark.sampled(15)
 def test_nothing_of_an_application_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = (

@@ -157,7 +157,7 @@ def test_the_server_dies_between_a_row_and_its_answer(
     assert sink.rows() == rows
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("mode", "rows"), [("plain", sorted(ONCE + ONCE)), ("unique", ONCE), ("offsets", ONCE)]
 )

@@ -38,7 +38,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize(("kind", "case", "why"), FOUND)
 def test_a_broken_client_fails_its_case(
     kind: str, case: str, why: str, monkeypatch: pytest.MonkeyPatch
@@ -54,7 +54,7 @@ def test_a_broken_client_fails_its_case(
     assert why in said[1]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("words", [EXAMPLE, AIOKAFKA])
 def test_an_example_keeps_the_protocol(words: list[str]) -> None:
     results = perform(words, quietly)

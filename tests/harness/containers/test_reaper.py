@@ -49,6 +49,7 @@ def test_dismissed_it_ends_without_a_word(copies: Path) -> None:
     assert copies.exists()
 
 
+@pytest.mark.sampled(2)
 def test_an_end_without_dismissal_makes_it_act(copies: Path) -> None:
     with reaper(copies) as process:
         _, err = process.communicate(b"", timeout=30)

@@ -64,6 +64,7 @@ def first(bug: str) -> tuple[CommandSequence, Difference]:
     raise AssertionError(f"no example shows {bug}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.0.2", "4.3.1"])
 def test_a_broker_agrees_with_itself(kafka: str) -> None:
     asked: Counter[str] = Counter()
@@ -82,6 +83,7 @@ def test_a_planted_bug_differs(bug: str) -> None:
     assert difference.kind[0] in BUGS[bug]
 
 
+@pytest.mark.sampled(3)
 def test_an_example_that_fails_is_made_small() -> None:
     example, difference = first("lso-ignores-open")
 
@@ -99,6 +101,7 @@ def test_an_example_that_fails_is_made_small() -> None:
     )
 
 
+@pytest.mark.sampled(3)
 def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

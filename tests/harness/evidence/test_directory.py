@@ -218,6 +218,7 @@ def with_right_checksums(content: bytearray) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".log")])
 def test_damage_under_a_right_checksum_is_at_most_one_row(tmp_path: Path, name: str) -> None:
     """A file alone, flipped, shortened and stretched at random places; no exception."""

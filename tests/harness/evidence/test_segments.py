@@ -46,6 +46,7 @@ def test_an_empty_file_has_no_batches_and_no_damage(file: Path) -> None:
     assert segment.table().num_rows == 0
 
 
+@pytest.mark.sampled(2)
 def test_cut_at_every_byte(file: Path) -> None:
     """Whole batches stay; the cut one is the damage."""
     for end in range(len(CONTENT)):

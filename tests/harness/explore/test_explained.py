@@ -67,12 +67,14 @@ def torn() -> Simulated:
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.slow
 def test_the_mended_era_is_clean_where_the_other_is_not(torn: Simulated) -> None:
     twin = trial(config(torn.config.seed, "4.3-mended"))
     assert (twin.failures, twin.weak) == ([], {})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_what_resembles_it_is_not_explained(torn: Simulated) -> None:
     found = findings(torn, checked(torn))
@@ -124,6 +126,7 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_pa
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.slow
 def test_a_skip_over_such_records_is_explained() -> None:
     """The skip is in a partition that got its marker: an abort, while the one left out shows the commit."""

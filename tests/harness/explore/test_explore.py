@@ -46,6 +46,7 @@ def test_a_seed_without_planted_bugs_is_clean(seed: int) -> None:
     assert trial(clean(seed)).failures == []
 
 
+@pytest.mark.sampled(3)
 def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
     # It stood for election again and again: at the end two brokers had not heard of the new topics.
     assert trial(stored.config("candidate-without-metadata")).failures == []
@@ -64,6 +65,7 @@ def test_a_new_workload_takes_seeds_over_and_leaves_the_others(monkeypatch: pyte
     ]
 
 
+@pytest.mark.sampled(3)
 def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(120)]
     monkeypatch.setattr(profile, "NEMESES", ("kill:one@random", *reversed(profile.NEMESES)))
@@ -74,6 +76,7 @@ def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytes
     ]
 
 
+@pytest.mark.sampled(6)
 def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     pairs: Counter[tuple[str, str]] = Counter()
     for seed in range(2000):
@@ -85,6 +88,7 @@ def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     assert 2.5 <= random / len(modelled()) / expected <= 3.5
 
 
+@pytest.mark.sampled(6)
 def test_a_seed_is_always_the_same_run() -> None:
     assert clean(11) == clean(11)
     assert trial(clean(11)) == trial(clean(11))
@@ -241,7 +245,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
     assert "known weakness KAFKA-20734: in 1 seeds: 3" in capsys.readouterr().out
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 @pytest.mark.slow
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
@@ -442,6 +446,7 @@ def test_spark_makes_the_same_runs() -> None:
     assert len(here.clean) == 2
 
 
+@pytest.mark.sampled(10)
 def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(*of: Any, evidence: Evidence | None, **more: Any) -> Tally:
         tally = check_tables(*of, evidence=evidence, **more)
@@ -462,6 +467,7 @@ def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPat
     assert (silent.refused, silent.failures) == ({}, [])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("more", "code"), [({}, ExitCode.HARNESS), ({"anomalies": {"lost-write": 1}}, ExitCode.ANOMALY)]
 )

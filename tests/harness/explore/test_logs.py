@@ -14,6 +14,7 @@ def test_bugs_that_leave_no_trace_show_in_runs() -> None:
     assert {name for name, bug in MUTANTS.items() if bug.no_trace} < set(hunted())
 
 
+@pytest.mark.sampled(15)
 def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
     broken = found(hunting("elects-any-replica", 0))
     assert "unclean-election" in broken
@@ -21,6 +22,7 @@ def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
     assert first_found("elects-any-replica", range(9)) == (1, broken)
 
 
+@pytest.mark.sampled(8)
 def test_a_bug_of_a_reader_leaves_no_trace() -> None:
     assert found(hunting("aborted-not-filtered", 0)) == {}
 
@@ -32,6 +34,7 @@ def test_committed_offsets_show_what_was_lost() -> None:
     assert set(broken) == {"consumed-kept"}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_sound_run_breaks_no_rule(seed: int) -> None:
     verdict = judged(clean(seed), weaknesses=True)
@@ -40,7 +43,7 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("name", LOG_DAMAGE)
 def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
     rules = set(LOG_DAMAGE[name].rules)

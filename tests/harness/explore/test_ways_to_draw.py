@@ -29,6 +29,7 @@ def drawn(way: str, first: int, number: int) -> list[RunConfig]:
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_first_seed_draws_the_same_runs(way: str) -> None:
     made = drawn(way, 100, 25)
@@ -40,6 +41,7 @@ def test_runs_that_are_drawn_alone_are_those_of_explore() -> None:
     assert drawn("alone", 7, 12) == [clean(seed) for seed in range(7, 19)]
 
 
+@pytest.mark.sampled(2)
 def test_names_are_shared_out() -> None:
     made = drawn("dealt", 0, len(NEMESES))
     assert {one.workload for one in made[: len(modelled())]} == set(modelled())
@@ -47,6 +49,7 @@ def test_names_are_shared_out() -> None:
     assert len({one.nemesis for one in made}) > len(NEMESES) / 2
 
 
+@pytest.mark.sampled(5)
 def test_most_runs_come_from_those_with_rare_features() -> None:
     made = drawn("rare", 0, 60)
     assert made[:INITIAL] == drawn("dealt", 0, INITIAL)
@@ -58,6 +61,7 @@ def test_most_runs_come_from_those_with_rare_features() -> None:
     assert sum(far <= 4 for far in distances) > len(distances) / 3
 
 
+@pytest.mark.sampled(8)
 def test_what_yields_more_is_drawn_more_often() -> None:
     draws, found = Draws("yields", 0), Counter[str]()
     for number in range(60):
@@ -69,6 +73,7 @@ def test_what_yields_more_is_drawn_more_often() -> None:
     assert len(found) == len(modelled())
 
 
+@pytest.mark.sampled(3)
 def test_features_say_what_was_asked_under_which_fault() -> None:
     settings = {"workload": "transactions", "nemesis": "kill:one@leader", "duration_s": 6, "seed": 3}
     with keeping_messages():
@@ -116,6 +121,7 @@ def test_the_halves_share_out_all_bugs_and_plant_them() -> None:
     assert not {name for name in asked if name.startswith("share-")}
 
 
+@pytest.mark.sampled(6)
 def test_each_setting_is_drawn() -> None:
     made = drawn("dealt", 0, 60)
     for name, known in DIMENSIONS.items():

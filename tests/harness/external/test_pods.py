@@ -80,7 +80,7 @@ def test_doctor_says_which_hooks_do_not_exist(cluster_file: FileMaker, pods: Mad
     assert not any("kill, revive" in line or "pause, resume" in line for line in said)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("nemesis", "lacks"),
     [

@@ -84,7 +84,7 @@ def test_without_hooks_clients_leaders_and_requests_are_hit(
     assert not belongings.listed(model.admin).under(config.prefix).groups or workload == "copier"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize(
     ("nemesis", "why"),
     [
@@ -128,7 +128,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker
@@ -191,7 +191,7 @@ def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_fil
     assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 def test_a_planted_bug_of_the_cluster_is_found(tmp_path: Path) -> None:
     """Its clean twin is judged above: the same workload, on brokers without it."""
     config = run_config({"sut": "model", "seed": 1, "mutant": "lso-ignores-open"})

@@ -30,6 +30,7 @@ def doctor(file: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
+@pytest.mark.sampled(15)
 def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, tmp_path: Path) -> None:
     collect = 'collect = \'echo log >"$INQUEST_TARGET/server.log"; mkdir "$INQUEST_TARGET/data/orders-0"\'\n'
     heal = f"heal_all = 'touch {tmp_path}/healed'\n"
@@ -45,7 +46,7 @@ def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, 
     assert (tmp_path / "healed").exists()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [
@@ -68,6 +69,7 @@ def test_hooks_that_only_say_so_are_not(
     assert not any(stopped(pid) for pid in model.pids)
 
 
+@pytest.mark.sampled(14)
 def test_a_cluster_of_others_is_not_broken(model: ModelCluster, cluster_file: FileMaker) -> None:
     run_blocking(model.create_topic(f"orders-{os.getpid()}-too", 1, 3, {}))
     code, said = doctor(cluster_file(f"{nodes(model)}[hooks]\n{PAUSE}{RESUME}"))

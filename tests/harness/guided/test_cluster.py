@@ -63,7 +63,7 @@ def listening(bootstrap: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) -> None:
     where: Properties = {"bootstrap.servers": made.bootstrap, "log_level": 0}
     admin = AdminClient(where)
@@ -99,7 +99,7 @@ def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("kind", "settings", "begins"),
     [
@@ -148,6 +148,7 @@ def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
             made.judge()
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 def test_what_cannot_be_is_said_before_anything_is_started(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

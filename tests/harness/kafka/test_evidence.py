@@ -73,6 +73,7 @@ def takes(taken: NodeEvidence, folder: Path) -> tuple[list[tuple[int, int, str]]
     return [(row["take"], row["node"], row["why"]) for row in rows], missed
 
 
+@pytest.mark.sampled(3)
 def test_nodes_that_were_killed_are_taken_before_they_start(taken: NodeEvidence, tmp_path: Path) -> None:
     ended = {1: SHUT_DOWN, 2: SIGKILLED, 3: CRASHED, 4: NEVER_RAN}
     taken.before_start([Ended(number, code) for number, code in ended.items()])
@@ -104,6 +105,7 @@ def test_a_node_that_cannot_be_copied_is_missed_alone(
     assert why in missed
 
 
+@pytest.mark.sampled(2)
 def test_takes_at_kills_share_a_limit(
     taken: NodeEvidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -
     assert (torn["fresh"], torn["fresh_of"], torn["rate"]) == (0, 4, 0.0)
 
 
+@pytest.mark.sampled(6)
 def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome()), (task(seed=1), outcome("not-recovered", UNRECOVERED)),
@@ -117,6 +118,7 @@ PLANTED = Tested(system="simulated", version="4.3", client="the simulated client
 HANGS = AnomalyCount(name="hanging-txn", count=1, disallowed=1, known_bug="KAFKA-17754")
 
 
+@pytest.mark.sampled(9)
 def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
     older = msgspec.structs.replace(REAL, version="3.9.1")
     write(tmp_path, FIRST, [
@@ -139,6 +141,7 @@ def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
     assert "0/1" in shown
 
 
+@pytest.mark.sampled(8)
 def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", LOST, SKIPPED, tested=REAL))])
     write(tmp_path, SECOND, [
@@ -156,6 +159,7 @@ def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None
     assert "Nothing: an earlier session has every finding" in page.render(tmp_path)
 
 
+@pytest.mark.sampled(5)
 def test_a_planted_bug_is_no_open_finding_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (task(seed=1), outcome("anomaly", LOST, tested=PLANTED)), (task(seed=2), outcome("anomaly", LOST)),
@@ -177,6 +181,7 @@ def test_lines_of_older_versions_say_what_was_asked_for(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
     config = {"sut": "simulated", "simulated": {"era": "0.10", "mutant": ""}}
     by_hand(tmp_path, config=config, expect={"lost-write": True})
@@ -200,6 +205,7 @@ def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
         assert word in shown
 
 
+@pytest.mark.sampled(3)
 def test_a_failing_run_has_a_card_with_what_broke(tmp_path: Path) -> None:
     many(tmp_path, sessions=4, runs=8)
     made = cards.build(tmp_path, come_to(tmp_path))
@@ -247,6 +253,7 @@ def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries:
     assert groups(tmp_path)[0]["fresh_of"] == 1
 
 
+@pytest.mark.sampled(3)
 def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     assert come_to(tmp_path).allowed == [{"name": "poll-skip", "runs": 1, "findings": 4}]
@@ -262,6 +269,7 @@ def test_the_numbers_of_a_session(tmp_path: Path) -> None:
     assert (second["available"], second["recovery_s"]) == pytest.approx((0.9, 6.0))
 
 
+@pytest.mark.sampled(4)
 def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     lost = Anomaly(title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why="")
@@ -310,6 +318,7 @@ def test_an_attempt_that_was_made_again_is_not_listed_as_made_by_hand(tmp_path: 
     assert list(runs["session"]) == [FIRST]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, damaged: bool) -> None:
     folder = by_hand(tmp_path)
@@ -320,6 +329,7 @@ def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, dam
     assert 'href="./20260301T101500Z-%FF/report.html"' in shown
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_session_that_names_a_folder_that_cannot_be(tmp_path: Path, name: str) -> None:
     write(tmp_path, FIRST, [(task(), outcome("anomaly", LOST, folder=name))])
@@ -404,6 +414,7 @@ def test_valid_is_said_only_after_the_canary_fired(
     assert f"Canary acks1: {told}." in github.render(tmp_path, session)
 
 
+@pytest.mark.sampled(3)
 def test_the_page_says_what_matters(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     shown = page.build(tmp_path).read_text()
@@ -416,12 +427,14 @@ def test_the_page_says_what_matters(tmp_path: Path) -> None:
     assert "https://" not in shown
 
 
+@pytest.mark.sampled(4)
 def test_an_empty_folder_has_an_index(tmp_path: Path) -> None:
     assert "No session yet" in page.render(tmp_path)
     by_hand(tmp_path)
     assert "by hand" in page.render(tmp_path)
 
 
+@pytest.mark.sampled(3)
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:
     hostile(tmp_path, HOSTILE)
     by_hand(tmp_path, "20260301T101500Z-<b>&\"'", summary=HOSTILE,
@@ -457,6 +470,7 @@ def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Pat
     assert build_trend(numbers.head(0)) is None
 
 
+@pytest.mark.sampled(3)
 def test_a_long_history_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (shares, totals_module):
         monkeypatch.setattr(module, "RUNS_MAX", 3)

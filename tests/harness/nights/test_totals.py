@@ -45,6 +45,7 @@ def run_under(
                    liveness=Liveness(faults=costs)).name  # fmt: skip
 
 
+@pytest.mark.sampled(9)
 def test_what_a_fault_did_to_each_version(tmp_path: Path) -> None:
     first = run_under(tmp_path, 1, [fault(0), fault(1, "kill:one@controller")],
                       [cost(0, 0.5, 4.0, 3.0), cost(1, 0.9, None, 9.0)])  # fmt: skip
@@ -87,6 +88,7 @@ def test_of_faults_only_fair_runs_of_sessions_count(tmp_path: Path) -> None:
     assert (row["runs"], row["times"]) == (1, 1)
 
 
+@pytest.mark.sampled(3)
 def test_without_verdicts_there_is_no_table_of_faults(tmp_path: Path) -> None:
     write(tmp_path, NIGHT, [(canary(), outcome())])
     assert "faults-title" not in page.render(tmp_path)

@@ -75,6 +75,7 @@ def facts(name: str, traces: Traces) -> list[str]:
     return causes.build(name, anomaly, traces).facts
 
 
+@pytest.mark.sampled(15)
 def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     read, found = told(lost)
     assert "hw-is-leader-end: the high watermark is the end of the leader's log" in found.cause.named
@@ -86,6 +87,7 @@ def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     assert without.cause.facts == found.cause.facts, "what is on record does not depend on the name"
 
 
+@pytest.mark.sampled(4)
 def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     read, found = told(lost)
     assert read.trace is not None
@@ -442,6 +444,7 @@ def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Pat
         assert "that log never had it as Ongoing" in told
 
 
+@pytest.mark.sampled(6)
 def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
     for name in ("lost-write", "duplicate", "stuck-lso", "eos-loss", "poll-skip", "not-recovered"):
         traces = nothing(tmp_path / name)

@@ -67,6 +67,7 @@ def test_brokers_say_where_their_replicas_end_and_are_cut(tmp_path: Path) -> Non
     assert f"{found[-1].wall:%H:%M:%S.%f}" == "21:34:01.220000"
 
 
+@pytest.mark.sampled(15)
 def test_every_replica_of_a_simulated_run_is_drawn_as_the_trace_has_it(lost: Inputs) -> None:
     found = story.build(lost, numbers.build(lost))
     assert found is not None

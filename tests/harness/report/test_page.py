@@ -76,6 +76,7 @@ def test_a_report_is_small(name: str, reports: dict[str, str]) -> None:
     assert len(reports[name].encode()) <= page.BYTES_MAX
 
 
+@pytest.mark.sampled(8)
 def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
     folder = clean(ops=100_000)
     assert folder.verdict is not None
@@ -94,6 +95,7 @@ def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
     assert path.stat().st_size <= page.BYTES_MAX
 
 
+@pytest.mark.sampled(8)
 def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -126,7 +128,7 @@ def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> 
     assert "@import" not in style
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_policy_lets_exactly_the_own_scripts_run(name: str, reports: dict[str, str]) -> None:
     parsed = Parsed(reports[name])
@@ -154,6 +156,7 @@ def test_text_from_outside_stays_text(reports: dict[str, str]) -> None:
     assert "49" not in re.findall(r"`(\d+)", parsed.text)
 
 
+@pytest.mark.sampled(7)
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     run = anomalous().write(tmp_path / "run")
     assert build(run).read_bytes() == build(run).read_bytes()
@@ -185,6 +188,7 @@ def test_the_verdict_in_words(changes: dict[str, Any], word: str, tmp_path: Path
     assert not any(f" {other} " in text.split("What was tested")[0] for other in others)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("exit_code", [0, 2, 3])
 def test_a_forbidden_finding_is_never_called_valid(exit_code: int, tmp_path: Path) -> None:
     verdict = anomalous().verdict
@@ -235,12 +239,14 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
     assert 'href="https://issues.apache.org/jira/browse/KAFKA-17754"' in reports["anomalous"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mutant", ["", "min-isr-ignored"])
 def test_a_planted_bug_stands_in_the_first_lines(mutant: str, tmp_path: Path) -> None:
     text = text_of(with_verdict(config={"sut": "simulated", "simulated": {"mutant": mutant}}), tmp_path)
     assert ("planted bug: min-isr-ignored" in text) is bool(mutant)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mutant", ["", "min-isr-ignored"])
 def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_path: Path) -> None:
     folder = anomalous()
@@ -251,6 +257,7 @@ def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_p
     assert ("matches no known Kafka bug (this run has a planted one)" in text) is bool(mutant)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("bugs", "words"),
     [
@@ -274,6 +281,7 @@ def test_a_class_without_a_known_bug_says_what_its_findings_match(
     assert words in text_of(folder, tmp_path)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("app", [None, {"input": "orders"}])
 def test_a_finding_of_an_application_is_first_of_all_its_own(app: object, tmp_path: Path) -> None:
     folder = anomalous()
@@ -300,6 +308,7 @@ def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.sampled(4)
 def test_the_example_that_the_story_links_to_is_always_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +321,7 @@ def test_the_example_that_the_story_links_to_is_always_shown(
     assert "This page has no room for its examples." in text
 
 
+@pytest.mark.sampled(2)
 def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:
     cost = FaultLiveness(
         fault=FAULTS[0].fault, stalled_s=1.0, partition="", partition_stalled_s=0.0, recovered_s=None
@@ -429,6 +439,7 @@ def test_no_run_folder_at_all(tmp_path: Path) -> None:
         build(Run(tmp_path / "nowhere"))
 
 
+@pytest.mark.sampled(2)
 def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
     run = clean(50).write(tmp_path / "run")
     run.report.mkdir()
@@ -436,6 +447,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
         build(run)
 
 
+@pytest.mark.sampled(8)
 def test_the_report_needs_neither_kafka_nor_spark() -> None:
     code = (
         "import sys, harness.report; "

@@ -40,6 +40,7 @@ def fault(number: int, begin: float, end: float | None) -> Fault:
     return msgspec.structs.replace(FAULTS[0], fault=number, begin_s=begin, end_s=end)
 
 
+@pytest.mark.sampled(15)
 def test_the_example_is_of_the_first_row(lost: Run) -> None:
     _, found = told(lost)
     assert story._within(found.example, found.ranges[0])
@@ -187,6 +188,7 @@ def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> 
     assert any("anomalies.parquet" in gap for gap in read.gaps)
 
 
+@pytest.mark.sampled(5)
 def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_path: Path, lost: Run) -> None:
     table = pq.read_table(lost.anomalies)
     read, found = told(lost)
@@ -286,6 +288,7 @@ def test_a_long_text_of_a_fault_keeps_its_verb() -> None:
     assert near_faults.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
 
 
+@pytest.mark.sampled(3)
 def test_where_no_time_is_on_record_no_fault_is_called_absent(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -347,6 +350,7 @@ def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None
     assert (found.count, found.offsets) == (5, (end - 5, end - 1))
 
 
+@pytest.mark.sampled(5)
 def test_findings_that_were_counted_and_not_kept_are_named(lost: Run) -> None:
     read, found = told(lost)
     anomaly, checks = read.verdict.anomalies["lost-write"], read.verdict.log_checks.values()
@@ -363,6 +367,7 @@ def test_findings_that_were_counted_and_not_kept_are_named(lost: Run) -> None:
     assert again.not_kept == found.not_kept + 7
 
 
+@pytest.mark.sampled(11)
 def test_findings_in_logs_that_the_headline_does_not_count_are_told(lost: Run) -> None:
     read, found = told(lost)
     counted = headlines.many(read.verdict, "lost-write", found.anomaly)
@@ -401,6 +406,7 @@ def test_a_cluster_that_did_not_recover_stands_behind_damaged_data(tmp_path: Pat
     assert [name for name, _ in wording.ranked(other)] == ["not-recovered", "model-violation"]
 
 
+@pytest.mark.sampled(6)
 def test_input_records_of_a_group_are_told_without_their_leaders(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -481,6 +487,7 @@ def test_sentences_have_one_time_base(text: str, start_ms: float, shown: str) ->
     assert all(float(a) == pytest.approx(float(b), abs=1e-3) for a, b in times)
 
 
+@pytest.mark.sampled(12)
 def test_the_page_tells_the_story_first(lost: Run) -> None:
     page = build(lost).read_text()
     _, found = told(lost)
@@ -495,6 +502,7 @@ def test_the_page_tells_the_story_first(lost: Run) -> None:
     assert "To look at it" not in page
 
 
+@pytest.mark.sampled(14)
 def test_topics_keep_their_names_at_the_start_of_a_sentence(lost: Run) -> None:
     read, _ = told(lost)
     assert read.verdict.log_examples

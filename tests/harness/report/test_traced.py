@@ -268,6 +268,7 @@ def test_a_lost_record_is_shown_from_its_acknowledgement_to_its_end(lost: Run) -
     assert {node for step in scene.steps for node in step.replicas} == {1, 2, 3}
 
 
+@pytest.mark.sampled(10)
 def test_the_section_is_there_and_says_how_much_it_leaves_out(page_of_lost: str) -> None:
     parsed = Parsed(page_of_lost)
     assert SECTION in page_of_lost
@@ -289,6 +290,7 @@ def test_every_dot_of_a_drawing_is_a_row_of_its_table(lost: Run) -> None:
         assert sum(scene.gaps) <= scene.left_out
 
 
+@pytest.mark.sampled(7)
 def test_a_clean_run_shows_its_first_fault(tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", config(**CLEAN))
     (scene,) = section.build(inputs.read(run))
@@ -321,6 +323,7 @@ def copied(run: Run, folder: Path) -> Run:
     return other
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("damage", [None, b"", b'["trace",1,[1],[1]]\n["message",'])
 def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
@@ -435,7 +438,7 @@ def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Input
     assert "may be missing" not in text
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
     scene = section.build(seen)[0]
     middle = scene.diagram.rows[len(scene.diagram.rows) // 2].ns
@@ -457,6 +460,7 @@ def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
     assert EVIL not in html
 
 
+@pytest.mark.sampled(3)
 def test_findings_in_logs_have_the_messages_that_ended_their_transactions(tmp_path: Path) -> None:
     """Of one producer, with one connection to each broker."""
     short = {"workload": "transactions", "nemesis": "none", "duration_s": 2, "producers": 1, "seed": 3}

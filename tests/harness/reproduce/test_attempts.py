@@ -15,11 +15,12 @@ from harness.processes.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.cluster import NotReached
+from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import REPRODUCTIONS, PerformedCommit, PerformedTransaction, Reproduction
+from harness.reproduce.registry import REPRODUCTIONS, Reproduction
 from harness.reproduce.sendings import Sent
 from harness.reproduce.stage import FiveBrokers
 from harness.reproduce.three_brokers import PerformedReplicas

@@ -39,6 +39,7 @@ def record(run: Run, made: Simulated, share: float) -> None:
         (run.journal / f"{name}.jsonl").write_bytes(jsonl.encode(lines[: int(share * len(lines))]))
 
 
+@pytest.mark.sampled(11)
 def test_each_finding_is_shown_once(run: Run, made: Simulated) -> None:
     follower = Follower(run, made.config)
     assert follower.look() == []  # nothing is on record
@@ -66,6 +67,7 @@ def test_a_loss_of_power_that_is_planned_permits_what_it_may_cause(run: Run, mad
     assert {one.allowed for one in found if one.identity[0] == DUPLICATE} == {False}
 
 
+@pytest.mark.sampled(2)
 def test_following_ends_with_the_first_forbidden_finding(
     run: Run, made: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_run_has_a_session_of_its_own_and_no_summary_of_its_own(
     assert log.read_text().split() == ["True", "False"]
 
 
+@pytest.mark.sampled(10)
 def test_of_two_folders_of_the_same_run_the_one_of_the_soak_is_taken(tmp_path: Path) -> None:
     session = write(tmp_path, "20260301T220000Z", [], over=False)
     by_hand = create_folder(run_config({"seed": 42}), tmp_path)

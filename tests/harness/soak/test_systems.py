@@ -82,6 +82,7 @@ def test_explicit_runs_are_left_out_and_the_canary_is_on_the_first_system() -> N
         check(matrix.comparing((*TWO, SystemUnderSoak(settings={"kafka": "9.9.9"}))), Named())
 
 
+@pytest.mark.sampled(2)
 def test_a_run_finds_the_program_of_its_name_and_no_recording_brings_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,7 @@ def test_no_time_of_a_packet_is_later_than_now() -> None:
     assert before <= clock.when(None).ns <= time.monotonic_ns()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("its", "says"), [(boot(), "No such device|no interface"), ("another", "runs on another machine")]
 )

@@ -198,7 +198,7 @@ def test_clients_read_the_log_of_the_group_coordinator(cluster: ModelCluster, to
     assert key == {"group": "logged", "topic": topic.topic, "partition": 0}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 @pytest.mark.usefixtures("whole")
 def test_a_power_loss_of_all_takes_what_was_not_flushed(cluster: ModelCluster, topic: TopicPartition) -> None:
     acked = sent(producer(cluster), 5)
@@ -220,7 +220,7 @@ def test_a_clean_shutdown_hands_over_and_flushes(cluster: ModelCluster, topic: T
     until(lambda: full(cluster), "all replicas in sync")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("whole")
 def test_a_paused_leader_is_replaced_and_comes_back(cluster: ModelCluster, topic: TopicPartition) -> None:
     paused = leader(cluster)

@@ -151,7 +151,7 @@ def test_a_client_that_meets_brokers_of_another_cluster_stops(
     run_blocking(session.close())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 def test_the_harness_takes_no_answer_of_another_cluster(first: ModelCluster, usurper: ModelCluster) -> None:
     run_blocking(first.kill(first.nodes))
     run_blocking(usurper.start())

@@ -32,7 +32,7 @@ def duplicates(done: Simulated) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
     """The rules forbid duplicates then: the simulation must not make any."""

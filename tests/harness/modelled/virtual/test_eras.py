@@ -196,7 +196,7 @@ def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = KNOWN[name]
@@ -215,6 +215,7 @@ def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.
         assert not known.classes & everything(done, tally)
 
 
+@pytest.mark.sampled(13)
 def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_does_not() -> None:
     """Before KIP-101 a follower cuts its log back to a high watermark that it may know too late."""
 

@@ -84,6 +84,7 @@ def test_killed_nodes_are_looked_at_before_they_come_back_and_all_at_the_end(
     assert times == sorted(times)
 
 
+@pytest.mark.sampled(4)
 def test_a_clean_restart_is_no_kill() -> None:
     restarted = simulate(config(nemesis="restart:graceful"))
     assert restarted.cluster.takes == []
@@ -180,6 +181,7 @@ def test_a_forgotten_id_is_a_tombstone() -> None:
     assert older["previous_producer_id"] == -1  # its records have no such field
 
 
+@pytest.mark.sampled(3)
 def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, found: Evidence) -> None:
     last = len(done.cluster.takes)
     log = done.cluster.sim[2].durable.logs["transactions", 0]
@@ -196,6 +198,7 @@ def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, fou
     }
 
 
+@pytest.mark.sampled(3)
 def test_offsets_and_generations_of_groups() -> None:
     era = "4.3-tv1"  # epochs stay, and with them what is remembered
     cluster = simulate(config("copier", "none", preset="exactly-once", duration_s=2, era=era)).cluster
@@ -235,6 +238,7 @@ def replayed(metadata: Rows) -> dict[tuple[str, int], tuple[int, int, tuple[int,
     return state
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ["3.3", "4.3"])
 def test_metadata_records_make_the_image_of_the_model(era: str) -> None:
     done = simulate(config(nemesis="kill:one@leader", era=era))
@@ -262,6 +266,7 @@ def test_a_leader_epoch_that_did_not_rise_is_no_partition_change() -> None:
     assert (last.name, last.fields["leaderEpoch"]) == ("PartitionRecord", 0)
 
 
+@pytest.mark.sampled(12)
 def test_an_era_of_zookeeper_has_no_metadata_log() -> None:
     found = evidence(simulate(config(era="2.4")).cluster)
     assert rows(found, "metadata") == []
@@ -269,6 +274,7 @@ def test_an_era_of_zookeeper_has_no_metadata_log() -> None:
     assert rows(found, "transaction_log") != []
 
 
+@pytest.mark.sampled(4)
 def test_a_recorded_run_has_the_tables(tmp_path: Path) -> None:
     wanted = config(duration_s=3)
     run = Run(tmp_path / "run")

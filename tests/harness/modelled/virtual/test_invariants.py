@@ -64,7 +64,7 @@ FAULTS = ("none", "partition", "kill", "pause", "restart", "random", "client")
 CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(modelled())]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("workload", "nemesis"), CLEAN)
 def test_nothing_breaks_without_a_planted_bug(workload: str, nemesis: str) -> None:
     long = 6 if nemesis == "restart" else 4  # a restart takes 4 s
@@ -105,6 +105,7 @@ def test_a_planted_bug_breaks_its_invariant(mutant: str, name: str, settings: di
     pytest.fail(f"{mutant} never broke {name}")
 
 
+@pytest.mark.sampled(7)
 def test_what_a_run_leaves_undone_is_told() -> None:
     run = simulate(config(0, mutant="marker-skips-a-partition", nemesis="none"))
     assert any("has a transaction open since" in text for text in run.unfinished)

@@ -32,7 +32,7 @@ def test_every_mutant_that_shows_has_a_pin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("name", hunted())
 def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     for number in PINS[name].numbers():
@@ -42,6 +42,7 @@ def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     pytest.fail(f"none of {PINS[name].within} runs shows {name}")
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 def test_two_votes_in_one_epoch_make_two_leaders_of_the_quorum() -> None:
     """Where two nodes stand within one round trip, which is rare."""
@@ -74,6 +75,7 @@ def test_the_docs_count_them() -> None:
     assert f", and {len(PLANTED)} planted bugs (`mutant`)" in (DOCS / "i-build-kafka.md").read_text()
 
 
+@pytest.mark.sampled(2)
 def test_the_registry_holds_what_the_model_asks_for() -> None:
     assert asked_for() == set(PLANTED)
 

@@ -31,11 +31,13 @@ def outcomes(tables: dict[str, pa.Table]) -> Counter[int]:
     return Counter(row["outcome"] for row in tables["ops"].to_pylist() if row["n_sends"])
 
 
+@pytest.mark.sampled(4)
 def test_a_client_that_commits_by_itself_copies_again() -> None:
     found, _ = shown("auto-commit")
     assert set(found) == {"eos-duplicate"}
 
 
+@pytest.mark.sampled(5)
 def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() -> None:
     found, _ = shown("one-replica")
     assert found["lost-write"] > 0

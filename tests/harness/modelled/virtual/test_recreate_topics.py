@@ -39,17 +39,20 @@ def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> N
     assert not any("~" in name for name in final)
 
 
+@pytest.mark.sampled(3)
 def test_a_broker_that_was_away_comes_back_with_logs_of_the_old_topic() -> None:
     done, tally = run("recreate-topics:away@leader", workload="queue", seed=2)
     assert counted(findings(done, tally)) == {}
     assert not tally.refused
 
 
+@pytest.mark.sampled(3)
 def test_logs_that_outlive_their_topic_are_found() -> None:
     done, tally = run("recreate-topics:all", mutant="deleted-topic-keeps-logs")
     assert "phantom-read" in counted(findings(done, tally))
 
 
+@pytest.mark.sampled(8)
 def test_offsets_that_outlive_their_topic_are_found() -> None:
     done, tally = run(
         "recreate-topics:all", workload="groups", seed=2, mutant="deleted-topic-keeps-offsets", duration_s=15
@@ -57,6 +60,7 @@ def test_offsets_that_outlive_their_topic_are_found() -> None:
     assert "group-duplicate" in counted(findings(done, tally))
 
 
+@pytest.mark.sampled(2)
 def test_ends_of_the_old_logs_are_behind_all_records() -> None:
     done, _ = run("recreate-topics:all")
     rows = rows_of(done.journals)

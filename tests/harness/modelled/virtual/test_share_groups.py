@@ -32,7 +32,7 @@ def lines(done: Simulated, kind: type[Any]) -> list[Any]:
     ("seed", "nemesis"),
     [(1, "none"), (2, "kill"), (3, "partition"), (4, "client:crash@member"), (5, "elections")],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
     assert trial(config(seed, nemesis), logs=True).failures == []
 
@@ -47,6 +47,7 @@ def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted()
         assert set(trial(run, invariants=False).anomalies) == {"share-redelivery"}
 
 
+@pytest.mark.sampled(7)
 def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
     done = simulate(config(1, "none"))
     given = [run for line in lines(done, j.Acquired) for run in line.runs]
@@ -62,6 +63,7 @@ def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
     assert all(offset > 100 for *_, offset in stands.rows)
 
 
+@pytest.mark.sampled(10)
 def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     """A partition holds a write back; the leader's next ones overtake it."""
     late = config(200, "partition:isolate@group-coordinator")

@@ -30,10 +30,12 @@ def found(config: RunConfig) -> tuple[dict[str, int], dict[str, int]]:
     return counted(tally.findings), counted(findings(done, tally))
 
 
+@pytest.mark.sampled(4)
 def test_rows_without_a_cure_are_there_twice_and_that_is_allowed() -> None:
     assert found(config("sink-plain")) == ({"eos-duplicate": 2}, {})
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("preset", CURES)
 def test_a_cure_keeps_each_row_once(preset: str) -> None:
     nemesis = PRESETS["sink-plain"]["nemesis"]
@@ -51,6 +53,7 @@ def test_a_cure_that_does_not_work_is_found_by_its_duplicates(
     assert forbidden == {"eos-duplicate": 2}
 
 
+@pytest.mark.sampled(6)
 def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -64,6 +67,7 @@ def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
     assert forbidden["eos-loss"] > 0
 
 
+@pytest.mark.sampled(6)
 def test_a_row_that_is_gone_from_the_database_is_a_lost_write(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Database.read
     monkeypatch.setattr(Database, "read", lambda self, tp: tuple(some[1:] for some in read(self, tp)))
@@ -71,6 +75,7 @@ def test_a_row_that_is_gone_from_the_database_is_a_lost_write(monkeypatch: pytes
     assert forbidden["lost-write"] > 0
 
 
+@pytest.mark.sampled(3)
 def test_rows_of_a_key_stand_in_the_order_of_its_records_where_the_offset_is_the_version() -> None:
     done = simulate(config("sink-optimistic-lock", nemesis="client:crash-before-commit@member,partition"))
     sends = rows_of(done.journals).tables()["sends"].to_pylist()

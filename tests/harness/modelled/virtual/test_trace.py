@@ -35,6 +35,7 @@ def trace(done: Simulated) -> tr.Trace:
     return done.trace
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_run_is_the_same_with_and_without(workload: str) -> None:
     made = config(**CLEAN | {"workload": workload})
@@ -54,6 +55,7 @@ print(hashlib.sha256(encode(simulate(config(**CLEAN), trace=True).trace)).hexdig
 """
 
 
+@pytest.mark.sampled(15)
 def test_the_trace_is_the_same_to_the_byte() -> None:
     told = {
         subprocess.run(
@@ -102,6 +104,7 @@ def test_every_message_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(arrived) == counted[f"{kind} delivered"]
 
 
+@pytest.mark.sampled(15)
 def test_answers_answer_what_arrived(trace: tr.Trace) -> None:
     least = DELAY_US[0] * 1000
     for message in trace.messages:
@@ -128,6 +131,7 @@ def started() -> tuple[SimulatedCluster, Tracing]:
     return cluster, tracing
 
 
+@pytest.mark.sampled(15)
 def test_messages_of_a_process_that_dies_never_arrive() -> None:
     cluster, tracing = started()
     scheduler = cluster.scheduler
@@ -228,6 +232,7 @@ def test_what_is_appended_was_caused_by_what_brought_it(trace: tr.Trace) -> None
     assert cut, "followers cut their logs when the leader has told where"
 
 
+@pytest.mark.sampled(3)
 def test_transactions_and_groups_are_told() -> None:
     made = config(**CLEAN | {"workload": "copier", "nemesis": "kill:one@txn-coordinator"})
     trace = simulate(made, trace=True).trace
@@ -240,6 +245,7 @@ def test_transactions_and_groups_are_told() -> None:
     assert subjects == {"txn", "group"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_messages_do_not_change_after_they_were_sent(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are told in words at the end of the run: it must be the same as when they were sent."""

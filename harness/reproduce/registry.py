@@ -1,37 +1,30 @@
-"""The bugs: for each a schedule with a bad side, which shows it, and a good side, which does not.
+"""The registry of reproductions: a known bug, and the schedule with a bad side, which shows it, and a good
+side, which does not."""
 
-A schedule performs its steps up to the producer's commit and its answer. It raises NotReached where the
-cluster takes another way than the one that it describes: such a run shows nothing. `attempts` judges what
-happened to the records.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
 from checkers.checks.durability import LOST
 from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
-from core.op import TopicPartition
-from core.runtime import run_blocking
-from harness.brokers.admin.connection import AdminError
-from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
+from harness.reproduce.coordinators import (
+    PerformedCommit,
+    PerformedTransaction,
+    followed,
+    late_record,
+    leaderless,
+    uncommitted_abort,
+    uncommitted_partition,
+)
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
-from harness.reproduce.group_offsets import busy
-from harness.reproduce.group_offsets import commit as commit_offset
-from harness.reproduce.group_offsets import committed as committed_offset
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import PerformedWait, waits
-from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.sendings import (
     Sent,
     alone,
+    cancelled_reassignment,
     epoch_bump,
     last_replica,
     late_produce,
@@ -40,7 +33,7 @@ from harness.reproduce.sendings import (
     removed_replica,
     unclean,
 )
-from harness.reproduce.stage import Deaths, FiveBrokers
+from harness.reproduce.stage import Deaths
 from harness.reproduce.three_brokers import PATIENT as SLOW_TO_HEAR
 from harness.reproduce.three_brokers import (
     QUICK,
@@ -49,201 +42,6 @@ from harness.reproduce.three_brokers import (
     truncation_loss,
     unknown_epoch,
 )
-
-NO_MARKER = "partition 0 has no abort marker"
-APPENDED_S = 1.0
-"""A coordinator has appended a commit much sooner."""
-ANSWERED_S = 3.0
-"""A coordinator whose followers all fetch answers much sooner."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerformedTransaction:
-    """One performed schedule. acknowledged: whether a coordinator acknowledged the commit; where it refused,
-    it promised nothing about the records."""
-
-    producer: WireProducer
-    tps: list[TopicPartition]
-    acknowledged: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerformedCommit:
-    """One performed schedule of a commit of offsets. acknowledged: by the coordinator that led no more.
-    offset: that the group committed. found: its committed offset at the next coordinator."""
-
-    group: str
-    acknowledged: bool
-    offset: int
-    found: int
-
-
-@contextmanager
-def meanwhile(
-    stage: FiveBrokers, what: str, once: Callable[[], tuple[int, ErrorCode]]
-) -> Iterator[Future[str]]:
-    """Send one request in the background; say its answer at the end of the block."""
-
-    def answer() -> str:
-        try:
-            node, code = once()
-            return f"broker {node}: {code.name.upper()}"
-        except (AdminError, KeyError):
-            return "no answer"
-
-    with ThreadPoolExecutor(1) as pool:
-        sent = pool.submit(answer)
-        yield sent
-        stage.say(f"{what} → {sent.result()}")
-
-
-def hand_over(stage: FiveBrokers, producer: WireProducer, old: int, new: int) -> str:
-    """Take the partition from a coordinator; what the next one knows of the transaction."""
-    done = stage.hand_over(old, new)
-    state = stage.loaded(new, producer)
-    stage.say(f"{done}; broker {new} coordinates and has loaded: {state}")
-    return state
-
-
-def lag(stage: FiveBrokers, good: bool) -> None:
-    """On the bad side, cut C off from A and B: it stays in sync for `replica.lag.time.max.ms`."""
-    if not good:
-        stage.cut((stage.c, stage.a), (stage.c, stage.b))
-        stage.say("C cannot fetch from A and B; it stays in sync for 30 s")
-
-
-def expect(stage: FiveBrokers, sent: Future[str], good: bool) -> None:
-    """A answers if, and only if, all followers can fetch what it appended. Raises: NotReached."""
-    try:
-        answer = sent.result(ANSWERED_S)
-    except TimeoutError:
-        answer = ""
-    if bool(answer) is not good:
-        raise NotReached(f"A answers {answer}" if answer else "A does not answer, though no follower lags")
-
-
-def commit(stage: FiveBrokers, producer: WireProducer, tps: list[TopicPartition]) -> PerformedTransaction:
-    """The producer commits."""
-    try:
-        producer.end(commit=True)
-    except RequestRefused as error:
-        stage.say(str(error))
-        return PerformedTransaction(producer=producer, tps=tps, acknowledged=False)
-    return PerformedTransaction(producer=producer, tps=tps, acknowledged=True)
-
-
-def uncommitted_partition(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
-    """A cannot replicate to C that partition 1 is in the transaction. B acts upon it; C does not know it."""
-    p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
-    producer = stage.producer(name, stage.d)
-    producer.init()
-    producer.write(p0, "zero", stage.d)
-    lag(stage, good)
-    with meanwhile(stage, "the first AddPartitionsToTxn(1)", lambda: producer.add_once(p1)) as sent:
-        expect(stage, sent, good)
-        if (state := hand_over(stage, producer, stage.a, stage.b)) != "Ongoing 0,1":
-            raise NotReached(f"B loaded {state}")
-    producer.write(p1, "one", stage.e)
-    if (state := hand_over(stage, producer, stage.b, stage.c)) != ("Ongoing 0,1" if good else "Ongoing 0"):
-        raise NotReached(f"C loaded {state}")
-    stage.heal()
-    return commit(stage, producer, tps)
-
-
-def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
-    """A cannot replicate the abort of the transaction to C. B aborts one half; C does not know the abort."""
-    p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
-    first, second = (stage.producer(name, stage.d) for _ in range(2))
-    first.init()
-    first.write(p0, "zero", stage.d)
-    first.write(p1, "one", stage.e)
-    stage.cut((stage.b, stage.e))  # B's marker reaches partition 0 only
-    lag(stage, good)
-    with meanwhile(stage, "InitProducerId of a second instance", second.init_once) as sent:
-        expect(stage, sent, good)
-        hand_over(stage, first, stage.a, stage.b)
-        stage.stable_beyond(p0, 1, NO_MARKER)
-        stage.say("partition 0 has an abort marker")
-        state = hand_over(stage, first, stage.b, stage.c)
-    if state != "Ongoing 0,1" and not good:
-        raise NotReached(f"C loaded {state}")
-    stage.heal()
-    return commit(stage, first, tps)
-
-
-def leaderless(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
-    """All replicas of partition 1 are down when the transaction commits. Both sides are the same schedule."""
-    p0, p1 = tps = stage.create(name, [(stage.a, stage.b, stage.d), (stage.d, stage.e, stage.c)])
-    producer = stage.producer(name, stage.a)
-    producer.init()
-    producer.write(p0, "zero", stage.a)
-    producer.write(p1, "one", stage.d)
-    run_blocking(stage.cluster.shut_down([stage.c, stage.d, stage.e]))
-    stage.leads(-1, p1, stage.a)
-    stage.say("C, D and E are shut down: partition 1 has no leader; A coordinates")
-    return commit(stage, producer, tps)
-
-
-def late_record(stage: FiveBrokers, name: str, good: bool) -> PerformedTransaction:
-    """A record arrives when its transaction is aborted and its partition has the marker. Another producer
-    then commits in that partition. Both sides are the same schedule."""
-    (p0,) = tps = stage.create(name, [(stage.d, stage.e, stage.c)])
-    late, other = stage.producer(f"{name}-late", stage.d), stage.producer(name, stage.d)
-    late.init()
-    late.write(p0, "zero", stage.d)
-    batch = late.batch(p0, "late")
-    late.end(commit=False)
-    stage.stable_beyond(p0, 1, NO_MARKER)
-    stage.say("partition 0 has the abort marker; a record of that transaction arrives now")
-    try:
-        late.send(p0, "late", stage.d, batch)
-    except RequestRefused as error:
-        stage.say(str(error))
-    other.init()
-    other.write(p0, "one", stage.d)
-    return commit(stage, other, tps)
-
-
-def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
-    """A has a commit of offsets that no follower has, and has much to do. B becomes leader; A follows it, and
-    hears of B's high watermark before it is unloaded. Both sides are the same schedule.
-
-    The followers' requests wait at proxies: where links are cut, A's own requests to B wait for time-outs and
-    retransmissions, too, which often last longer than A is busy.
-    """
-    brokers = stage.cluster.admin
-    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
-    producer = stage.producer(name, stage.d)  # what the group commits, it could have read
-    producer.init()
-    for value in ("zero", "one"):
-        producer.write(tp, value, stage.d)
-    producer.end(commit=True)
-    offsets, (a, b, c), (group, other, slow) = stage.groups(name)
-    stage.reorder(offsets, (a, b, c))
-    run_blocking(stage.cluster.elect_preferred([offsets]))
-    stage.leads(a, offsets)
-
-    def done(node: int, who: str, offset: int) -> None:
-        if (code := commit_offset(brokers, node, who, tp, offset)) != ErrorCode.none:
-            raise NotYet(f"OffsetCommit({offset}) at broker {node}: {code.name.upper()}")
-
-    until(STEP_S, PAUSE_S, lambda: done(a, group, 1))
-    stage.reorder(offsets, (b, a, c))
-    with stage.no_fetches(a, (b, c)), ThreadPoolExecutor(1) as pool:
-        sent = pool.submit(commit_offset, brokers, a, group, tp, 2)
-        with suppress(TimeoutError):
-            code = sent.result(APPENDED_S)
-            raise NotReached(f"broker {a} answers {code.name.upper()}, though no follower fetches")
-        with busy(brokers, a, slow):
-            run_blocking(stage.cluster.elect_preferred([offsets]))
-            stage.leads(b, offsets)
-            until(STEP_S, PAUSE_S, lambda: done(b, other, 1))
-            stage.say(f"broker {b} leads {offsets}, and acknowledged a commit of another group")
-            answer = sent.result()
-    found = committed_offset(brokers, b, group, tp)
-    stage.say(f"OffsetCommit(2) → broker {a}: {answer.name.upper()}; broker {b} has {found}")
-    return PerformedCommit(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
-
 
 Performed = (
     PerformedTransaction
@@ -317,6 +115,15 @@ REPRODUCTIONS = {
         versions=("4.4.0", "4.4.0"),
         play=moved,
         label="acks1",
+        shows=frozenset([LOST]),
+    ),
+    "cancelled-reassignment": Reproduction(
+        title="A reassignment is cancelled and made again; the leader is shut down: all is lost.",
+        bad="a replica that the cancelled one had added was in sync; the second one is throttled",
+        good="the same with min.insync.replicas=1",
+        versions=("4.4.0", "4.4.0"),
+        play=cancelled_reassignment,
+        label="removed-replica",
         shows=frozenset([LOST]),
     ),
     "deleted-topic-offsets": Reproduction(
