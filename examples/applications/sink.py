@@ -17,9 +17,10 @@ import json
 import os
 import signal
 import sqlite3
+import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
@@ -34,6 +35,7 @@ if given.database:
 Database = sqlite3.Connection if not given.database else psycopg.Connection
 Gone = sqlite3.OperationalError if not given.database else psycopg.OperationalError
 FOLDER = os.environ["INQUEST_FOLDER"]
+HANGS_S = 20.0
 # SQLite takes any type's name, and keeps bytes as they are.
 TABLES = """
 CREATE TABLE IF NOT EXISTS plain (value BYTEA);
@@ -97,8 +99,46 @@ def assigned(database: Database, consumer, partitions: list) -> None:
         consumer.commit(offsets=known, asynchronous=False)
 
 
+@contextmanager
+def watched():
+    """Begin anew where this takes longer: a commit that does not return would keep its partitions."""
+    hangs = threading.Timer(HANGS_S, begin_anew)
+    hangs.daemon = True
+    hangs.start()
+    try:
+        yield
+    finally:
+        hangs.cancel()
+
+
+def begin_anew() -> None:
+    """The same program in the place of this one: what it had not committed comes again."""
+    print("a call does not return: the program begins anew", flush=True)
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def step(database: Database, consumer) -> None:
+    """Some records, their rows, and their offsets."""
+    from confluent_kafka import TopicPartition
+
+    first = consumer.poll(0.2)
+    messages = [] if first is None else [first, *consumer.consume(99, 0)]
+    messages = [message for message in messages if message.error() is None]
+    if not messages:
+        return
+    next_one = given.mode != "one-behind"
+    last = {(m.topic(), m.partition()): m.offset() + next_one for m in messages}
+    offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
+    if given.mode != "early":
+        store(database, messages)
+    consumer.commit(offsets=offsets, asynchronous=False)
+    if given.mode == "early":
+        store(database, messages)
+
+
 def consume(database: Database) -> None:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    """Until it is to stop, or a call fails: then from the committed offsets on."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException
 
     own = {
         "group.id": os.environ["INQUEST_GROUP"],
@@ -111,20 +151,9 @@ def consume(database: Database) -> None:
     consumer.subscribe([os.environ["INQUEST_IN"]], **on_assign)
     try:
         while not stopping.is_set():
-            first = consumer.poll(0.2)
-            messages = [] if first is None else [first, *consumer.consume(99, 0)]
-            messages = [message for message in messages if message.error() is None]
-            if not messages:
-                continue
-            next_one = given.mode != "one-behind"
-            last = {(m.topic(), m.partition()): m.offset() + next_one for m in messages}
-            offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
-            if given.mode != "early":
-                store(database, messages)
-            consumer.commit(offsets=offsets, asynchronous=False)
-            if given.mode == "early":
-                store(database, messages)
-    except KafkaException as error:  # begin again at the committed offsets
+            with watched():
+                step(database, consumer)
+    except (KafkaException, KafkaError) as error:  # poll raises the latter where `assigned` failed
         print(error, flush=True)
     finally:
         consumer.close()

@@ -161,7 +161,8 @@ class TxnId:
 @dataclass
 class Group:
     """What the coordinator knows of a group. committed: position by partition; pending: partitions with an
-    offset in a transaction without markers."""
+    offset in a transaction without markers, as they came; passed: those of them that one which came later,
+    and whose marker is there, has replaced."""
 
     number: int
     tps: list[int]
@@ -170,6 +171,7 @@ class Group:
     members: list[int] = field(default_factory=list)
     committed: dict[int, int] = field(default_factory=dict)
     pending: list[tuple[int, int]] = field(default_factory=list)
+    passed: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -473,10 +475,13 @@ class World:
 
     def _stored(self, group: Group, token: int, tp: int, offset: int, fate: str) -> Callable[[], None]:
         def land() -> None:
-            if (token, tp) in group.pending:
-                group.pending.remove((token, tp))
-            if fate == "commit" and not self.strikes("eos-twice"):
+            mine = (token, tp)
+            if fate == "commit" and not self.strikes("eos-twice") and mine not in group.passed:
                 group.committed[tp] = offset
+                older = group.pending[: group.pending.index(mine)] if mine in group.pending else []
+                group.passed.update(each for each in older if each[1] == tp)
+            if mine in group.pending:
+                group.pending.remove(mine)
 
         return land
 
