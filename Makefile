@@ -15,8 +15,8 @@ PART ?= $(shell date +%j | sed 's/^0*//')
 DOCKER_JOBS ?= 2
 # Python keeps what it compiled, whatever the environment says: tests start hundreds of processes.
 ONE = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --durations=15 $(if $(PART),--part $(PART))
-# Two processes more than processors: tests that start processes wait for a good part of their time.
-PYTEST = $(ONE) -n $$(($$(nproc) + 2)) --dist worksteal
+# A process more than processors: tests that start processes wait for a part of their time.
+PYTEST = $(ONE) -n $$(($$(nproc) + 1)) --dist worksteal
 REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
@@ -100,7 +100,7 @@ doctor: $(INSTALLED) ## this machine's prerequisites
 
 .PHONY: test
 test: $(INSTALLED) ## everything: lint, types, imports, all tests; of long series the share of the day
-	@$(MAKE) -j 2 --output-sync=line types setup-tests lint imports
+	@$(MAKE) -j 2 --output-sync=line types setup-tests lint imports compiled
 	@$(MAKE) test-fast
 	@$(MAKE) test-browser
 	@$(MAKE) test-docker
@@ -138,6 +138,10 @@ types: $(INSTALLED) ## mypy --strict
 .PHONY: imports
 imports: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports
+
+.PHONY: compiled
+compiled: $(INSTALLED) # pytest compiles each test once here, and not in each of its processes
+	@found=$$($(ONE) --collect-only --quiet tests 2>&1) || { tail -n 40 <<< "$$found"; exit 1; }
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
