@@ -2,12 +2,16 @@
 
     python -m benchmarks.throughput [--seconds 4] [--repetitions 5] [--shape queue:20 …]
         [--bootstrap HOST:PORT,…] [--target 0.8]
+    python -m benchmarks.throughput --client COMMAND --record-size 4000 --target 0.7 …
 
 Both are one process with one producer, send the same ops (same sizes, partitions, settings; each op
 awaited before the next) and run as fast as they can, in turns, on one cluster. The bare program knows
 its ops beforehand, sends one constant payload and keeps nothing but a count. The worker is
 `python -m harness.clients.worker_main` itself: it draws its ops, encodes each record, and journals
 every invocation and every result.
+
+With --client the worker of the harness takes the place of the bare program, and a worker whose client is that
+program (JSON lines, docs/client-protocol.md) is compared with it; CPU time is without the program's.
 
 A shape is WORKLOAD:MOST_RECORDS_AN_OP. Printed for each: records acknowledged per second and CPU time
 (all threads) a record, the medians over the repetitions, and the median ratio with its extremes. The
@@ -23,8 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,6 +42,7 @@ from core.config import RunConfig
 from core.generator import Slot, source
 from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
+from harness.clients.command import named
 from harness.clients.librdkafka.settings import LIBRDKAFKA
 from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
 from harness.kafka.system import kafka_cluster
@@ -201,15 +206,24 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+Start = Callable[[RunConfig, Endpoint], AbstractContextManager[subprocess.Popen[bytes]]]
+
+
+@contextmanager
+def program_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker whose client is the program that was named."""
+    with worker_process(config.model_copy(update={"clients": "command"}), endpoint) as process:
+        yield process
+
+
 def compare(
-    config: RunConfig, endpoint: Endpoint, seconds: float, repetitions: int
+    sides: tuple[Start, Start], config: RunConfig, endpoint: Endpoint, seconds: float, repetitions: int
 ) -> tuple[list[Sample], list[Sample]]:
-    """Samples of the bare program and of the worker, taken in turns, first and second by turns."""
+    """Samples of both sides, taken in turns, first and second by turns."""
     samples: tuple[list[Sample], list[Sample]] = ([], [])
     for repetition in range(repetitions):
         for which in (0, 1) if repetition % 2 == 0 else (1, 0):
-            start = (bare_process, worker_process)[which]
-            with start(config, endpoint) as process:
+            with sides[which](config, endpoint) as process:
                 samples[which].append(measure(process, seconds))
     return samples
 
@@ -230,8 +244,7 @@ def row(shape: str, samples: tuple[list[Sample], list[Sample]]) -> tuple[float, 
 def cluster(bootstrap: str | None, shapes: list[RunConfig]) -> Iterator[Endpoint]:
     """A cluster with the topics of all shapes; one that exists must have them already."""
     if bootstrap is not None:
-        factory = "harness.clients.librdkafka.session:connect"
-        yield Endpoint(factory=factory, args={"bootstrap.servers": bootstrap})
+        yield Endpoint(args={"bootstrap.servers": bootstrap})
         return
     with tempfile.TemporaryDirectory() as folder:
         made = kafka_cluster(shapes[0], Path(folder) / f"throughput-{os.getpid()}")
@@ -256,18 +269,24 @@ def main() -> int:
     parser.add_argument("--record-size", type=int, default=100)
     parser.add_argument("--bootstrap", help="a cluster that exists")
     parser.add_argument("--target", type=float, default=0.8, help="least ratio to be content with")
+    parser.add_argument("--client", help="a program that speaks JSON lines")
     parser.add_argument("--bare", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare is not None:
         known = msgspec.json.decode(options.bare)
         bare(RunConfig(**known["config"]), known["args"])
         return 0
+    sides: tuple[Start, Start] = (bare_process, worker_process)
+    if options.client is not None:
+        named.PROGRAM.name(options.client)
+        sides = (worker_process, program_process)
     configs = {s: config_of(s, options.record_size) for s in options.shape or SHAPES}
     ratios = []
     with cluster(options.bootstrap, list(configs.values())) as endpoint:
-        print("shape              bare r/s worker r/s  bare µs  work µs   ratio", flush=True)
+        names = ("worker", "program") if options.client else ("bare", "worker")
+        print("shape           {0:>7} r/s {1:>6} r/s {0:>5} µs {1:>5} µs   ratio".format(*names), flush=True)
         for shape, config in configs.items():
-            samples = compare(config, endpoint, options.seconds, options.repetitions)
+            samples = compare(sides, config, endpoint, options.seconds, options.repetitions)
             ratio, line = row(shape, samples)
             ratios.append(ratio)
             print(line, flush=True)
