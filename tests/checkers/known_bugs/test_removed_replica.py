@@ -33,6 +33,17 @@ def test_it_may_have_been_no_replica_long_before(tmp_path: Path) -> None:
     assert labels(tmp_path / "run", [EVERY, LOWERED, *raised, ELECTED], loses_power=False) == SHOWN
 
 
+def test_a_reassignment_that_had_added_it_was_cancelled(tmp_path: Path) -> None:
+    two = EVERY | {"isr": [2], "replicas": [1, 2]}
+    added = change(2, 2, 3, replicas=[1, 2, 3], adding=[3])
+    cancelled = change(2, 2, replicas=[1, 2], adding=[], elr=[3])
+    again = change(2, 2, replicas=[1, 2, 3], adding=[3], elr=[3])
+    elected = ELECTED | {"elr": [2]}
+    assert labels(tmp_path / "run", [two, added, cancelled, again, elected], loses_power=False) == SHOWN
+    left_out = [two, added, cancelled | {"elr": []}, again | {"elr": []}, elected]
+    assert set(labels(tmp_path / "not", left_out, loses_power=False).values()) == {""}
+
+
 @pytest.mark.parametrize(
     ("changes", "more"),
     [
