@@ -235,7 +235,7 @@ def row(shape: str, samples: tuple[list[Sample], list[Sample]]) -> tuple[float, 
     cpu = [statistics.median(s.cpu_us for s in half) for half in samples]
     ratio = statistics.median(ratios)
     return ratio, (
-        f"{shape:16} {rates[0]:10.0f} {rates[1]:10.0f} {cpu[0]:8.1f} {cpu[1]:8.1f}"
+        f"{shape:16} {rates[0]:11.0f} {rates[1]:11.0f} {cpu[0]:10.1f} {cpu[1]:10.1f}"
         f"   {ratio:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
     )
 
@@ -284,7 +284,8 @@ def main() -> int:
     ratios = []
     with cluster(options.bootstrap, list(configs.values())) as endpoint:
         names = ("worker", "program") if options.client else ("bare", "worker")
-        print("shape           {0:>7} r/s {1:>6} r/s {0:>5} µs {1:>5} µs   ratio".format(*names), flush=True)
+        heads = [f"{name} r/s" for name in names] + [f"{name} µs" for name in names]
+        print(f"{'shape':16} {heads[0]:>11} {heads[1]:>11} {heads[2]:>10} {heads[3]:>10}   ratio", flush=True)
         for shape, config in configs.items():
             samples = compare(sides, config, endpoint, options.seconds, options.repetitions)
             ratio, line = row(shape, samples)

@@ -13,5 +13,6 @@ The tests mirror the rooms. What tests the tester:
   real brokers;
 - `browser`: the report in headless Chromium; `words`: the lint of plain words.
 
-Tests marked `sampled(n)` run one of n shares a day in `make test`; `make test-all` runs all of them.
+Tests marked `sampled(n)` run one of n shares a day in `make test`, or with `whole_file` their file each n-th
+day; `make test-all` runs all of them.
 """

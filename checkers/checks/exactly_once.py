@@ -333,20 +333,28 @@ def _ahead(
     on_their_way = {
         position.group
         for (_, position, inputs), of_it in zip(found, copied, strict=True)
-        if position.group not in run.known.ended or len(np.setdiff1d(inputs, of_it))
+        if position.group not in run.known.ended or len(_left(inputs, of_it, omits=run.known.omits))
     }
     left = 0
-    for tp, position, inputs in found:
+    for (tp, position, inputs), of_it in zip(found, copied, strict=True):
         if position.group in on_their_way:
             left += len(inputs)
         else:
-            make = partial(_of_input, NotCommitted, tp, position)
-            tally.report(UNCOMMITTED, inputs, make, excuses=_excuse(run, position))
+            make, excuse = partial(_of_input, NotCommitted, tp, position), _excuse(run, position)
+            tally.report(UNCOMMITTED, np.intersect1d(inputs, of_it), make, excuses=excuse)
     tally.doubt(
         NAME,
         left,
-        "{number} inputs lie behind the offsets that the application committed: it did not come to their end",
+        "{number} inputs lie behind the offsets that the application committed: it did not end in order, or"
+        " left some of them without output",
     )
+
+
+def _left(inputs: Array, copied: Array, *, omits: bool) -> Array:
+    """Inputs that an application did not come to. It passed those below one that it copied; whether it omits
+    some, or loses them, is another question."""
+    rest = np.setdiff1d(inputs, copied)
+    return rest[rest > copied.max(initial=-1)] if omits else rest
 
 
 def _all(found: Iterable[Runs]) -> Array:

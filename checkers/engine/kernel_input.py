@@ -128,7 +128,8 @@ class KernelInput:
     copying: groups that copy. transactional: those with offsets that a transaction committed, or was to.
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
-    ended: those whose instances all ended in order: they had nothing more to do.
+    ended: those whose instances all ended in order: they had nothing more to do. omits: of an input record
+    they may make nothing.
     removed_ns: until when output of an application was made that may have been removed, and copies with it;
     -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
@@ -174,6 +175,7 @@ class KernelInput:
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
+    omits: bool
     removed_ns: int
     named: Array
     unclosed: Mapping[int, "Unclosed"]
@@ -329,6 +331,7 @@ def kernel_input(
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
+        omits=config.app is not None and config.app.may_omit,
         removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         unclosed=unclosed(process, ops) if record.commits else {},

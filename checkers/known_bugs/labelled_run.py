@@ -47,8 +47,8 @@ class LabelledRun:
     skips: Sequence[Skipped] = ()
     """Findings about what was passed over: all are looked up at once."""
     inputs: Sequence[Input] = ()
-    """Likewise, about records that a group was never given, or never copied, and the last one below an offset
-    that it committed."""
+    """Likewise, about records that a group was never given, or never copied, and the one right below an
+    offset that it committed."""
 
     @cached_property
     def versions(self) -> BrokerVersions:

@@ -68,10 +68,10 @@ is in sync or eligible any more, and the last known leader is elected when it re
 (`queue`, `power:one,kill:all`, seed 56, 60 s) lost all that two partitions had so.""",
     evidence="A replica lost its power, and registered again. The metadata log elects it after that as the"
     " leader of the partition, before any leader let it into the in-sync replicas again; it was the only one"
-    " in sync, or none was in sync or eligible and it was the last known leader. The record, or the last one"
-    " below an offset that a group committed, was acknowledged before the loss of power. The log that the"
-    " partition has at the end ends below its place, or has there what was written in that leader epoch or a"
-    " later one.",
+    " in sync, or none was in sync or eligible and it was the last known leader. The record, or the one"
+    " right below an offset that a group committed, was acknowledged before the loss of power. The log that"
+    " the partition has at the end ends below its place, or has there what was written in that leader epoch"
+    " or a later one.",
     anomalies=CUT,
     match=partial(cut_off, _leaders),
     in_logs={LOST: partial(cut_off_log, _leaders)},

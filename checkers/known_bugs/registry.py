@@ -10,6 +10,7 @@ Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of 
 from collections.abc import Sequence
 from typing import Final
 
+from checkers.checks.group_offsets import PhantomCommit
 from checkers.checks.poll_order import Skipped
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import Finding, LogFinding
@@ -63,7 +64,11 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
         history,
         evidence,
         skips=[one for one in findings if isinstance(one, Skipped)],
-        inputs=[one for one in findings if isinstance(one, Input)],
+        inputs=[
+            one
+            for one in findings
+            if isinstance(one, Input) and not (isinstance(one, PhantomCommit) and one.log_end < 0)
+        ],
     )
     suspected = [
         (number, name, wanted)

@@ -83,8 +83,8 @@ back: each begins with an empty log, and is still eligible. Where the leader goe
 sync, in order or not, that one is elected, cleanly; the old leader cuts its log off when it follows. A
 reassignment that is cancelled leaves the replicas that it had added eligible, too.""",
     evidence="The metadata log has the replica among the eligible ones of the partition while it is none of"
-    " its replicas, and elects it later without having had it in sync in between. The record, or the last one"
-    " below an offset that a group committed, was acknowledged before that election. The log that the"
+    " its replicas, and elects it later without having had it in sync in between. The record, or the one"
+    " right below an offset that a group committed, was acknowledged before that election. The log that the"
     " partition has at the end ends below its place, or has there what was written in that leader epoch or a"
     " later one. In the metadata log: the change that takes off a replica which was in sync or eligible until"
     " then.",

@@ -30,13 +30,13 @@ ShortLeaders = Callable[[LabelledRun, TopicPartition], Iterable[ShortLeader]]
 
 def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
     """What the finding misses was acknowledged before the leader lacked it, and what stands in its place, if
-    anything does, was written after the election. Of an offset that a group committed, it is the last record
-    below it."""
+    anything does, was written after the election. Of an offset that a group committed, it is the record right
+    below it, of several that stood there the last one."""
     run, finding = suspicion.run, suspicion.finding
     if isinstance(finding, PhantomCommit):
-        acked = [one.ack_ns for one in run.sent_to(finding) if one.ack_ns >= 0 and finding.log_end >= 0]
+        known = [one.ack_ns for one in run.sent_to(finding) if one.ack_ns >= 0]
         place = finding.records[-1].offset - 1
-        return _cut(leaders, run, run.partition(finding.tp), place, min(acked, default=NEVER))
+        return _cut(leaders, run, run.partition(finding.tp), place, max(known, default=NEVER))
     sends = finding.only(What.SEND)
     gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
     acked = [one.done_ns for one in gone if one.done_ns >= 0]

@@ -26,6 +26,7 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 parser.add_argument("mode", choices=("plain", "early", "unique", "offsets", "one-behind", "show"))
 parser.add_argument("work_s", type=float, nargs="?", default=0.03, help="seconds that each record takes")
+parser.add_argument("hangs_s", type=float, nargs="?", default=20.0, help="seconds that no call takes")
 parser.add_argument("--database", default="", help="postgresql://...; without it, SQLite")
 given = parser.parse_args()
 
@@ -35,7 +36,6 @@ if given.database:
 Database = sqlite3.Connection if not given.database else psycopg.Connection
 Gone = sqlite3.OperationalError if not given.database else psycopg.OperationalError
 FOLDER = os.environ["INQUEST_FOLDER"]
-HANGS_S = 20.0
 # SQLite takes any type's name, and keeps bytes as they are.
 TABLES = """
 CREATE TABLE IF NOT EXISTS plain (value BYTEA);
@@ -102,7 +102,7 @@ def assigned(database: Database, consumer, partitions: list) -> None:
 @contextmanager
 def watched():
     """Begin anew where this takes longer: a commit that does not return would keep its partitions."""
-    hangs = threading.Timer(HANGS_S, begin_anew)
+    hangs = threading.Timer(given.hangs_s, begin_anew)
     hangs.daemon = True
     hangs.start()
     try:
@@ -121,8 +121,9 @@ def step(database: Database, consumer) -> None:
     """Some records, their rows, and their offsets."""
     from confluent_kafka import TopicPartition
 
-    first = consumer.poll(0.2)
-    messages = [] if first is None else [first, *consumer.consume(99, 0)]
+    with watched():
+        first = consumer.poll(0.2)
+        messages = [] if first is None else [first, *consumer.consume(99, 0)]
     messages = [message for message in messages if message.error() is None]
     if not messages:
         return
@@ -131,7 +132,8 @@ def step(database: Database, consumer) -> None:
     offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
     if given.mode != "early":
         store(database, messages)
-    consumer.commit(offsets=offsets, asynchronous=False)
+    with watched():
+        consumer.commit(offsets=offsets, asynchronous=False)
     if given.mode == "early":
         store(database, messages)
 
@@ -151,12 +153,12 @@ def consume(database: Database) -> None:
     consumer.subscribe([os.environ["INQUEST_IN"]], **on_assign)
     try:
         while not stopping.is_set():
-            with watched():
-                step(database, consumer)
+            step(database, consumer)
     except (KafkaException, KafkaError) as error:  # poll raises the latter where `assigned` failed
         print(error, flush=True)
     finally:
-        consumer.close()
+        with watched():
+            consumer.close()
 
 
 def main() -> None:

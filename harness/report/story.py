@@ -240,13 +240,13 @@ def _bug(anomaly: Anomaly, traces: Traces) -> Bug | None:
     as the example's was ended."""
     if not anomaly.known_bug:
         return None
-    from harness.reproduce import rates, schedules  # few reports need what they import
+    from harness.reproduce import rates, registry  # few reports need what they import
 
     name = anomaly.known_bug
-    shows = [one for one, reproduction in schedules.REPRODUCTIONS.items() if reproduction.label == name]
+    shows = [one for one, reproduction in registry.REPRODUCTIONS.items() if reproduction.label == name]
     prepared = {state for _, state in traces.decided.states} if traces.decided else set()
     ended = "-commit" if "PrepareCommit" in prepared else "-abort"
-    shows.sort(key=lambda one: not one.endswith(ended))
+    shows.sort(key=lambda one: (not one.endswith(ended), one != name))
     rows = [row for row in rates.measured() if row.name in shows[:1] and not row.good]
     met = ", ".join(f"{row.shown} of {row.runs} runs with Kafka {row.kafka}" for row in rows)
     command = f"inquest bugs reproduce {shows[0]}" if shows else ""

@@ -132,9 +132,12 @@ class StagedCluster:
         """Wait until just these replicas of a partition are in sync, as `witness` says. Raises: NotYet."""
 
         def seen() -> None:
-            with self.cluster.admin.connect(self.witness, LOOK_S) as connection:
-                isr = protocol.view(connection).partitions[tp].isr_nodes
-            if set(isr) != nodes:
+            try:
+                with self.cluster.admin.connect(self.witness, LOOK_S) as connection:
+                    isr = set(protocol.view(connection).partitions[tp].isr_nodes)
+            except (AdminError, KeyError):
+                isr = set()
+            if isr != nodes:
                 raise NotYet(f"in sync in {tp.topic}-{tp.partition} are {sorted(isr)}")
 
         until(STEP_S, PAUSE_S, seen)

@@ -119,7 +119,7 @@ REPRODUCTIONS = {
     ),
     "cancelled-reassignment": Reproduction(
         title="A reassignment is cancelled and made again; the leader is shut down: all is lost.",
-        bad="a replica that the cancelled one had added was in sync; the second one is throttled",
+        bad="a replica is down; one that the cancelled request had added was in sync, and is throttled later",
         good="the same with min.insync.replicas=1",
         versions=("4.4.0", "4.4.0"),
         play=cancelled_reassignment,

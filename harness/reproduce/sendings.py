@@ -1,4 +1,4 @@
-"""Schedules of plain producers: one request late, refused or unanswered, a leader alone, one that moves."""
+"""Schedules of plain producers: a request late, refused or unanswered, a leader alone, replicas that move."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

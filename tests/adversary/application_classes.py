@@ -37,20 +37,31 @@ def _in_order(f: Facts, process: int) -> bool:
 
 def eos_uncommitted(f: Facts) -> Found:
     for group in copying(f) if f.app is not None else ():
-        ahead = [(tp, offset) for tp in f.tps for offset in _ahead(f, group, tp)]
-        if not _ended(f, group) or set(ahead) - _copied(f, group):
+        if not _ended(f, group) or _stood_still(f, group):
             continue
-        for tp, offset in ahead:
+        copied = _copied(f, group)
+        ahead = {(tp, offset) for tp in f.tps for offset in _ahead(f, group, tp)}
+        for tp, offset in ahead & copied:
             key: Key = ("eos-uncommitted", tp, group, offset)
             f.spans[key].append(Span(f.beginning(group), EVER, None, internal=given(f, group)))
             yield key, PLAIN
 
 
+def _stood_still(f: Facts, group: int) -> bool:
+    """Before the end of its input: it made nothing of some record; a filter, of one behind all output."""
+    copied = _copied(f, group)
+    for tp in f.tps:
+        last = max((offset for source, offset in copied if source == tp), default=-1)
+        last = last if f.app is not None and f.app.shape == "filter" else -1
+        if any((tp, offset) not in copied and offset > last for offset in _ahead(f, group, tp)):
+            return True
+    return False
+
+
 def unfinished(f: Facts) -> bool:
     """Whether the application left input behind, of which nothing says whether it would have copied it."""
     for group in copying(f) if f.app is not None else ():
-        copied = _copied(f, group) if _ended(f, group) else set()
-        if any((tp, offset) not in copied for tp in f.tps for offset in _ahead(f, group, tp)):
+        if any(_ahead(f, group, tp) for tp in f.tps) and (not _ended(f, group) or _stood_still(f, group)):
             return True
     return False
 

@@ -476,7 +476,7 @@ class World:
     def _stored(self, group: Group, token: int, tp: int, offset: int, fate: str) -> Callable[[], None]:
         def land() -> None:
             mine = (token, tp)
-            if fate == "commit" and not self.strikes("eos-twice") and mine not in group.passed:
+            if fate == "commit" and mine not in group.passed and not self.strikes("eos-twice"):
                 group.committed[tp] = offset
                 older = group.pending[: group.pending.index(mine)] if mine in group.pending else []
                 group.passed.update(each for each in older if each[1] == tp)

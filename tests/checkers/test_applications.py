@@ -141,16 +141,16 @@ def test_copies_of_one_input_in_several_partitions_are_one_too_many(
 def test_an_application_that_left_input_behind_may_have_meant_to_commit(
     copies: list[tuple[int, int, bool]], committed: int, found: list[int]
 ) -> None:
-    built, its = copied(*copies), config(0)
+    built, settings = copied(*copies), config(0)
     built.processes[10] = Process(slot=1, group=0, idempotent=False)
     built.ops.append(Op(process=10, f="instance", invoke=40 * S, complete=41 * S))
     (commit,) = (mop for op in built.ops for mop in op.mops if isinstance(mop, Commit))
     commit.offset = committed
     tables = built.tables()
-    tally = check_tables(tables, portable=False, config=its)
+    tally = check_tables(tables, portable=False, config=settings)
     assert [one.key[2] for one in tally.findings if one.name == "eos-uncommitted"] == found
     assert ("eos-loss" in undecided(tally)) is not bool(found)
-    slow = anomalies.findings(tables, portable=False, config=its)
+    slow = anomalies.findings(tables, portable=False, config=settings)
     assert sorted(key[3] for key in slow if key[0] == "eos-uncommitted") == found
 
 

@@ -106,10 +106,24 @@ def _ended(history: History, group: int) -> bool:
 
 def eos_uncommitted(history: History) -> Iterator[Key]:
     """Inputs that an application made something of, and did not commit: it ended, and left none uncopied."""
-    left = {group for _, group, _, copied in _ahead(history) if not copied}
-    for tp, group, offset, _ in _ahead(history):
-        if group not in left and _ended(history, group):
+    on_their_way = {group for group, _ in _left(history)}
+    for tp, group, offset, copied in _ahead(history):
+        if copied and _ended(history, group) and group not in on_their_way:
             yield "eos-uncommitted", tp, group, offset
+
+
+def _left(history: History) -> Iterator[tuple[int, int]]:
+    """Inputs that an application did not come to: group, offset. One that makes nothing of some records has
+    passed those below a record that it copied."""
+    app = history.config.app
+    last: dict[tuple[int, int], int] = {}
+    for q, copy in _copies(history) if app is not None and app.may_omit else ():
+        if q.committed(copy):
+            source = _group(history, copy), copy["src_tp"]
+            last[source] = max(copy["src_offset"], last.get(source, -1))
+    for tp, group, offset, copied in _ahead(history):
+        if not copied and offset > last.get((group, tp), -1):
+            yield group, offset
 
 
 # Exactly once -----------------------------------------------------------------------------------
@@ -174,7 +188,7 @@ def eos_loss(history: History) -> Iterator[Key]:
 
 def eos_loss_undecided(history: History) -> bool:
     """Some input record has no committed copy, and one that may be; or an application did not come to one."""
-    if any(not (copied and _ended(history, group)) for _, group, _, copied in _ahead(history)):
+    if any(not _ended(history, group) for _, group, *_ in _ahead(history)) or any(_left(history)):
         return True
     if (
         history.recorded

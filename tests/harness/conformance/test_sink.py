@@ -17,11 +17,12 @@ pytestmark = pytest.mark.slow
 SINK = Path("examples/applications/sink.py").resolve()
 CLIENT = '''
 """A client that gives records 0 to 4 at once, and asks to end where the group has them all. Where a file
-`hold` is, record 2 waits, in the open transaction of the sink, until that is gone."""
+`hold` is, record 2 waits, in the open transaction of the sink, until that is gone. Files `fails` and `hangs`
+make one poll fail, and one commit hang."""
 import os, pathlib, signal, time
 
-KafkaException = Exception
-committed, hold, held = map(pathlib.Path, ("committed", "hold", "held"))
+KafkaException = KafkaError = Exception
+committed, hold, held, fails, hangs = map(pathlib.Path, ("committed", "hold", "held", "fails", "hangs"))
 
 class TopicPartition:
     def __init__(self, topic, partition, offset=-1001):
@@ -52,11 +53,17 @@ class Consumer:
             self.on_assign(self, [TopicPartition("in", 0)])
         if int(committed.read_text()) == 5:
             os.kill(os.getpid(), signal.SIGTERM)
+        if fails.exists():
+            fails.unlink()
+            raise KafkaError("a callback failed")
         return (self.consume(1, 0) or [None])[0]
     def consume(self, many, seconds):
         begin, self.next = self.next, min(self.next + many, 5)
         return [Message(number) for number in range(begin, self.next)]
     def commit(self, offsets, asynchronous):
+        if hangs.exists():
+            hangs.unlink()
+            time.sleep(60)
         print("commits", offsets[0].offset, flush=True)
         committed.write_text(str(offsets[0].offset))
     def close(self): pass
@@ -178,3 +185,29 @@ def test_offsets_of_the_database_go_before_those_of_the_group(tmp_path: Path, se
         server.start()
     said = [line for line in sink.said().splitlines() if line.startswith(("from ", "commits "))]
     assert said == ["from 0", "from 2", "commits 2", "commits 5"]
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("fails", "a callback failed"), ("hangs", "a call does not return: the program begins anew")],
+)
+def test_a_call_that_fails_or_never_returns_does_not_stop_it(file: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "confluent_kafka.py").write_text(CLIENT)
+    (tmp_path / "committed").write_text("0")
+    (tmp_path / file).touch()
+    names = {"IN": "in", "GROUP": "group", "CLIENT": "{}", "FOLDER": str(tmp_path)}
+    env = os.environ | {f"INQUEST_{name}": value for name, value in names.items()}
+    listed = []
+    for mode in ("unique", "show"):
+        done = subprocess.run(
+            [sys.executable, SINK, mode, "0", "0.5"],
+            cwd=tmp_path,
+            env=env | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        listed.append(done.stdout)
+    assert says in listed[0]
+    assert sorted(int(line, 16) for line in listed[1].split()) == ONCE
