@@ -10,11 +10,18 @@ from collections.abc import Mapping
 from typing import Final
 
 STATE: Final = 'set -eu; state=$(docker inspect -f "{{.State.Running}} {{.State.Paused}}" "$INQUEST_NAME")'
+_FREEZE: Final = """tries=25
+until said=$(docker pause "$INQUEST_NAME" 2>&1); do
+    tries=$((tries - 1))
+    case $tries:$said in 0:*) ;; *"unable to freeze"*) sleep 0.2; continue;; esac
+    echo "$said" >&2; exit 1
+done"""
+"""The engine gives up early on a busy process: tried for 5 s."""
 HOOKS: Final[Mapping[str, str]] = {
     "kill": STATE + '; case $state in true*) docker kill "$INQUEST_NAME";; esac',
     "revive": 'docker start "$INQUEST_NAME"',
     "shut_down": 'docker stop -t 25 "$INQUEST_NAME"',
-    "pause": STATE + '; case $state in *" true") ;; *) docker pause "$INQUEST_NAME";; esac',
+    "pause": STATE + f'\ncase $state in *" true") exit 0;; esac\n{_FREEZE}',
     "resume": STATE + '; case $state in *" true") docker unpause "$INQUEST_NAME";; esac',
     "collect": 'set -eu; docker logs "$INQUEST_NAME" >"$INQUEST_TARGET/server.log" 2>&1',
 }

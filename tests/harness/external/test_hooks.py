@@ -1,5 +1,7 @@
 """Hooks as they are run: what they are given, when they end, how they fail."""
 
+import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from core.capabilities import Cut, Direction, Listener
 from core.errors import ClusterError, Unanswered
+from harness.external.docker_hooks import HOOKS
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
@@ -80,3 +83,28 @@ def test_all_that_heals_is_tried(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "all"]
     assert len(failed) == 1
     assert "hook resume of node" in failed[0]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "why", "code"), [(2, "unable to freeze: unknown", 0), (1, "No such container: x", 1)]
+)
+def test_docker_is_asked_again_where_it_gave_up_freezing(
+    tmp_path: Path, refusals: int, why: str, code: int
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(f"""#!/bin/sh
+if [ "$1" = inspect ]; then echo "true false"; exit; fi
+echo asked >>{tmp_path}/asked
+[ $(wc -l <{tmp_path}/asked) -gt {refusals} ] || {{ echo "{why}" >&2; exit 1; }}
+""")
+    docker.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", HOOKS["pause"]],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "INQUEST_NAME": "x"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, why in done.stderr) == (code, bool(code))
+    assert (tmp_path / "asked").read_text().count("asked") == refusals + (not code)
