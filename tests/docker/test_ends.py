@@ -65,7 +65,7 @@ def recorded(tmp_path: Path, phase: Phase, act: Callable[[Container], None]) -> 
         (Phase.FAULTS, kill, 2, "node 2 ended with exit code 137: something sent it SIGKILL"),
         (Phase.RECOVER, kill, 2, "node 2 ended with exit code 137: something sent it SIGKILL"),
         (Phase.FAULTS, use_up_memory, 2, "node 2 ended with exit code 137: its memory was used up"),
-        (Phase.FAULTS, take_disk_away, 1, "node 2 ended on its own with exit code 1; its last line: "),
+        (Phase.FAULTS, take_disk_away, 1, "node 2 ended on its own with exit code 1; its last "),
     ],
 )
 @pytest.mark.sampled(9)
