@@ -44,6 +44,7 @@ from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
 from harness.clients.command import named
 from harness.clients.librdkafka.settings import LIBRDKAFKA
+from harness.clients.registry import clients_of
 from harness.clients.worker_protocol import ClientProgress, Enter, WorkerLine
 from harness.kafka.system import kafka_cluster
 from history.run_folder import Run
@@ -160,7 +161,8 @@ def worker_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess
         run.config.write_text(config.model_dump_json())
         with running([sys.executable, "-m", "harness.clients.worker_main", folder, "0"]) as process:
             assert process.stdin is not None
-            for command in (endpoint, Enter(Phase.FAULTS)):
+            factory = clients_of(config, "librdkafka").factory
+            for command in (msgspec.structs.replace(endpoint, factory=factory), Enter(Phase.FAULTS)):
                 process.stdin.write(msgspec.json.encode(command) + b"\n")
             process.stdin.flush()
             yield process
@@ -168,8 +170,8 @@ def worker_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with pipes, killed at the end."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """A process with pipes and a group of its own, which ends with it; killed at the end."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
         yield process
     finally:
