@@ -211,11 +211,9 @@ def cpu_s(pid: int) -> float:
 Start = Callable[[RunConfig, Endpoint], AbstractContextManager[subprocess.Popen[bytes]]]
 
 
-@contextmanager
-def program_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess.Popen[bytes]]:
+def program_process(config: RunConfig, endpoint: Endpoint) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A worker whose client is the program that was named."""
-    with worker_process(config.model_copy(update={"clients": "command"}), endpoint) as process:
-        yield process
+    return worker_process(config.model_copy(update={"clients": "command"}), endpoint)
 
 
 def compare(

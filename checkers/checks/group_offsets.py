@@ -45,6 +45,11 @@ class PhantomCommit(Finding):
 
     log_end: int
 
+    @property
+    def place(self) -> int:
+        """The offset of the record right below it."""
+        return self.records[-1].offset - 1
+
     def sentence(self, history: History) -> str:
         """Who committed it, or was given it."""
         (c,) = self.records[-1:]

@@ -315,4 +315,4 @@ def endings(op: OpRecord) -> set[bool]:
 
 def _input_place(finding: Input) -> int:
     """The offset of the record that a group passed over, or had read before it committed."""
-    return finding.records[-1].offset - 1 if isinstance(finding, PhantomCommit) else finding.key[-1]
+    return finding.place if isinstance(finding, PhantomCommit) else finding.key[-1]

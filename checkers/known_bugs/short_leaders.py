@@ -35,8 +35,7 @@ def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
     run, finding = suspicion.run, suspicion.finding
     if isinstance(finding, PhantomCommit):
         known = [one.ack_ns for one in run.sent_to(finding) if one.ack_ns >= 0]
-        place = finding.records[-1].offset - 1
-        return _cut(leaders, run, run.partition(finding.tp), place, max(known, default=NEVER))
+        return _cut(leaders, run, run.partition(finding.tp), finding.place, max(known, default=NEVER))
     sends = finding.only(What.SEND)
     gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
     acked = [one.done_ns for one in gone if one.done_ns >= 0]

@@ -14,10 +14,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from hanging import watched
 
 COMMON = {**json.loads(os.environ["INQUEST_CLIENT"]), "log_level": 0}
 IN, OUT, GROUP = (os.environ[f"INQUEST_{name}"] for name in ("IN", "OUT", "GROUP"))
@@ -142,24 +142,6 @@ def last_results(partition: int) -> dict[bytes, list[int]]:
     finally:
         everything.close()
         committed.close()
-
-
-@contextmanager
-def watched(seconds: float) -> Iterator[None]:
-    """Begin anew where this takes longer: a call that does not return would keep its partitions for ever."""
-    hangs = threading.Timer(seconds, begin_anew)
-    hangs.daemon = True
-    hangs.start()
-    try:
-        yield
-    finally:
-        hangs.cancel()
-
-
-def begin_anew() -> None:
-    """The same program in the place of this one, whose transaction its producer will abort."""
-    print("a call does not return: the program begins anew", flush=True)
-    os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def offsets(messages: Iterable[Message]) -> list[TopicPartition]:

@@ -15,10 +15,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from hanging import watched
 
 COMMON = {**json.loads(os.environ["INQUEST_CLIENT"]), "log_level": 0}
 IN, OUT, GROUP = (os.environ[f"INQUEST_{name}"] for name in ("IN", "OUT", "GROUP"))
@@ -115,24 +114,6 @@ class Copier:
         self.consumer.close()
 
 
-@contextmanager
-def watched() -> Iterator[None]:
-    """Begin anew where this takes longer than any call may."""
-    hangs = threading.Timer(HANGS_S, begin_anew)
-    hangs.daemon = True
-    hangs.start()
-    try:
-        yield
-    finally:
-        hangs.cancel()
-
-
-def begin_anew() -> None:
-    """The same program in the place of this one, whose transaction its producer will abort."""
-    print("a call does not return: the program begins anew", flush=True)
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 def offsets(messages: list[Message]) -> list[TopicPartition]:
     """The offsets behind these records."""
     last = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
@@ -146,13 +127,13 @@ def main() -> None:
     copier = None
     while not stopping.is_set():
         try:
-            with watched():
+            with watched(HANGS_S):
                 copier = copier or Copier(mode)
                 copier.step()
         except KafkaException as error:
             print(error, flush=True)
             if copier is not None:
-                with watched():
+                with watched(HANGS_S):
                     copier.close()
             copier = None
             time.sleep(0.5)

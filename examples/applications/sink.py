@@ -17,11 +17,12 @@ import json
 import os
 import signal
 import sqlite3
-import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
+
+from hanging import watched
 
 parser = argparse.ArgumentParser()
 parser.add_argument("mode", choices=("plain", "early", "unique", "offsets", "one-behind", "show"))
@@ -99,29 +100,11 @@ def assigned(database: Database, consumer, partitions: list) -> None:
         consumer.commit(offsets=known, asynchronous=False)
 
 
-@contextmanager
-def watched():
-    """Begin anew where this takes longer: a commit that does not return would keep its partitions."""
-    hangs = threading.Timer(given.hangs_s, begin_anew)
-    hangs.daemon = True
-    hangs.start()
-    try:
-        yield
-    finally:
-        hangs.cancel()
-
-
-def begin_anew() -> None:
-    """The same program in the place of this one: what it had not committed comes again."""
-    print("a call does not return: the program begins anew", flush=True)
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 def step(database: Database, consumer) -> None:
     """Some records, their rows, and their offsets."""
     from confluent_kafka import TopicPartition
 
-    with watched():
+    with watched(given.hangs_s):
         first = consumer.poll(0.2)
         messages = [] if first is None else [first, *consumer.consume(99, 0)]
     messages = [message for message in messages if message.error() is None]
@@ -132,7 +115,7 @@ def step(database: Database, consumer) -> None:
     offsets = [TopicPartition(*tp, offset) for tp, offset in last.items()]
     if given.mode != "early":
         store(database, messages)
-    with watched():
+    with watched(given.hangs_s):
         consumer.commit(offsets=offsets, asynchronous=False)
     if given.mode == "early":
         store(database, messages)
@@ -157,7 +140,7 @@ def consume(database: Database) -> None:
     except (KafkaException, KafkaError) as error:  # poll raises the latter where `assigned` failed
         print(error, flush=True)
     finally:
-        with watched():
+        with watched(given.hangs_s):
             consumer.close()
 
 

@@ -1,9 +1,10 @@
 """Schedules of plain producers: a request late, refused or unanswered, a leader alone, replicas that move."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from threading import Event
 from typing import Final
@@ -225,23 +226,11 @@ def removed_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
     that move replicas do it. The leader is shut down in order before that one is in sync. No node and no link
     fails. On the good side, the topic's other partition, which is its first one, is changed with it."""
     first, tp = stage.create(name, [(stage.d, stage.e, stage.c)] * 2)
-    producer = PlainProducer(stage, {"acks": -1}, says=False)
-    producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
-    producer.wait()
+    producer = _filled(stage, tp)
     tps = [first, tp] if good else [tp]
     stage.assign(tps, [stage.d])
-    run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
-    try:
-        stage.assign(tps, [stage.d, stage.e])
-        stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
-        run_blocking(stage.cluster.shut_down([stage.d]))
-        stage.leads(-1 if good else stage.e, tp, stage.a)
-        stage.say("D is shut down; " + ("no broker leads" if good else "E leads"))
-        stage.heal()
-    finally:
-        run_blocking(stage.cluster.unthrottle([tp]))
-    producer.write(tp, "more")
-    return sent_by(producer)
+    again = partial(stage.assign, tps, [stage.d, stage.e])
+    return _stopped_in_mid_copy(stage, producer, tp, again, good=good)
 
 
 def cancelled_reassignment(stage: FiveBrokers, name: str, good: bool) -> Sent:
@@ -250,19 +239,33 @@ def cancelled_reassignment(stage: FiveBrokers, name: str, good: bool) -> Sent:
     side min.insync.replicas is 1."""
     settings = {"min.insync.replicas": "1"} if good else {}
     (tp,) = stage.create(name, [(stage.d, stage.c)], settings)
-    producer = PlainProducer(stage, {"acks": -1}, says=False)
-    producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
-    producer.wait()
+    producer = _filled(stage, tp)
     run_blocking(stage.cluster.shut_down([stage.c]))
     stage.cut((stage.a, stage.d))
-    stage.assign([tp], [stage.d, stage.e, stage.a], leaving=[stage.c])
+    ask = partial(stage.assign, [tp], [stage.d, stage.e, stage.a], leaving=[stage.c])
+    ask()
     stage.in_sync_are({stage.d, stage.e}, tp)
     run_blocking(stage.cluster.cancel_reassignments([tp], STEP_S))
     stage.in_sync_are({stage.d}, tp)
     stage.say("E was in sync when the reassignment was cancelled")
+    return _stopped_in_mid_copy(stage, producer, tp, ask, good=good)
+
+
+def _filled(stage: FiveBrokers, tp: TopicPartition) -> PlainProducer:
+    """A producer whose records in a partition take a while to copy, and are acknowledged."""
+    producer = PlainProducer(stage, {"acks": -1}, says=False)
+    producer.send(tp, *(f"{number}".ljust(HUGE, ".") for number in range(MANY)))
+    producer.wait()
+    return producer
+
+
+def _stopped_in_mid_copy(
+    stage: FiveBrokers, producer: PlainProducer, tp: TopicPartition, again: Callable[[], None], *, good: bool
+) -> Sent:
+    """E is added again, throttled, and D is shut down in order before E is in sync."""
     run_blocking(stage.cluster.throttle(stage.e, [tp], 1))
     try:
-        stage.assign([tp], [stage.d, stage.e, stage.a], leaving=[stage.c])
+        again()
         stage.say(f"{len(producer.acknowledged)} records are acknowledged; E gets the partition once more")
         run_blocking(stage.cluster.shut_down([stage.d]))
         stage.leads(-1 if good else stage.e, tp, stage.a)
