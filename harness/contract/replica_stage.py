@@ -27,6 +27,7 @@ from harness.processes.waiting import NotYet, until
 from model.broker import Broker
 from model.protocol.messages import Partition, PartitionState, Produce
 from model.protocol.requests import AnyRequest
+from model.replication.node import Reply
 from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.partition import TP, PartitionStage
@@ -148,7 +149,8 @@ class LeaderBroker(RealBroker):
             return
         before = self._end()
         patient = msgspec.structs.replace(request, timeout_ms=PRODUCER_MS)
-        asking = Thread(target=self._later, args=(connection, correlation, patient), daemon=True)
+        earlier = self._waiting[-1][1] if self._waiting else None
+        asking = Thread(target=self._answer, args=(connection, correlation, patient, earlier), daemon=True)
         asking.start()
 
         def taken() -> None:
@@ -157,6 +159,18 @@ class LeaderBroker(RealBroker):
 
         until(MESSAGE_S, POLL_S, taken)
         self._waiting.append((self._end(), asking))
+
+    def _answer(
+        self, connection: int, correlation: int, request: Produce, earlier: Thread | None
+    ) -> None:  # one commit answers several producers: pass their answers on in the order of their records
+        try:
+            answer: Any = self._place.ask(request, self._number)
+        except AdminError as error:
+            self._out.put(error)
+            return
+        if earlier is not None and not any(error for error, _ in answer.results.values()):
+            earlier.join(MESSAGE_S)
+        self._out.put(Reply(connection, correlation, answer))
 
     def answer_up_to(self, high_watermark: int) -> None:
         """Returns when producers whose records are committed have their answers."""

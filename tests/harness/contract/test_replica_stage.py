@@ -1,25 +1,26 @@
 """Scenarios about replicas on the stage of real brokers, with the model's brokers behind its lanes: without a
 planted bug the tables are the same, with one they differ."""
 
+import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from core.wire import Seen, WireRule
 from harness.contract import lanes, replica_stage, replicas, scenarios
 from harness.contract.lanes import Lane
-from harness.contract.replica_stage import ReplicaStage, broker_settings
+from harness.contract.replica_stage import LeaderBroker, ReplicaStage, broker_settings
 from harness.contract.scenarios import SCENARIOS, ScenarioComparison, play
 from harness.contract.stage import NotOnKafka
 from harness.contract.versions import version_of
 from harness.processes.waiting import NotYet
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
-from model.protocol.messages import FetchedPartition
+from model.protocol.messages import FetchedPartition, FetchResponse, Produce, ProduceResponse
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
-from scenarios.drivers.partition import PartitionStage
+from scenarios.drivers.partition import TP, PartitionStage
 from scenarios.framework import UNTRIED
 from tests.harness.contract.modelled_replicas import ModelledReplicas
 
@@ -139,6 +140,33 @@ def test_times_of_brokers_are_those_of_the_story_and_a_held_message_breaks_nothi
     patience = {found[key] for key in found if key.endswith(("socket.timeout.ms", "request.timeout.ms"))}
     assert min(patience) > 4 * lag
     assert int(broker_settings(Settings(replica_lag_ms=1000))["replica.lag.time.max.ms"]) == 10_000 > wait
+
+
+class OneCommit:
+    """A leader that answers its second producer first, of two whose records were committed together."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.answered = threading.Event()
+
+    def ask(self, request: Any, _node: int) -> Any:
+        if not isinstance(request, Produce):
+            batches = (RecordBatch(0, 0, ("m",) * self.end),) if self.end else ()
+            return FetchResponse({TP: FetchedPartition(KafkaError.NONE, batches)})
+        self.end += 1
+        base = self.end - 1
+        if base == 0:
+            self.answered.wait(5.0)
+        self.answered.set()
+        return ProduceResponse({TP: (KafkaError.NONE, base)})
+
+
+def test_producers_of_one_commit_are_answered_in_the_order_of_their_records() -> None:
+    broker = LeaderBroker(cast("Any", OneCommit()), 1)
+    for correlation in (1, 2):
+        broker.receive(0, correlation, correlation, Produce(-1, {TP: RecordBatch(-1, -1, ("m",))}))
+    broker.answer_up_to(2)
+    assert [reply.correlation for reply in broker.take_out()] == [1, 2]
 
 
 # ---- lanes
