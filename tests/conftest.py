@@ -2,7 +2,7 @@
 tests come first, so that no process is left alone with one at the end."""
 
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from zlib import crc32
 
@@ -16,18 +16,21 @@ LONG = ("spark", "faults", "slow", "sampled")
 
 
 def left_out(shares: dict[str, int], part: int, whole: Collection[str] = ()) -> set[str]:
-    """Cases of other shares: the cases of a test are dealt in turn, from a share that its name decides.
+    """Cases of other shares. All cases with the same number of shares cost about the same: they are dealt in
+    turn, whatever test they belong to, so that days differ little.
 
     shares: by id of a case, the number of shares of its test. whole: cases that are dealt with their file, as
     what costs is the cluster that the file shares.
     """
-    seen: Counter[str] = Counter()
+    hands: dict[tuple[int, bool], dict[str, int]] = defaultdict(dict)
     found = set()
     for case in sorted(shares):
-        name = case.partition("::" if case in whole else "[")[0]
-        if (crc32(name.encode()) + seen[name]) % shares[case] != part % shares[case]:
+        count, unit = shares[case], case.partition("::")[0] if case in whole else case
+        hand = hands[count, case in whole]
+        turn = hand.setdefault(unit, len(hand))
+        begin = crc32(str(count).encode())  # else the first hand of each number would fall on the same day
+        if (begin + turn) % count != part % count:
             found.add(case)
-        seen[name] += case not in whole
     return found
 
 
