@@ -132,7 +132,7 @@ def run(
     ] = None,
     nemesis: Annotated[
         str | None,
-        Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses); or ./x.py:Y."),
+        Option(help="Faults, comma-separated: kill, kill:one@leader … (inquest list nemeses); or ./x.py:Y."),
     ] = None,
     check_: Annotated[
         list[str] | None, Option("--check", help="A further check, of a file: ./x.py:Y (docs/extending.md).")

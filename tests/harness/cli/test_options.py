@@ -2,11 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from rich.text import Text
 
 from core.errors import ConfigError
+from harness.cli.main import app
 from harness.cli.settings import setting
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
@@ -48,6 +53,20 @@ def test_help_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not set(HEAVY) & set(loaded)
+
+
+def helps(command: Any) -> Iterator[str]:
+    """The help texts of a command, of its options, and of the commands below it."""
+    yield from (text for one in (command, *command.params) if (text := getattr(one, "help", None)))
+    for below in getattr(command, "commands", {}).values():
+        yield from helps(below)
+
+
+def test_help_shows_all_of_its_text() -> None:
+    """Rich drops what it takes for markup, such as [@target]."""
+    found = list(helps(typer.main.get_command(app)))
+    assert any("local[4]" in text for text in found)
+    assert [text for text in found if Text.from_markup(text).plain != text] == []
 
 
 @pytest.mark.sampled(15)
