@@ -8,6 +8,8 @@ docker_ends  Containers of the user's that ended unasked.
 docker_hooks  The shorthand `docker`: hooks by the program `docker`, whose engine has a
              container for each node.
 file         The file of a cluster: where it is, how it is secured, and what breaks and heals it.
+hooked_nodes  Nodes that hooks break and heal: capabilities of a cluster that the harness did not
+             start.
 hooks        Hooks: commands of the user's shell that break nodes of the cluster and heal them.
 kubernetes_hooks  The shorthand `kubernetes`: hooks by the program `kubectl`, of the user's PATH and
              configuration.

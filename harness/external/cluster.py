@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from core.capabilities import Cut, Pausable
+from core.capabilities import Pausable
 from core.cluster import Address, Endpoint, NodeEnd, Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
@@ -28,6 +28,7 @@ from harness.containers import claims
 from harness.external import belongings, named
 from harness.external.disks import Disks
 from harness.external.docker_ends import DockerEnds
+from harness.external.hooked_nodes import HookedNodes
 from harness.external.hooks import HookRunner
 from harness.external.reaper import LOG, order_of, start_reaper
 from harness.processes.reaper import Reaper
@@ -53,7 +54,7 @@ CONTROLLER: Final[Mapping[Profile, Callable[[BrokerConnection], ControllerView]]
 """The question that finds the controller, by profile."""
 
 
-class ExternalCluster(AskedBrokers, ProxiedBrokers):
+class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
     """`Cluster`, and of the other capabilities those in `capabilities`. Verbs block and never suspend."""
 
     def __init__(self, config: RunConfig, run_dir: Path, capabilities: frozenset[type]) -> None:
@@ -67,17 +68,15 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         self._listeners = found.brokers
         self._cluster, self._security = found.cluster, its.security
         self._plan = reserve()
-        super().__init__(self._plan, brokers, found.brokers)
+        ProxiedBrokers.__init__(self, self._plan, brokers, found.brokers)
         self.admin = Brokers(found.brokers, its.security, cluster=found.cluster)
         self.controller = CONTROLLER[self._section.profile]
         self._means = nodes
         ports = {node: where.port for node, where in found.brokers.items()}
-        self._hooks = HookRunner(file, nodes, its.without_secrets, ports)
-        self._ends = DockerEnds(nodes.names) if file.cluster.docker else None
-        self._disks = Disks(self._hooks, self.nodes, self._still)
-        self._cuts: list[Cut] = []
-        self._down: set[int] = set()
-        """Nodes that hooks ended."""
+        hooks = HookRunner(file, nodes, its.without_secrets, ports)
+        ends = DockerEnds(nodes.names) if file.cluster.docker else None
+        HookedNodes.__init__(self, hooks, brokers, ends)
+        self._disks = Disks(hooks, self.nodes, self._still)
         self._claim: claims.Claim | None = None
         self._reaper: Reaper | None = None
 
@@ -157,59 +156,6 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers):
         for line in belongings.remove(self.admin, self._section.prefix) + belongings.staying(self._ids):
             say(line)
         reaper.dismiss()
-
-    # ---- what nemeses need
-
-    async def kill(self, nodes: Sequence[int]) -> None:
-        """The hook `kill`."""
-        self._end("kill", nodes)
-
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """The hook `shut_down`: brokers, then isolated controllers."""
-        self._end("shut_down", [node for node in nodes if node in self.brokers])
-        self._end("shut_down", [node for node in nodes if node not in self.brokers])
-
-    def _end(self, hook: str, nodes: Sequence[int]) -> None:
-        if self._ends is not None:
-            self._ends.asked(nodes)
-        self._down.update(nodes)
-        self._hooks.on_nodes(hook, nodes)
-
-    async def revive(self, nodes: Sequence[int]) -> None:
-        """The hook `revive`; then the cuts that are in force, on all nodes."""
-        if self._ends is not None:
-            self._ends.look()
-        self._hooks.on_nodes("revive", nodes)
-        if self._ends is not None:
-            self._ends.started(nodes)
-        self._down.difference_update(nodes)
-        self._link({cut.node for cut in self._cuts})  # the node may have another address now
-
-    async def pause(self, nodes: Sequence[int]) -> None:
-        """The hook `pause`."""
-        self._hooks.on_nodes("pause", nodes)
-
-    async def resume(self, nodes: Sequence[int]) -> None:
-        """The hook `resume`."""
-        self._hooks.on_nodes("resume", nodes)
-
-    async def cut(self, cuts: Sequence[Cut]) -> None:
-        """Add cuts. One that was made twice has to be mended twice. Raises: ClusterError."""
-        self._cuts += cuts
-        self._link({cut.node for cut in cuts})
-
-    async def mend(self, cuts: Sequence[Cut]) -> None:
-        """Remove cuts. Raises: ClusterError, where a link may still be cut."""
-        changed = set()
-        for cut in cuts:
-            if cut in self._cuts:
-                self._cuts.remove(cut)
-                changed.add(cut.node)
-        self._link(changed)
-
-    def _link(self, nodes: set[int]) -> None:
-        for node in sorted(nodes - self._down):
-            self._hooks.links(node, self._cuts)
 
     @contextmanager
     def _still(self) -> Iterator[str]:
