@@ -10,6 +10,9 @@ from core.errors import ClusterError, Unanswered
 
 LINES: Final = 3
 """Last lines of what a program wrote that an error repeats."""
+HELD: Final = "; something that it started holds its output: send that elsewhere (>FILE 2>&1)"
+REST_S: Final = 2.0
+"""The output of a program that was ended is at hand by then, unless something else holds it."""
 
 
 def finish(
@@ -19,9 +22,9 @@ def finish(
     around: Mapping[str, str] | None = None,
     hide: Callable[[str], str] = lambda text: text,
 ) -> tuple[int, str, str]:
-    """Exit code, output, and error output. It has a session of its own: where it does not end in time, all
-    that it started is ended with it. what: the subject of errors. around: variables that its environment has
-    as well. hide: takes secrets out of a text.
+    """Exit code, output, and error output. It has a session of its own: where it does not end in time, or its
+    output does not, all that it started there is ended with it. what: the subject of errors. around:
+    variables that its environment has as well. hide: takes secrets out of a text.
 
     Raises: ClusterError, where it cannot be started; Unanswered, with its last lines.
     """
@@ -40,12 +43,25 @@ def finish(
         out, said = running.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, signal.SIGKILL)
-        out, said = running.communicate()
+        out, said, held = _rest(running)
         lines = last(hide((out + said).decode(errors="replace")))
-        raise Unanswered(
-            f"{what} did not end within {deadline_s:g} s{': ' if lines else ''}{lines}"
-        ) from None
+        late = f"did not end within {deadline_s:g} s"
+        if running.poll() != -signal.SIGKILL:
+            late, held = f"ended, but its output did not within {deadline_s:g} s", True
+        raise Unanswered(f"{what} {late}{held * HELD}{': ' if lines else ''}{lines}") from None
     return running.returncode, hide(out.decode(errors="replace")), hide(said.decode(errors="replace"))
+
+
+def _rest(running: "subprocess.Popen[bytes]") -> tuple[bytes, bytes, bool]:
+    """What a program wrote that was ended, and whether something in another session holds its output: that
+    may run for ever."""
+    try:
+        return *running.communicate(timeout=REST_S), False
+    except subprocess.TimeoutExpired as late:
+        for pipe in (running.stdout, running.stderr):
+            assert pipe is not None
+            pipe.close()
+        return late.output or b"", late.stderr or b"", True
 
 
 def last(text: str) -> str:

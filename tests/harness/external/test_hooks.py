@@ -1,8 +1,10 @@
 """Hooks as they are run: what they are given, when they end, how they fail."""
 
 import os
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from harness.external.docker_hooks import HOOKS
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
+from tests.processes import alive
+from tests.waiting import until
 
 NAMES = {1: "one", 2: "two", 3: "three"}
 
@@ -50,6 +54,46 @@ def test_one_that_does_not_end_repeats_its_last_words_without_secrets() -> None:
     made = runner(deadline_s=0.5, revive="echo first; echo waits for sesame; sleep 60")
     with pytest.raises(Unanswered, match=r"did not end within 0.5 s: first waits for \(hidden\)$"):
         made.on_nodes("revive", (2,))
+
+
+@pytest.mark.parametrize(
+    ("outside", "ends", "said"),
+    [
+        (True, "echo begun", r"ended, but its output did not within 0.5 s; .* holds its output: .*: begun$"),
+        (False, "echo begun", r"ended, but its output did not within 0.5 s; .* holds its output: .*: begun$"),
+        (True, "sleep 60", r"did not end within 0.5 s; something that it started holds its output: send"),
+    ],
+)
+def test_a_daemon_that_holds_the_output_of_its_hook_holds_up_nothing(
+    outside: bool, ends: str, said: str, tmp_path: Path
+) -> None:
+    session = "setsid " if outside else ""
+    daemon = f"{session}/bin/sh -c 'echo $$ >{tmp_path}/pid; exec sleep 60'"
+    written = f"until [ -s {tmp_path}/pid ]; do :; done"
+    made = runner(deadline_s=0.5, revive=f"{daemon} & {written}; {ends}")
+    begin = time.monotonic()
+    try:
+        with pytest.raises(Unanswered, match=rf"hook revive of node 2 {said}"):
+            made.on_nodes("revive", (2,))
+        assert time.monotonic() - begin < 30
+        if outside:
+            assert alive(daemon_pid(tmp_path))
+        else:
+            until(lambda: not alive(daemon_pid(tmp_path)), "all of its session is ended")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(daemon_pid(tmp_path), signal.SIGKILL)
+
+
+def test_a_daemon_whose_output_goes_elsewhere_is_started_well(tmp_path: Path) -> None:
+    daemon = f"setsid /bin/sh -c 'echo $$ >{tmp_path}/pid; exec sleep 60' >{tmp_path}/log 2>&1"
+    made = runner(revive=f"{daemon} & until [ -s {tmp_path}/pid ]; do :; done")
+    made.on_nodes("revive", (2,))
+    os.kill(daemon_pid(tmp_path), signal.SIGKILL)  # it runs
+
+
+def daemon_pid(folder: Path) -> int:
+    return int((folder / "pid").read_text())
 
 
 def test_each_node_has_its_own_log_directory(tmp_path: Path) -> None:
