@@ -310,6 +310,16 @@ def run_config(settings: Mapping[str, object]) -> RunConfig:
         raise ConfigError(_first(error)) from None
 
 
+def laid_over(settings: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    """The settings with more over them. Of an application, what only one of both says stays: the command
+    line, a file of a cluster and `--set app=...` each say a part of it."""
+    found = {**settings, **more}
+    under, over = settings.get("app"), more.get("app")
+    if isinstance(under, Mapping) and isinstance(over, Mapping):
+        found["app"] = {**under, **over}
+    return found
+
+
 def recorded_config(path: Path) -> RunConfig:
     """The config of a recorded run (`config.json`).
 

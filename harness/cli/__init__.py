@@ -16,7 +16,8 @@ mechanisms  docs/mechanisms.md: each mechanism of Kafka, its tables in the model
 recordings  `inquest recording import` and `export`: recordings of other programs in, portable
            histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
-settings   Settings on the command line: `--set name=value`.
+settings   Settings on the command line: `--set name=value`, and those of an application or a cluster
+           of the user's.
 spark_cluster  A small Spark cluster on this machine, from the pyspark package (`make spark-cluster`).
 tables     `inquest sql`: questions about recorded runs, over one or over a year of nights.
 verdict    From a run folder to verdict, report and exit code.

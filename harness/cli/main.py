@@ -24,7 +24,7 @@ from core.errors import ExitCode, InquestError, UsageError
 from core.files import written_into
 from core.terminal import say, show, show_lines
 from harness.cli import again, contract, explore, recordings, reproduce, tables
-from harness.cli.settings import setting
+from harness.cli.settings import name_cluster, of_application, of_cluster, setting
 from harness.cli.verdict import Engine, EngineName, Master, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 from history.storage import location, reaching
@@ -178,7 +178,7 @@ def run(
     owner: Annotated[str, Option(hidden=True)] = "",
 ) -> None:
     """Run a workload under faults, check what the clients saw, and write a report."""
-    from core.config import run_config
+    from core.config import laid_over, run_config
     from core.extensions import extend, is_file
 
     if client is not None:
@@ -201,14 +201,19 @@ def run(
     }
     for words in check_ or ():  # after the workload: what a check imports has the registry of workloads
         extend("checks", words)
-    settings = _external(cluster, sut, owned=owned) | _application(app_, in_, out, effects)
+    settings = of_cluster(cluster, sut, owned=owned)
+    settings = laid_over(settings, of_application(app_, in_, out, effects, there="app" in settings))
     settings |= {name: value for name, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     if schedule is not None:
         if nemesis is not None:
             raise UsageError("--nemesis and --schedule: each says which faults happen; give one")
         settings["nemesis"] = "schedule"
-    config = run_config(settings | dict(map(setting, set_ or ())))
+    for name, value in map(setting, set_ or ()):
+        settings = laid_over(settings, {name: value})
+    config = run_config(settings)
+    if effects is not None and not (config.app and config.app.effects):
+        raise UsageError("--effects: --set app=... says that there are none; give one of the two")
     from harness.systems import system_of
 
     repeatable = system_of(config).repeatable
@@ -223,48 +228,6 @@ def demo(results: Annotated[Path, Option(help="Folder for run folders.")] = RESU
 
     engine = Engine.of("process", None, simulated=True)
     raise typer.Exit(shown(lambda config: _run(config, None, results, "", engine, fail_fast=False)))
-
-
-def _application(
-    command: str | None, in_: str | None, out: str | None, shown: str | None
-) -> dict[str, object]:
-    """Settings of a run of an application. shown: the command that prints effects. Raises: UsageError,
-    ConfigError."""
-    if command is None:
-        if (in_, out, shown) != (None, None, None):
-            raise UsageError("--in, --out and --effects are of an application: give --app COMMAND")
-        return {}
-    if out is not None and shown is not None:
-        raise UsageError("--out and --effects: each says where the output is; give one")
-    from harness.clients.application import effects, named
-
-    named.PROGRAM.name(command)
-    if shown is not None:
-        effects.COMMAND.name(shown)
-        out = ""
-    topics = {"input": in_, "output": out, "effects": None if shown is None else True}
-    return {**named.SETTINGS, "app": {name: topic for name, topic in topics.items() if topic is not None}}
-
-
-def _external(file: Path | None, sut: str | None, *, owned: bool) -> dict[str, object]:
-    """Settings that a cluster of the user's decides. Raises: UsageError, ConfigError, ClusterError."""
-    if file is not None and sut not in (None, "external"):
-        raise UsageError(f"--cluster is a cluster of sut=external, and this run has sut={sut}")
-    if file is not None:
-        _name_cluster(file, owned=owned)
-    elif owned:
-        raise UsageError("--owned says something of a cluster: give --cluster FILE")
-    if file is None and sut != "external":
-        return {}
-    from harness.external import named
-
-    return named.settings()
-
-
-def _name_cluster(file: Path, *, owned: bool) -> None:
-    from harness.external import named
-
-    named.name(file, owned=owned)
 
 
 def _nemesis(given: str) -> str:
@@ -517,7 +480,7 @@ def doctor(cluster: ClusterFile = None, owned: Owned = False) -> None:
 
     if cluster is None:
         raise typer.Exit(examine())
-    _name_cluster(cluster, owned=owned)
+    name_cluster(cluster, owned=owned)
     with interruptible("all nodes are healed"):
         raise typer.Exit(try_cluster())
 

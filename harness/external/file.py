@@ -37,6 +37,8 @@ PODS_S: Final = 120.0
 SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
 """Settings of clients whose value is a secret."""
 PROTOCOL: Final = "security.protocol"
+VALUE_ERROR: Final = "Value error, "
+"""How pydantic begins what a validator says."""
 
 
 class _Part(BaseModel):
@@ -147,19 +149,40 @@ class ClusterPart(_Part):
 
 
 class AppPart(_Part):
-    """An application that a run has: what the options `--app`, `--in`, `--out`, `--effects` say."""
+    """An application that a run has: what the options `--app`, `--in`, `--out`, `--effects` and
+    `--set app=...` say."""
 
     command: str
-    input: str = Field(default=Application.model_fields["input"].default, alias="in")
-    out: str = Application.model_fields["output"].default
+    input: str | None = Field(default=None, alias="in")
+    out: str | None = None
     effects: str = ""
     """A command; with it there is no `out`."""
+    group: str | None = None
+    shape: str | None = None
+    outputs: int | None = None
 
     @property
     def section(self) -> Application:
-        """What the run's config says of it."""
-        output = "" if self.effects else self.out
-        return Application(input=self.input, output=output, effects=bool(self.effects))
+        """What the run's config says of it. Raises: ValidationError."""
+        found = self.model_dump(include={"input", "group", "shape", "outputs"}, exclude_none=True)
+        if self.effects:
+            found |= {"output": "", "effects": True}
+        elif self.out is not None:
+            found["output"] = self.out
+        return Application.model_validate(found)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.effects and self.out is not None:
+            raise ValueError("out and effects: each says where the output is; give one")
+        try:
+            _ = self.section
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            names = {"input": "in", "output": "out"}
+            where = "".join(f"{names.get(str(part), part)}: " for part in first["loc"])
+            raise ValueError(f"{where}{first['msg'].removeprefix(VALUE_ERROR)}") from None
+        return self
 
 
 class ClusterFile(_Part):
@@ -288,4 +311,4 @@ def _first(error: ValidationError) -> str:
         return f"unknown setting {where}{f'; did you mean {near[0]}?' if near else ''}"
     if first["type"] == "missing":
         return f"{where} is missing"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
+    return f"{where}: {first['msg'].removeprefix(VALUE_ERROR)}"

@@ -1,4 +1,5 @@
-"""Options of the command line: how `--set` reads values, and how soon help answers."""
+"""Options of the command line: how `--set` reads values, what several of them say together, and how soon help
+answers."""
 
 import subprocess
 import sys
@@ -10,9 +11,13 @@ import pytest
 import typer
 from rich.text import Text
 
-from core.errors import ConfigError
-from harness.cli.main import app
+from core.config import Application, RunConfig
+from core.errors import ConfigError, UsageError
+from core.extensions import APP, CLUSTER, EFFECTS
+from harness.cli import main
 from harness.cli.settings import setting
+from harness.external import named
+from harness.external.file import AppPart
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
 
@@ -64,7 +69,7 @@ def helps(command: Any) -> Iterator[str]:
 
 def test_help_shows_all_of_its_text() -> None:
     """Rich drops what it takes for markup, such as [@target]."""
-    found = list(helps(typer.main.get_command(app)))
+    found = list(helps(typer.main.get_command(main.app)))
     assert any("local[4]" in text for text in found)
     assert [text for text in found if Text.from_markup(text).plain != text] == []
 
@@ -77,3 +82,90 @@ def test_a_check_needs_no_pandas(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "check", str(run), "--engine", "process"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert said.splitlines()[-1] == "False"
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
+    """The configs of the runs that `inquest run` would make."""
+    for variable in (APP, EFFECTS, CLUSTER):
+        monkeypatch.setenv(variable, "")
+    configs: list[RunConfig] = []
+    monkeypatch.setattr(main, "_run", lambda config, *_, **__: configs.append(config))
+    return configs
+
+
+def run(*words: str) -> None:
+    main.app(["run", "--sut", "model", "--engine", "process", *words], standalone_mode=False)
+
+
+FILTER = ("--set", 'app={"shape":"filter"}')
+EFFECT: dict[str, Any] = {"output": "", "effects": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "app"),
+    [
+        (FILTER, {"shape": "filter"}),
+        (
+            (*FILTER, "--in", "orders", "--out", "bills"),
+            {"shape": "filter", "input": "orders", "output": "bills"},
+        ),
+        ((*FILTER, "--effects", "true"), {"shape": "filter", **EFFECT}),
+        (
+            (*FILTER, "--set", 'app={"group":"g"}', "--in", "x"),
+            {"shape": "filter", "group": "g", "input": "x"},
+        ),
+        (("--in", "x", "--set", 'app={"input":"y"}'), {"input": "y"}),
+        (("--effects", "true", "--in", "x"), {"input": "x", **EFFECT}),
+        (("--effects", "true", "--set", 'app={"effects":true}'), EFFECT),
+    ],
+)
+def test_each_option_says_its_part_of_an_application(
+    made: list[RunConfig], words: tuple[str, ...], app: dict[str, Any]
+) -> None:
+    run("--app", "true", *words)
+    assert [config.app for config in made] == [Application(**app)]
+
+
+@pytest.mark.parametrize("app", ['{"effects":false,"output":"x"}', "null"])
+def test_effects_that_no_run_would_ask_for_are_refused(made: list[RunConfig], app: str) -> None:
+    with pytest.raises(UsageError, match="--effects: --set app"):
+        run("--app", "true", "--effects", "true", "--set", f"app={app}")
+    assert not made
+
+
+PLAIN: dict[str, Any] = {"command": "true", "in": "orders", "out": "bills", "shape": "filter"}
+SHOWN: dict[str, Any] = {"command": "true", "effects": "true"}
+BILLS: dict[str, Any] = {"input": "orders", "output": "bills"}
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "app"),
+    [
+        (PLAIN, (), {**BILLS, "shape": "filter"}),
+        (PLAIN, ("--set", 'app={"shape":"one-to-one"}'), BILLS),
+        (PLAIN, ("--out", "x"), {"input": "orders", "output": "x", "shape": "filter"}),
+        (PLAIN, ("--app", "false"), {**BILLS, "shape": "filter"}),
+        (PLAIN, ("--effects", "true"), {"input": "orders", "shape": "filter", **EFFECT}),
+        (SHOWN, FILTER, {"shape": "filter", **EFFECT}),
+        (SHOWN, ("--app", "false"), EFFECT),
+        (SHOWN, ("--out", "x"), {"output": "x"}),
+    ],
+)
+def test_options_lie_over_the_application_of_a_file(
+    made: list[RunConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    file: dict[str, Any],
+    words: tuple[str, ...],
+    app: dict[str, Any],
+) -> None:
+    of_file = named._application(AppPart.model_validate(file))
+    monkeypatch.setattr(named, "settings", lambda: {"sut": "external", **of_file})
+    main.app(["run", "--sut", "external", "--engine", "process", *words], standalone_mode=False)
+    assert [config.app for config in made] == [Application(**app)]
+
+
+def test_a_part_of_no_application_is_refused(made: list[RunConfig]) -> None:
+    with pytest.raises(UsageError, match="give --app COMMAND"):
+        run("--in", "orders")
+    assert not made

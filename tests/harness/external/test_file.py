@@ -95,6 +95,16 @@ BAD: dict[str, tuple[str, str]] = {
         PLAIN + '[app]\ncommand = "x"\nouts = "x"\n',
         "unknown setting app.outs; did you mean out?",
     ),
+    "two places of its output": (
+        PLAIN + '[app]\ncommand = "x"\nout = "x"\neffects = "y"\n',
+        "app: out and effects: each says where the output is; give one",
+    ),
+    "a topic that is none": (PLAIN + '[app]\ncommand = "x"\nin = "a/b"\n', "app: in: .* pattern"),
+    "a shape that is none": (PLAIN + '[app]\ncommand = "x"\nshape = "sieve"\n', "app: shape: .* 'filter'"),
+    "outputs of a shape that has none": (
+        PLAIN + '[app]\ncommand = "x"\noutputs = 2\n',
+        "app: outputs says something of shape flat-map alone",
+    ),
     "a list": (PLAIN + "[client]\nsasl.username = []\n", "sasl.username: text, or a number"),
 }
 
@@ -165,6 +175,10 @@ def test_a_file_may_name_an_application(tmp_path: Path) -> None:
     app = file(tmp_path, PLAIN + '[app]\ncommand = "./run"\neffects = "./list"\n').app
     assert app is not None
     assert app.section == Application(output="", effects=True)
+    text = '[app]\ncommand = "./run"\nshape = "flat-map"\noutputs = 2\ngroup = "bills"\n'
+    app = file(tmp_path, PLAIN + text).app
+    assert app is not None
+    assert app.section == Application(shape="flat-map", outputs=2, group="bills")
 
 
 @pytest.mark.parametrize("path", sorted(Path("examples/clusters").glob("*.toml")), ids=lambda path: path.name)
