@@ -77,8 +77,9 @@ def plan(
         _refuse_unshared(config, backend)
     if why := backend.refusal(config):
         raise ConfigError(why)
-    if config.clients == "command" and config.compacted:
-        raise ConfigError("clients=command: records of a compacted topic have keys, the protocol none")
+    if config.clients == "command" and (config.compacted or config.app):
+        topic = "an application's input" if config.app else "a compacted topic"
+        raise ConfigError(f"clients=command: records of {topic} have keys, the protocol none")
     check(made.workload.plans(config), client_kind(config).client_library())
     if Upgradable in backend.capabilities(config) and Upgradable not in execute.needs(made.steps):
         raise ConfigError(

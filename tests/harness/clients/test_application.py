@@ -338,6 +338,7 @@ def test_a_program_learns_its_topics_group_and_brokers() -> None:
         ("/nowhere/app", {**applications.SETTINGS, "app": {}}, "--app /nowhere/app: no such program"),
         ("true", {**applications.SETTINGS, "app": {}, "sut": "simulated"}, "needs brokers in real time"),
         ("true", {**applications.SETTINGS, "app": {}, "preset": "compacted"}, "compaction takes records"),
+        ("true", {**applications.SETTINGS, "app": {}, "clients": "command"}, "have keys, the protocol none"),
     ],
 )
 def test_what_cannot_run_is_refused(
