@@ -12,9 +12,10 @@ from functools import partial
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
+from checkers.checks.exactly_once import outputs_not_read
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
-from checkers.engine.findings import RC, Finding, PartitionResult, Shown, What, sent
+from checkers.engine.findings import Finding, PartitionResult, Shown, What, sent
 from checkers.engine.partition_view import KernelView, distinct
 from core.keys import INPUT_KEYS
 from history.columns import Array
@@ -116,9 +117,6 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     offsets, after = np.unique(p.sends["place"][inputs][::-1], return_index=True)
     keys = p.sends["value"][inputs][::-1][after] % INPUT_KEYS
     result.kept[NAME] = InputKeys(tp=p.tp, offsets=offsets, keys=keys.astype(np.int8))
-    bound = p.bounds[RC]
-    if bound is None or not bound.complete:
-        return  # what was not read may hold a later copy
     copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*ordered]))
     pair = group[copies].astype(np.int64) << 32 | p.sends["src_tp"][copies]
     of_pairs = [copies[pair == one] for one in distinct(pair).tolist()]
@@ -150,11 +148,22 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for _, one in found:
         wanted[one.source] = np.union1d(wanted.get(one.source, one.offsets), one.offsets)
     keys = dict(run.ask(NAME, partial(_asked, wanted)))
+    blind, undecided = outputs_not_read(run), 0
     for tp, one in found:
         logs = run.known.logs_of(one.group, records=True)
         excuse = run.known.windows.ever(tp, one.source, *logs, since=run.known.begun(one.group))
         late = {finding.key[3]: finding for finding in _of_keys(tp, one, *keys[one.source])}
+        if blind:
+            undecided += len(late)
+            continue
         tally.report(BACK, np.array(sorted(late), np.int64), late.__getitem__, excuses=excuse)
+    tally.doubt(
+        NAME,
+        undecided,
+        "{number} inputs may have a copy before those of later ones: the final reads did not reach the end of"
+        " {where}",
+        tps=blind,
+    )
 
 
 def _asked(wanted: Mapping[int, Array], kept: object) -> tuple[Array, Array]:

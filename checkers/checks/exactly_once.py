@@ -247,7 +247,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for (group, source), everywhere in made.items():
         if group in run.known.unseen:
             _apart(run, tally, group, source, places[group, source], everywhere)
-    undecided = 0
+    undecided, unread = 0, not_read(run)
+    blind = outputs_not_read(run)
     for tp, part in parts:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
@@ -255,6 +256,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ = np.isin(lost, _all(each.pending for each in copies))
             if run.known.removed_ns >= 0 and position.group in run.known.unseen:
                 open_ |= ~np.isin(lost, _all(part.late))
+            open_ |= bool(blind)
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
             excuse = _excuse(run, position)
@@ -266,7 +268,6 @@ def _join(run: WholeRun, tally: Tally) -> None:
         " have been removed",
     )
     _ahead(run, tally, parts, made)
-    unread = _unread(run)
     tally.doubt(
         NAME,
         len(unread),
@@ -304,15 +305,21 @@ def _apart(
     tally.report(TWICE, again, apart, excuses=excuses)
 
 
-def _unread(run: WholeRun) -> list[int]:
-    """Of an application: partitions whose final read at read_committed did not come to its end."""
+def not_read(run: WholeRun) -> list[int]:
+    """Of an application: partitions whose final read at read_committed did not come to the end of the log."""
     if not run.known.unseen or not run.known.on_record.final_reads:
         return []
     topics = {row["tp"]: row["topic"] for row in run.tables["tps"].to_pylist()}
     read = {tp for tp, of in run.known.bounds.items() if RC in of and of[RC].complete}
+    read -= {tp for tp in read if run.known.hides(tp)}
     return sorted(
         tp for tp, topic in topics.items() if topic != DATABASE and GONE_MARK not in topic and tp not in read
     )
+
+
+def outputs_not_read(run: WholeRun) -> list[int]:
+    """Those whose offsets the application does not commit: they are not its input, and may hold copies."""
+    return [tp for tp in not_read(run) if tp not in run.known.commits]
 
 
 def _excuse(run: WholeRun, position: CommittedPosition) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
-from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
+from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK, RC, RU
 from checkers.engine.share_groups import RunShareGroups, share_groups
 from checkers.registration import Hindrances, hindrances
 from checkers.windows import (
@@ -206,6 +206,12 @@ class KernelInput:
     def begun(self, group: int) -> int:
         """When the first process of a group started, 0 = it has none. No earlier loss concerns it."""
         return _earliest(self.started[self.group == group])
+
+    def hides(self, tp: int) -> bool:
+        """Whether a last stable offset below the high watermark hides records of a partition, or may."""
+        listed = self.bounds.get(tp, {})
+        ends = [listed[level].end if level in listed else -1 for level in (RU, RC)]
+        return ends[1] < ends[0] if min(ends) >= 0 else not self.dense
 
     def logs_of(self, group: int, *, records: bool = False) -> tuple[str, ...]:
         """The internal topics that may have lost what a finding misses of the offsets of a group. records: it

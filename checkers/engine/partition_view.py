@@ -319,8 +319,7 @@ class KernelView:
         place = self.sends["place"][rows]
         missing = self.withheld[rows]
         removed = np.zeros(len(rows), bool)
-        ends = -1 if ru is None else ru.end, -1 if rc is None else rc.end
-        hiding = ends[1] < ends[0] if min(ends) >= 0 else not self.known.dense
+        hiding = self.known.hides(self.tp)
         unread = self._above_watermark(rows)
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
             if bound is not None:

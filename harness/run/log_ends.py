@@ -112,12 +112,15 @@ def with_rows(bounds: BoundsListed, ends: Mapping[TopicPartition, int]) -> Bound
 def to_read(rows: Rows, config: RunConfig) -> dict[int, list[tuple[str, int, int]]]:
     """Of each level: topic, partition and end of what the final reads read. Of an application that is its
     input and, at read_committed, what it left: only what it committed is its output. What it keeps in other
-    topics of its own, no check knows."""
+    topics of its own, no check knows. Of an aggregate a partition of the output whose last results an open
+    transaction hides is not read at all: those before them say nothing."""
     app = config.app
     output = (config.prefix + app.output, DATABASE) if app else ()
+    hidden = set(open_ends(rows)) if app and app.shape == "aggregate" else set()
     ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in Isolation if level >= 0}
     for topic, partition, isolation, _, end in rows:
         left = topic in output and isolation == Isolation.READ_COMMITTED
+        left &= TopicPartition(topic, partition) not in hidden
         if app is None or left or topic == config.prefix + app.input:
             ends[isolation].append((topic, partition, end))
     return ends

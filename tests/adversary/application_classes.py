@@ -3,7 +3,7 @@
 Inputs that they copied twice, or never, are judged as those of other groups. See `tests.adversary.classes`.
 """
 
-from core.op import DATABASE, End
+from core.op import End
 from tests.adversary.excuses import EVER, Span
 from tests.adversary.facts import OK, PLAIN, RC, Facts, Found
 from tests.adversary.group_classes import copies_of, copying, given, groups_of
@@ -68,10 +68,7 @@ def unfinished(f: Facts) -> bool:
 
 def left_unread(f: Facts) -> bool:
     """Whether the last reader at read_committed did not come to some end."""
-    if f.app is None:
-        return False
-    own = [row["tp"] for row in f.rows["tps"] if "~" not in row["topic"] and row["topic"] != DATABASE]
-    return any(not f.bounds.get((tp, RC), {}).get("complete") for tp in own)
+    return f.app is not None and any(not f.read_whole(row["tp"]) for row in f.rows["tps"])
 
 
 def _key(f: Facts, tp: int, offset: int) -> int:
@@ -85,6 +82,16 @@ def _key(f: Facts, tp: int, offset: int) -> int:
 
 
 def nonmonotonic_copy(f: Facts) -> Found:
+    if not f.output_unread():
+        yield from _reordered(f)
+
+
+def maybe_in_order(f: Facts) -> bool:
+    """Some copy may stand where the last reader did not come, and keep the order."""
+    return f.output_unread() and any(_reordered(f))
+
+
+def _reordered(f: Facts) -> Found:
     ordered = f.app is not None and not f.app.effects and f.app.shape != "aggregate"
     for group in groups_of(f) if ordered else ():
         if f.cut_group(group):
@@ -95,8 +102,6 @@ def nonmonotonic_copy(f: Facts) -> Found:
             of = places.setdefault((copy["tp"], copy["src_tp"]), {})
             of.setdefault(copy["src_offset"], []).append(copy)
         for (tp, source), of in places.items():
-            if not f.bounds.get((tp, RC), {}).get("complete"):
-                continue
             for a, copies in of.items():
                 if any(
                     a < b

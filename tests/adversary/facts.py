@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
+from core.op import DATABASE, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import (
     BoundsListed,
     FaultFailed,
@@ -291,6 +291,20 @@ class Facts:
         """A stuck last stable offset hides what lies above it, for all that is known."""
         unknown = min(self.ends(tp)) < 0
         return self.hiding(tp) or (unknown and any(p["txn_id"] >= 0 for p in self.processes.values()))
+
+    def read_whole(self, tp: int) -> bool:
+        """The last reader at read_committed came to the end of a log; of what is no log it has all."""
+        topic = next(row["topic"] for row in self.rows["tps"] if row["tp"] == tp)
+        if "~" in topic or topic == DATABASE:
+            return True
+        return bool(self.bounds.get((tp, RC), {}).get("complete")) and not self.may_hide(tp)
+
+    def output_unread(self) -> bool:
+        """It did not of some log of which no offset was committed: an application's output."""
+        inputs = {c["tp"] for c in self.commits if c["group"] >= 0}
+        return self.app is not None and any(
+            row["tp"] not in inputs and not self.read_whole(row["tp"]) for row in self.rows["tps"]
+        )
 
     def covers(self, level: int, send: Row) -> bool:
         row = self.bounds.get((send["tp"], level))

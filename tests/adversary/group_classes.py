@@ -189,7 +189,7 @@ def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
                     continue
                 if not any(f.committed(s) for s in own):
                     open_ = any(not f.failed(s) and not f.missing(s) for s in own)
-                    maybe = open_ or output_removed(f, tp, offset)
+                    maybe = open_ or output_removed(f, tp, offset) or f.output_unread()
                     yield ("eos-loss", tp, group, offset), maybe
 
 

@@ -21,7 +21,7 @@ from history.events import (
     WrongClusterSeen,
     incomplete,
 )
-from tests.adversary.application_classes import left_unread, unfinished
+from tests.adversary.application_classes import left_unread, maybe_in_order, unfinished
 from tests.adversary.classes import RULES, exit_open, from_outside, named_input, settled, torn_parts
 from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
@@ -256,6 +256,8 @@ def doubts(f: Facts) -> set[str]:
         found.add("integrity")
     if any(maybe for _, maybe in uncopied(f)) or unfinished(f) or left_unread(f):
         found.add("exactly-once")
+    if maybe_in_order(f):
+        found.add("copy-order")
     for group in groups_of(f):
         given = any(f.group_of(r) == group and r["phase"] != Phase.FINAL for r in f.reads)
         given = given or f.applied(group)

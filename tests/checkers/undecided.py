@@ -6,6 +6,7 @@ CLASSES = {
     "durability": "lost-write",
     "atomicity": "torn-txn",
     "exactly-once": "eos-loss",
+    "copy-order": "nonmonotonic-copy",
     "group-delivery": "group-skip",
     "integrity": "phantom-read",
 }

@@ -22,6 +22,7 @@ from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase, process_of
 from history.events import Event
 from tests.oracle.groups import (
+    copy_order_undecided,
     double_assignment,
     eos_duplicate,
     eos_loss,
@@ -505,12 +506,14 @@ def undecided(
     events: Sequence[Event] = (),
     config: RunConfig | None = None,
 ) -> set[str]:
-    """Which of lost-write, torn-txn and eos-loss would need a final read that was not made; group-skip
-    where a group is silent; phantom-read where a journal may lack its newest lines."""
+    """Which of lost-write, torn-txn, eos-loss and nonmonotonic-copy would need a final read that was not
+    made; group-skip where a group is silent; phantom-read where a journal may lack its newest lines."""
     history = History(tables, portable=portable, events=events, config=config)
     if not history.recorded:
         return set()
     found = {"eos-loss"} if eos_loss_undecided(history) else set()
+    if copy_order_undecided(history):
+        found.add("nonmonotonic-copy")
     if silent_groups(history):
         found.add("group-skip")
     if any(row["reason"] == 4 and named_input(history, row) == "open" for row in history.foreign):

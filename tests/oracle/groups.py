@@ -160,8 +160,26 @@ def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
                     key = ("eos-loss", source.tp, group, offset)
                     yield (
                         key,
-                        any(p.in_doubt(copy) for p, copy in own) or _output_removed(history, source, offset),
+                        any(p.in_doubt(copy) for p, copy in own)
+                        or _output_removed(history, source, offset)
+                        or any(_outputs_not_read(history)),
                     )
+
+
+def _not_read(history: History) -> Iterator[Partition]:
+    """Of an application: partitions of which the final read at read_committed does not show all."""
+    grouped = any(row["group"] >= 0 for row in history.processes.values())
+    for p in history.partitions if history.recorded and history.config.app and grouped else ():
+        topic = history.names[p.tp][0]
+        whole = RC in p.bounds and p.bounds[RC].complete and not p.may_hide()
+        if not whole and topic != "database" and "~" not in topic:
+            yield p
+
+
+def _outputs_not_read(history: History) -> Iterator[Partition]:
+    """Those of them of which no group committed offsets: copies may stand there."""
+    inputs = {c["tp"] for c in history.commits if c["group"] >= 0}
+    return (p for p in _not_read(history) if p.tp not in inputs)
 
 
 def _output_removed(history: History, source: Partition, offset: int) -> bool:
@@ -190,21 +208,23 @@ def eos_loss_undecided(history: History) -> bool:
     """Some input record has no committed copy, and one that may be; or an application did not come to one."""
     if any(not _ended(history, group) for _, group, *_ in _ahead(history)) or any(_left(history)):
         return True
-    if (
-        history.recorded
-        and history.config.app
-        and any(row["group"] >= 0 for row in history.processes.values())
-    ):
-        for p in history.partitions:
-            topic = history.names[p.tp][0]
-            whole = RC in p.bounds and p.bounds[RC].complete
-            if not whole and topic != "database" and "~" not in topic:
-                return True
+    if any(_not_read(history)):
+        return True
     return any(in_doubt for _, in_doubt in _uncopied(history))
 
 
 def nonmonotonic_copy(history: History) -> Iterator[Key]:
     """Inputs of an application whose copies all stand behind all copies of a later one of the same key."""
+    if not copy_order_undecided(history):
+        yield from _reordered(history)
+
+
+def copy_order_undecided(history: History) -> bool:
+    """Some input may have a copy that nothing shows, in its place."""
+    return any(_outputs_not_read(history)) and any(_reordered(history))
+
+
+def _reordered(history: History) -> Iterator[Key]:
     app = history.config.app
     if not history.recorded or app is None or app.effects or app.shape == "aggregate":
         return
@@ -216,8 +236,7 @@ def nonmonotonic_copy(history: History) -> Iterator[Key]:
     for p, a in copies:
         for q, b in copies:
             same = p is q and _group(history, a) == _group(history, b) and a["src_tp"] == b["src_tp"]
-            whole = RC in p.bounds and p.bounds[RC].complete
-            if not same or not whole or a["src_offset"] >= b["src_offset"]:
+            if not same or a["src_offset"] >= b["src_offset"]:
                 continue
             keys = [_input_key(history, copy) for copy in (a, b)]
             if keys[0] is None or keys[0] != keys[1]:

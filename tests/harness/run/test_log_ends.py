@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import pytest
+
 from core.cluster import Cluster
 from core.config import Application, RunConfig
 from core.op import DATABASE, Isolation, TopicPartition
@@ -158,3 +160,15 @@ def test_of_an_application_input_and_committed_output_are_read() -> None:
     config = RunConfig(seed=0, workload="application", app=Application(input="in", output="out"))
     wanted = [(topic, 0, 5) for topic in ("in", "out", DATABASE)]
     assert to_read(rows, config) == {0: wanted[:1], 1: wanted}
+
+
+@pytest.mark.parametrize(
+    ("shape", "lso", "read"),
+    [("aggregate", 4, ["in"]), ("aggregate", 5, ["in", "out"]), ("filter", 4, ["in", "out"])],
+)
+def test_results_that_an_open_transaction_hides_are_not_read(shape: str, lso: int, read: list[str]) -> None:
+    """The input is read whatever hides its end."""
+    rows = tuple((topic, 0, level, 0, lso if level else 5) for topic in ("in", "out") for level in (0, 1))
+    app = Application.model_validate({"input": "in", "output": "out", "shape": shape})
+    found = to_read(rows, RunConfig(seed=0, workload="application", app=app))
+    assert found[1] == [(topic, 0, lso) for topic in read]
