@@ -244,6 +244,9 @@ class ExternalSection(Section):
     """What kind of brokers it has."""
     nodes: tuple[int, ...] = (1, 2, 3)
     """Their numbers as the cluster has them: brokers, then isolated controllers."""
+    one_clock: bool = False
+    """All nodes are known to go by the clock of the machine that clients ran on; else the clocks of any two
+    may be apart, by an unknown time."""
 
 
 class ImportedSection(Section):

@@ -30,6 +30,8 @@ elections            What the metadata log of KRaft says of one partition: its
                      leaders, epoch by epoch.
 lineage              Ring 3, records: what leaders of one epoch had, the leaders of
                      later epochs have.
+markers              Markers of transactions in partitions, and which transaction
+                     each batch of a producer can be of, by epochs and times.
 messages             Ring 4: what brokers say to each other and to clients, when
                      they say it.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
@@ -51,6 +53,8 @@ share_answers        Ring 3, share groups: what members had answered is in the
                      share coordinators' log.
 transactions         What the coordinators' log (`__transaction_state`) says of
                      transactions, id by id.
+untimed              What is certain of a producer's transactions where nodes have
+                     clocks of their own (`checkers.logs.clocks`).
 
 Each rule is a `checkers.engine.check.Check` that reads evidence, or evidence and the history of the clients.
 The rules of a module share its kernel over one partition (`Evidence.of`), or its join over all: one pass over

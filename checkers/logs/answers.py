@@ -11,7 +11,7 @@ import numpy as np
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import LOST_DECISION
-from checkers.logs.clocks import CLOCK_MS, jumped_ms
+from checkers.logs.clocks import CLOCK_MS, jumped_ms, nodes_apart_ms, own_clocks
 from checkers.logs.coordinator_log import Row
 from checkers.logs.elections import elections
 from checkers.logs.rule import Rule, checks_of
@@ -77,6 +77,7 @@ class _Answers:
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.result = result
         self.apart_ms = CLOCK_MS + jumped_ms(history)
+        self.nodes_apart_ms, self.own_clocks = nodes_apart_ms(history), own_clocks(history)
         self.suspects: dict[int, tuple[Process, int, str]] = {}
         """By op: who saw it committed, when it began in ms, what is missing."""
         self.by_id: dict[str, list[Transaction]] = {}
@@ -119,24 +120,28 @@ class _Answers:
         added.update(commits["op"][taken].tolist())
         for op in sorted(added & self.suspects.keys()):
             process, since, text = self.suspects[op]
-            self._tell(ANSWERED, process, -1, text, ms=since, since_ns=self.history.op(op).invoke_ns)
+            # whenever it was decided, a commit needs a decision
+            doubt = self.own_clocks if len(self.commits.get(process.transactional_id, ())) else ""
+            since_ns = self.history.op(op).invoke_ns
+            self._tell(ANSWERED, process, -1, text, ms=since, since_ns=since_ns, doubt=doubt)
 
     def _aborted(self, process: Process, op: OpRecord, since: int, until: int) -> None:
         """No commit of its producer begins and ends while an op ran that did not happen."""
         known = [one for one in self.history.identities(process.process) if one.ns <= op.complete_ns]
         if not known:
             return
-        self.result.asked[ANSWERED] += 1
+        self.result.asked[ANSWERED] += not self.own_clocks
         for one in self.by_id.get(process.transactional_id, []):
             mine = (one.producer_id, one.epoch) == (known[-1].producer_id, known[-1].producer_epoch)
-            if not mine or one.began_ms < since + self.apart_ms or not one.decisions:
+            if not mine or not one.decisions or not one.decisions[-1].commit:
                 continue
             last = one.decisions[-1]
-            if last.commit and last.ms <= until - self.apart_ms:
+            within = one.began_ms >= since + self.apart_ms and last.ms <= until - self.apart_ms
+            if within or self.own_clocks:
                 text = f"op {op.op} of {process} was aborted, as its client saw; {one.text} was decided by"
-                self._tell(
-                    ANSWERED, process, last.offset, f"{text} {last.text}", one.log, known[-1], ms=since
-                )
+                text += f" {last.text}"
+                doubt = self.own_clocks
+                self._tell(ANSWERED, process, last.offset, text, one.log, known[-1], ms=since, doubt=doubt)
 
     def identities(self, process: Process) -> None:
         """Producer ids and epochs that it had."""
@@ -203,10 +208,12 @@ class _Answers:
         *,
         ms: int = -1,
         since_ns: int = 0,
+        doubt: str = "",
     ) -> None:
+        """A finding, unless the log may lack something. doubt: why it may be none, "" = it is one."""
         mine = self.logs.rows.get(process.transactional_id)
         place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
-        doubt = self.logs.doubt(place, since_ms=ms - self.apart_ms)
+        doubt = doubt or self.logs.doubt(place, since_ms=ms - max(self.apart_ms, self.nodes_apart_ms))
         if doubt or place is None:
             self.result.leave_open(rule, place or NOWHERE, f"{text}; {doubt}")
             return

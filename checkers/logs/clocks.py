@@ -1,16 +1,19 @@
 """How far the times of clients, of messages and of brokers' logs may be apart.
 
 Records have the time of the wall's clock, which may be set while a run lasts, and which counts the time that
-a machine sleeps. Ops have that of a clock that is never set.
+a machine sleeps. Ops have that of a clock that is never set. Nodes of a cluster that the harness did not
+start may have clocks of their own.
 """
 
 from itertools import accumulate
+from math import inf
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from core.config import recorded_config
+from core.systems import ExternalSection
 from history.events import ClockJumped
 from history.reader import History
 
@@ -18,6 +21,22 @@ CLOCK_MS: Final = 5
 """How far times may be apart that one clock gave."""
 UNNOTICED_MS: Final = 500
 """How far a clock may be set in a run before the harness notes it (`harness.processes.clocks`)."""
+OWN_CLOCKS: Final = "the nodes have clocks of their own, and nothing says how far these are apart"
+
+
+def own_clocks(history: History | None) -> str:
+    """Why times that several nodes gave, or a node and a client, cannot be compared, "" = they can. history:
+    None = of a run whose nodes have one clock."""
+    if history is None:
+        return ""
+    config = recorded_config(history.run.config)
+    known = not config.has(ExternalSection) or config.section(ExternalSection).one_clock
+    return "" if known else OWN_CLOCKS
+
+
+def nodes_apart_ms(history: History | None) -> float:
+    """How far times may be apart that a client and a node gave, or two nodes; infinity = nothing says it."""
+    return inf if own_clocks(history) else apart_ms(history)
 
 
 def apart_ms(history: History | None) -> int:

@@ -3,9 +3,10 @@
 How records and markers find their transaction. From transaction version 2 on each transaction has producer
 epochs of its own. Before that a producer's transactions share one, and times tell them apart: a client has
 its answer before it begins the next transaction, so that a transaction's records are younger than the
-decision before it and no younger than its own, and its markers are no older than its decision. All nodes and
-clients of a run have one clock; what happened where it was set back is a doubt. At the very millisecond of a
-decision the order of the log says which: a marker ends what stands before it.
+decision before it and no younger than its own, and its markers are no older than its decision. That takes one
+clock of all nodes and clients: what happened where it was set back is a doubt, and where there are several,
+what is not certain without times (`checkers.logs.untimed`). At the very millisecond of a decision the order
+of the log says which: a marker ends what stands before it.
 
 Where a broker stamps records with the time of the append (offsets of groups, topics with LogAppendTime), a
 request that came late may be younger than the decision of its transaction. Until the coordinator has
@@ -15,19 +16,19 @@ Logs that may have lost what was committed (an unclean election, a loss of power
 """
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found, LogFinding
+from checkers.logs import untimed
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
-from checkers.logs.clocks import StepBack, apart_ms, steps_back
+from checkers.logs.clocks import StepBack, nodes_apart_ms, own_clocks, steps_back
 from checkers.logs.elections import Elections, elections, survivor
+from checkers.logs.markers import Ended, Marker, earliest, markers_of
 from checkers.logs.replicas import Array, ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
@@ -76,58 +77,37 @@ RULES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """A marker in a partition. epoch: producer epoch."""
-
-    tp: TopicPartition
-    offset: int
-    ms: int
-    producer_id: int
-    epoch: int
-    commit: bool
-    coordinator_epoch: int
-
-    @property
-    def text(self) -> str:
-        """In words."""
-        what = "COMMIT" if self.commit else "ABORT"
-        return f"the {what} marker {self.producer_id}/{self.epoch} at offset {self.offset} of {self.tp}"
-
-
-@dataclass(slots=True, kw_only=True)
-class Ended:
-    """How a transaction ended in one partition. first, last: offsets of its first and last batch there,
-    -1 = it has none. own: its own markers. closed: markers that ended its records, own or not. open: first
-    offset of those that no marker ended, -1 = there are none."""
-
-    first: int = -1
-    last: int = -1
-    own: list[Marker]
-    closed: list[Marker]
-    open: int = -1
-
-
 def join(run: WholeRun, result: Tally) -> None:
-    """Apply the rules to the whole of the evidence. Of the history, only clocks that were set back count."""
+    """Apply the rules to the whole of the evidence. Of the history, only clocks count."""
     steps = steps_back(run.history) if run.history else []
-    found = _Decisions(run.evidence, result, steps, apart_ms(run.history))
+    found = _Decisions(run.evidence, result, steps, nodes_apart_ms(run.history), own_clocks(run.history))
     for tp in run.evidence.partitions():
         if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
     found.agree()
     found.marked()
+    found.unproven()
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
+_WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "log_append_time")
+
+
 class _Decisions:
-    def __init__(self, evidence: Evidence, result: Found, steps: Sequence[StepBack], apart_ms: int) -> None:
+    def __init__(
+        self, evidence: Evidence, result: Found, steps: Sequence[StepBack], apart_ms: float, own_clocks: str
+    ) -> None:
         self.evidence = evidence
         self.result = result
         self.steps = steps
         self.apart_ms = apart_ms
+        self.own_clocks = own_clocks
+        self.markers: Counter[tuple[TopicPartition, int, int, bool]] = Counter()
+        """How many a partition has of a producer id, an epoch and a result."""
+        self.shared: dict[TopicPartition, int] = {}
+        """Partition -> a producer there whose transactions only times tell apart; of own clocks only."""
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
@@ -151,15 +131,22 @@ class _Decisions:
         self.replicas[tp] = log
         self.lineage[tp] = lineage
         markers = defaultdict(list)
-        for marker in _markers(self.evidence, tp, log):
+        for marker in markers_of(self.evidence, tp, log):
             markers[marker.producer_id].append(marker)
+            self.markers[tp, marker.producer_id, marker.epoch, marker.commit] += 1
         batches = log.whole
         data = batches["transactional"] & ~batches["control"]
         producers = np.unique(batches["producer_id"][data]).tolist()
         for producer_id in sorted({*producers, *markers}):
             mine = markers.get(producer_id, [])
+            if self._timed(producer_id):
+                self.shared[tp] = producer_id
             rows = np.flatnonzero(data & (batches["producer_id"] == producer_id))
             self._producer(tp, producer_id, {name: batches[name][rows] for name in _WANTED}, mine)
+
+    def _timed(self, producer_id: int) -> bool:
+        """Only times tell its transactions apart, and they cannot be compared."""
+        return bool(self.own_clocks) and not untimed.told_apart(self.logs.of.get(producer_id, []))
 
     def _producer(
         self, tp: TopicPartition, producer_id: int, batches: dict[str, Array], markers: Sequence[Marker]
@@ -167,7 +154,7 @@ class _Decisions:
         """The markers, and then the transactional batches, of one producer in a partition."""
         every = self.logs.of.get(producer_id, [])
         stamped = batches["log_append_time"] | (tp.topic == GROUP_TOPIC)
-        owner, tie = _earliest(every, batches, stamped)
+        owner, tie = earliest(every, batches, stamped, timed=not self.own_clocks)
         closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
         closes = np.full(len(markers) + 1, -1)
         np.maximum.at(closes, closing, owner)
@@ -189,7 +176,8 @@ class _Decisions:
         when a client made the first of these, 0 = unknown, NEVER = there is none."""
         every = self.logs.of.get(marker.producer_id, [])
         own = self.own.get((marker.producer_id, marker.epoch, marker.commit), [])
-        before = bisect_right(own, (marker.ms, NEVER))
+        timeless = self.own_clocks and not self._timed(marker.producer_id)
+        before = len(own) if timeless else bisect_right(own, (marker.ms, NEVER))
         same = [
             number
             for _, number in reversed(own[:before])
@@ -240,13 +228,13 @@ class _Decisions:
             text += f"; {lost}: a coordinator acted upon a decision that was not committed"
         state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
         since_ms = 0 if made_ms == NEVER else made_ms - self.apart_ms
+        sure = untimed.undecided(every, marker)
         if doubt := self.logs.doubt(log, since_ms=since_ms):
             self.result.leave_open(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
             producer = (marker.producer_id, marker.epoch)
-            self._refuse(
-                DECIDED, marker.tp, marker.offset, owner, text, state, ms=marker.ms, producer=producer
-            )
+            where = marker.tp, marker.offset
+            self._refuse(DECIDED, *where, owner, text, state, ms=marker.ms, producer=producer, sure=sure)
 
     def _ended(self, one: Transaction, number: int, tp: TopicPartition) -> Ended:
         ends = self.ends[one.producer_id, number]
@@ -321,7 +309,8 @@ class _Decisions:
             self.result.leave_open(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
-            self._refuse(NAMED, tp, offset, finding_of, text, state, ms=ms, producer=(producer_id, epoch))
+            sure, producer = untimed.unnamed(every, epoch, tp), (producer_id, epoch)
+            self._refuse(NAMED, tp, offset, finding_of, text, state, ms=ms, producer=producer, sure=sure)
 
     # ---- whole transactions
 
@@ -362,7 +351,7 @@ class _Decisions:
             ended = ends.get(tp) or Ended(own=[], closed=[])
             self.result.asked[MARKED] += 1
             if ended.own:
-                self._late(one, tp, ended, decision.text)
+                self._late(one, tp, ended, decision.text, untimed.ended(every))
                 continue
             text = f"no marker of {one.text}, which names this partition: {decision.text}"
             if one.completed < 0:
@@ -378,9 +367,18 @@ class _Decisions:
             )
             if ended.closed:
                 text += f", and {ended.closed[0].text} ends them"
-            self._lossy(MARKED, one, tp, ended.first, text)
+            known = self.markers[tp, one.producer_id, decision.epoch, decision.commit]
+            sure = untimed.unmarked(every, decision, tp, known)
+            self._lossy(MARKED, one, tp, ended.first, text, sure=sure)
 
-    def _late(self, one: Transaction, tp: TopicPartition, ended: Ended, decision: str) -> None:
+    def unproven(self) -> None:
+        """Where nothing is certain, silence is none either."""
+        for tp, producer_id in self.shared.items():
+            for rule in (DECIDED, AGREE, MARKED, NAMED):
+                text = f"transactions of producer {producer_id} share an epoch, and times tell them apart"
+                self.result.leave_open(rule, tp, f"{text}; {self.own_clocks}")
+
+    def _late(self, one: Transaction, tp: TopicPartition, ended: Ended, decision: str, sure: bool) -> None:
         """Records after the marker of their transaction."""
         if ended.open >= 0 and one.completed >= 0:
             text = (
@@ -388,12 +386,15 @@ class _Decisions:
                 f" {ended.own[-1].text}; its decision is {decision}: the records came after the end of their"
                 " transaction (KAFKA-14402)"
             )
-            self._lossy(MARKED, one, tp, ended.open, text)
+            self._lossy(MARKED, one, tp, ended.open, text, sure=sure)
 
     # ---- answers
 
-    def _lossy(self, rule: str, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
-        """A finding, unless the partition may have lost the marker, or the log the decision."""
+    def _lossy(
+        self, rule: str, one: Transaction, tp: TopicPartition, offset: int, text: str, *, sure: bool = False
+    ) -> None:
+        """A finding, unless the partition may have lost the marker, or the log the decision. sure: as of
+        `_refuse`."""
         lineage, since_ms = self.lineage[tp], one.began_ms - self.apart_ms
         doubt = self.logs.doubt(one.log, since_ms=since_ms) or lineage.may_lose(since_ms=since_ms)
         doubt = doubt or lineage.lacks(self.replicas[tp])
@@ -402,7 +403,8 @@ class _Decisions:
         else:
             decided = "; ".join(each.text for each in one.decisions)
             producer = (one.producer_id, one.epoch)
-            self._refuse(rule, tp, offset, one, text, decided, ms=one.began_ms, producer=producer)
+            ms = one.began_ms
+            self._refuse(rule, tp, offset, one, text, decided, ms=ms, producer=producer, sure=sure)
 
     def _refuse(
         self,
@@ -415,8 +417,13 @@ class _Decisions:
         *,
         ms: int,
         producer: tuple[int, int],
+        sure: bool = False,
     ) -> None:
-        """A finding, unless the clock was set back while it happened. producer: id and epoch."""
+        """A finding, unless the clock was set back while it happened, or nodes have several. producer: id and
+        epoch. sure: it is one whatever their times are."""
+        if not sure and self._timed(producer[0]):
+            self.result.leave_open(rule, tp, f"{text}; {self.own_clocks}")
+            return
         times = [ms, *(() if one is None else (one.began_ms, one.decided_ms, one.completed_ms))]
         known = [at for at in times if 0 <= at < NEVER]
         for step in self.steps:
@@ -439,54 +446,3 @@ class _Decisions:
                 ms=ms,
             )
         )
-
-
-_WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "log_append_time")
-
-
-def _markers(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> Iterable[Marker]:
-    """The markers of a log, in order."""
-    rows = evidence.of("control", tp)
-    mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
-    wanted = ["name", "offset", "timestamp", "producer_id", "producer_epoch", "coordinator_epoch"]
-    for row in rows.filter(mine).select(wanted).to_pylist():
-        if row["name"] in ("COMMIT", "ABORT"):
-            yield Marker(
-                tp=tp,
-                offset=row["offset"],
-                ms=row["timestamp"],
-                producer_id=row["producer_id"],
-                epoch=row["producer_epoch"],
-                commit=row["name"] == "COMMIT",
-                coordinator_epoch=-1 if row["coordinator_epoch"] is None else row["coordinator_epoch"],
-            )
-
-
-def _earliest(every: Sequence[Transaction], batches: dict[str, Array], stamped: Array) -> tuple[Array, Array]:
-    """Of each batch: index of the earliest transaction that it can be of, -1 = none; and of the one after,
-    where it may be of that one, too, else -1. stamped: whether a broker gave the batch its time."""
-    owner, tie = (np.full(len(batches["base"]), -1, np.int64) for _ in range(2))
-    for epoch in np.unique(batches["producer_epoch"]).tolist():
-        numbers = [number for number, one in enumerate(every) if one.epoch == epoch]
-        # One without a decision that others follow has no records: its coordinator did not hear that its
-        # beginning was committed, answered with an error, and began again.
-        group = np.array([n for n in numbers if every[n].decisions or n == numbers[-1]], np.int64)
-        if not group.size:
-            continue
-        mine = [every[number] for number in group.tolist()]
-        decided = np.array([one.decided_ms for one in mine], np.int64)
-        completed = np.array([one.completed_ms for one in mine], np.int64)
-        completed[-1] = completed[-1] if mine[-1].completed >= 0 else NEVER
-        aborts = any(not one.commit or one.epoch != epoch for one in mine[-1].decisions)
-        for stamp, until in ((False, decided), (True, np.maximum(decided, completed))):
-            rows = np.flatnonzero((batches["producer_epoch"] == epoch) & (stamped == stamp))
-            times = batches["base_timestamp"][rows]
-            at = np.searchsorted(until, times, "left")
-            if aborts:
-                # a coordinator aborts while a client writes; of version 2, no later one has this epoch
-                at = np.minimum(at, len(group) - 1)
-            inside = np.minimum(at, len(group) - 1)
-            after = np.minimum(inside + 1, len(group) - 1)
-            owner[rows] = np.where(at < len(group), group[inside], -1)
-            tie[rows] = np.where((decided[inside] <= times) & (after > inside), group[after], -1)
-    return owner, tie

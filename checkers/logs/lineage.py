@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.cut_journals import absent
 from checkers.engine.findings import Found
-from checkers.logs.clocks import apart_ms
+from checkers.logs.clocks import apart_ms, nodes_apart_ms, own_clocks
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
@@ -68,14 +68,14 @@ def join(run: WholeRun, result: Tally) -> None:
     acknowledged = _acknowledged(history) if history is not None else {}
     kept = _kept(history) if history is not None else frozenset()
     gone = deletions({tp: tp for tp in evidence.partitions()}, history.events if history is not None else ())
-    read, apart = _read(evidence), apart_ms(history)
+    read, times = _read(evidence), _Times(apart_ms(history), nodes_apart_ms(history), own_clocks(history))
     begun_ms = _begun_ms(history) if history is not None else {}
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
         logs = replicas(evidence, tp)
         deleted = max((one.offset for one in gone.get(tp, ())), default=0)
-        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, deleted, apart, result)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, deleted, times, result)
         lineage.epochs_given()
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
@@ -93,6 +93,16 @@ CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
 @dataclass(frozen=True, slots=True)
+class _Times:
+    """How far two times may be apart: clients_ms: that clients gave; nodes_ms: that a node gave, and another
+    or a client. own: why the latter cannot be compared, "" = they can."""
+
+    clients_ms: int
+    nodes_ms: float
+    own: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Lineage:
     tp: TopicPartition
     logs: list[ReplicaLog]
@@ -100,7 +110,7 @@ class _Lineage:
     kept: bool
     """Nothing removes records from the log's beginning, but those below `deleted`."""
     deleted: int
-    apart_ms: int
+    times: _Times
     result: Found
 
     def start(self, main: ReplicaLog) -> int:
@@ -152,10 +162,12 @@ class _Lineage:
         here = np.maximum(at, 0)
         if main.count:
             held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
-            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + self.apart_ms
-            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - self.apart_ms
+            timely = main.whole["base_timestamp"][here] <= sent["ack_ms"] + self.times.clients_ms
+            timely &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - self.times.clients_ms
+            by_broker = held & ~timely & main.whole["log_append_time"][here]
+            held &= timely
         else:
-            held = np.zeros(len(offset), np.bool_)
+            held = by_broker = np.zeros(len(offset), np.bool_)
         for row in np.flatnonzero(kept & ~held).tolist():
             place = int(here[row])
             inside = main.count and at[row] >= 0 and offset[row] <= last[place]
@@ -169,7 +181,8 @@ class _Lineage:
                 text += f", of {times[0]} to {times[1]} ms; the client sent its record from"
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
             made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
-            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns)
+            doubt = self.times.own if by_broker[row] else ""
+            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns, doubt=doubt)
 
     def consumed(self, main: ReplicaLog, positions: pa.Table, begun_ms: Mapping[str, float]) -> None:
         """Where groups have read to. begun_ms: when the first member of a group began."""
@@ -184,13 +197,15 @@ class _Lineage:
         at = np.searchsorted(base, offset, "right") - 1
         here = np.maximum(at, 0)
         wrong = kept & (offset >= main.end)
+        by_time = np.zeros(len(offset), np.bool_)
         if main.count:
             inside = (at >= 0) & (offset <= last[here])
             epochs, made = main.whole["leader_epoch"][here], main.whole["base_timestamp"][here]
             later = (columns["epoch"] >= 0) & (epochs > columns["epoch"])
-            late = (columns["ms"] >= 0) & (made > columns["ms"] + self.apart_ms)
-            later |= late & ~main.whole["control"][here]
-            wrong |= kept & inside & later
+            late = (columns["ms"] >= 0) & (made > columns["ms"] + self.times.clients_ms)
+            late &= ~main.whole["control"][here]
+            by_time = late & ~later & ~wrong
+            wrong |= kept & inside & (later | late)
         for row in np.flatnonzero(wrong).tolist():
             told = positions.slice(row, 1).to_pylist()[0]
             epoch = told["epoch"]
@@ -202,7 +217,9 @@ class _Lineage:
             else:
                 text += f"no record there, its log ends at {main.end}"
             # what was gone before a group began it cannot have read
-            self._lost(CONSUMED, int(offset[row]), [main], text, epoch, begun_ms.get(told["group"], -inf))
+            begun = begun_ms.get(told["group"], -inf)
+            doubt = self.times.own if by_time[row] else ""
+            self._lost(CONSUMED, int(offset[row]), [main], text, epoch, begun, doubt=doubt)
 
     def _lost(
         self,
@@ -213,11 +230,14 @@ class _Lineage:
         after_epoch: int,
         made_ms: float = -inf,
         made_ns: int = 0,
+        *,
+        doubt: str = "",
     ) -> None:
         """A finding, unless the partition may have lost it, or the first of the logs may lack it. made_ms: no
-        log had lost it before, by the clock of the nodes. made_ns: when it was made, as time of the run."""
-        since_ms = made_ms - self.apart_ms
-        excuse = self.elections.may_lose(after_epoch=after_epoch, since_ms=since_ms)
+        log had lost it before, by the clock of clients. made_ns: when it was made, as time of the run. doubt:
+        why it may be none, "" = it is one."""
+        since_ms = made_ms - self.times.nodes_ms
+        excuse = doubt or self.elections.may_lose(after_epoch=after_epoch, since_ms=since_ms)
         if excuse := excuse or self.elections.lacks(logs[0]):
             self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
         else:

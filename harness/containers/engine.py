@@ -5,6 +5,7 @@ reaper and a person need nothing else to remove it. No two runs have the same na
 """
 
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -97,6 +98,20 @@ def chosen() -> str | None:
     from testcontainers.core.docker_client import get_docker_host
 
     return get_docker_host()
+
+
+def of_this_machine() -> bool:
+    """Whether containers of the engine run on this machine, by its kernel, and so have its clock. A socket
+    here may lead to an engine in a virtual machine, or on another host; one that does not answer says
+    nothing."""
+    if not (chosen() or DEFAULT_SOCKET).startswith("unix://"):
+        return False
+    try:
+        with closing(connect()) as client, explained("the engine's machine is unknown"):
+            told = client.info()
+    except ClusterError:
+        return False
+    return (told.get("Name"), told.get("KernelVersion")) == (platform.node(), platform.release())
 
 
 def _knock(path: str) -> None:

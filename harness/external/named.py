@@ -16,6 +16,7 @@ from core.errors import ConfigError
 from core.extensions import CLUSTER, OWNED
 from harness.clients.application import effects
 from harness.clients.application import named as application
+from harness.containers import engine
 from harness.external.file import AppPart, ClusterFile, Secured, read, secured
 from harness.external.means import means
 from harness.external.nodes import Means
@@ -71,7 +72,12 @@ def settings() -> dict[str, Any]:
     brokers are set to. Raises: ConfigError, ClusterError."""
     reached = reach()
     its, brokers, controllers = reached.file.cluster, reached.brokers, reached.nodes.controllers
-    section = {"prefix": its.prefix, "profile": its.profile, "nodes": (*brokers, *controllers)}
+    section = {
+        "prefix": its.prefix,
+        "profile": its.profile,
+        "nodes": (*brokers, *controllers),
+        "one_clock": bool(its.docker) and engine.of_this_machine(),
+    }
     copies = 1 if its.profile == "object-store" else min(3, len(brokers))
     return {
         "sut": "external",

@@ -42,7 +42,13 @@ def led_to_the_end() -> Cluster:
     return cluster
 
 
-def clients(tmp_path: Path, *outcomes: tuple[int, Outcome], epoch: int = 0, fenced: bool = False) -> History:
+def clients(
+    tmp_path: Path,
+    *outcomes: tuple[int, Outcome],
+    epoch: int = 0,
+    fenced: bool = False,
+    settings: dict[str, Any] | None = None,
+) -> History:
     """One process, whose transactions began 0.1 s before these seconds and had these outcomes 0.3 s later."""
     ops = []
     for value, (second, outcome) in enumerate(outcomes):
@@ -52,7 +58,7 @@ def clients(tmp_path: Path, *outcomes: tuple[int, Outcome], epoch: int = 0, fenc
         op.txn = True
         ops.append(op)
     built = Built(tps=["q"], ops=ops, processes={0: Process(txn_id=0)})
-    history = load(write_run(tmp_path / "run", built.tables()))
+    history = load(write_run(tmp_path / "run", built.tables(), settings=settings))
     known = {"process": 0, "producer_id": PRODUCER, "producer_epoch": epoch, "epoch_cnt": 1, "ns": 1}
     made = dict(history.tables) | {"producers": pa.Table.from_pylist([known], TABLES["producers"])}
     names = history.names

@@ -1,4 +1,5 @@
 import os
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,41 @@ def test_a_part_that_cannot_be_stopped_keeps_no_other_from_it(
         run_blocking(cluster.stop())
     assert around.done == done
     assert not cluster._plan.held
+
+
+class Told:
+    """An engine that says this of its machine."""
+
+    def __init__(self, **info: str) -> None:
+        self._info = info
+
+    def info(self) -> dict[str, str]:
+        return self._info
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "kernel", "here"),
+    [
+        (None, "", "", True),
+        ("unix:///run/user/1000/docker.sock", "", "", True),
+        (None, "docker-desktop", "", False),  # a virtual machine
+        (None, "", "6.1.0-linuxkit", False),
+        ("tcp://127.0.0.1:2375", "", "", False),
+        ("ssh://root@elsewhere", "", "", False),
+    ],
+)
+def test_whether_containers_have_the_clock_of_this_machine(
+    host: str | None, name: str, kernel: str, here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told(Name=name or platform.node(), KernelVersion=kernel or platform.release())
+    monkeypatch.setattr(engine, "chosen", lambda: host)
+    monkeypatch.setattr(engine, "connect", lambda: told)
+    assert engine.of_this_machine() is here
+
+
+@pytest.mark.usefixtures("_no_engine")
+def test_an_engine_that_does_not_answer_is_not_known_to_be_here() -> None:
+    assert not engine.of_this_machine()
