@@ -102,6 +102,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         self._reaper = start_reaper(
             order_of(self._means, self.admin, self._section.prefix, ids=self._ids, log=log)
         )
+        self._hooks.during = self._reaper.during
         self.start_proxies()
         until(READY_S, POLL_S, self._ready)
 

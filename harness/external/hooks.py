@@ -16,7 +16,9 @@ without a node. INQUEST_CUTS has a line for each cut: `in` or `out`, then the na
 `clients`, then, where only one listener is meant, `broker` or `controller`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from core.capabilities import Cut, Killable, Partitionable, Pausable, Restartable, Revivable
@@ -36,6 +38,8 @@ PAIRS: Final[Mapping[type, tuple[str, str]]] = {
 """The hooks that a capability takes: what breaks, and what heals."""
 HEALING: Final = ("resume", "mend", "revive")
 """The hooks that heal a node, in the order in which they do."""
+LATE_S: Final = 5.0
+"""Reading what a hook wrote that was ended takes less."""
 
 
 def capabilities(names: Collection[str]) -> frozenset[type]:
@@ -63,6 +67,9 @@ class HookRunner:
         self.deadline_s = file.deadline_s
         self._hide = hide
         self._ports = ports or {}
+        self.during: Callable[[int], AbstractContextManager[object]] = nullcontext
+        """Is entered with the process id of each hook while it runs."""
+        self._changed, self._under_way = threading.Condition(), 0
         self._log_dirs = file.cluster.log_dirs.rstrip("/")
         self._around = {**means.around, "INQUEST_NAMES": " ".join(means.names.values())}
 
@@ -94,7 +101,11 @@ class HookRunner:
         return f"{cut.direction} {peer} {cut.listener or ''}".rstrip()
 
     def heal(self, nodes: Sequence[int]) -> list[str]:
-        """Heal these nodes by every hook that heals; what could not be healed, in sentences. Never raises."""
+        """Heal these nodes by every hook that heals; what could not be healed, in sentences. Never raises.
+
+        One that is under way ends first: it may break what was healed before its end."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, self.deadline_s + LATE_S)
         failed = []
         for name in filter(self.has, HEALING):
             try:
@@ -110,7 +121,19 @@ class HookRunner:
 
     def _run(self, name: str, what: str, around: Mapping[str, str]) -> None:
         command, around = ["/bin/sh", "-c", self._commands[name]], {**self._around, **around}
-        code, out, said = finish(what, command, self.deadline_s, around, self._hide)
+        with self._counted():
+            code, out, said = finish(what, command, self.deadline_s, around, self._hide, self.during)
         if code != 0:
             lines = last(out + said)
             raise ClusterError(f"{what}: exit code {code}{': ' if lines else ''}{lines}")
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()

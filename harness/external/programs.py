@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from core.errors import ClusterError, Unanswered
@@ -21,10 +22,12 @@ def finish(
     deadline_s: float,
     around: Mapping[str, str] | None = None,
     hide: Callable[[str], str] = lambda text: text,
+    during: Callable[[int], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[int, str, str]:
     """Exit code, output, and error output. It has a session of its own: where it does not end in time, or its
     output does not, all that it started there is ended with it. what: the subject of errors. around:
     variables that its environment has as well. hide: takes secrets out of a text.
+    during: is entered with its process id while it runs.
 
     Raises: ClusterError, where it cannot be started; Unanswered, with its last lines.
     """
@@ -39,8 +42,17 @@ def finish(
         )
     except OSError as error:
         raise ClusterError(f"{what}: {error}") from error
+    with during(running.pid):
+        out, said = _output(running, what, deadline_s, hide)
+    return running.returncode, hide(out.decode(errors="replace")), hide(said.decode(errors="replace"))
+
+
+def _output(
+    running: "subprocess.Popen[bytes]", what: str, deadline_s: float, hide: Callable[[str], str]
+) -> tuple[bytes, bytes]:
+    """Raises: Unanswered."""
     try:
-        out, said = running.communicate(timeout=deadline_s)
+        return running.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, signal.SIGKILL)
         out, said, held = _rest(running)
@@ -49,7 +61,6 @@ def finish(
         if running.poll() != -signal.SIGKILL:
             late, held = f"ended, but its output did not within {deadline_s:g} s", True
         raise Unanswered(f"{what} {late}{held * HELD}{': ' if lines else ''}{lines}") from None
-    return running.returncode, hide(out.decode(errors="replace")), hide(said.decode(errors="replace"))
 
 
 def _rest(running: "subprocess.Popen[bytes]") -> tuple[bytes, bytes, bool]:

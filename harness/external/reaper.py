@@ -1,13 +1,15 @@
 """The reaper of a run on an external cluster: it heals and clears up after a harness that was killed.
 
 `python -m harness.external.reaper <order>` reads the cluster's file, then waits as `harness.processes.reaper`
-says. Where the harness was killed, the reaper runs all hooks that heal, on all nodes, and deletes what the
-run's prefix begins. What stays it names, on stderr and in the run's folder. Secrets come to it as to the
+says. Where the harness was killed, the reaper waits for hooks that are under way: one that shuts a node down
+takes it away seconds after. Then it runs all hooks that heal, on all nodes, and deletes what the run's prefix
+begins. What stays it names, on stderr and in the run's folder. Secrets come to it as to the
 harness: by the environment.
 """
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,10 +23,12 @@ from harness.external import belongings, named
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
-from harness.processes.reaper import Reaper, dismissed, start_program
+from harness.processes.reaper import Reaper, left_running, start_program
 from harness.processes.waiting import NotYet, until
 
 LOG: Final = "reaper.log"
+TIMES: Final = 2
+"""A node may end after it was healed: the engine carries out what a hook had asked it for."""
 
 
 class ReaperOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,16 +65,46 @@ def main(arguments: list[str]) -> int:
     hooks = HookRunner(file, order.nodes, its.without_secrets)
     listeners = {node: Address(*where) for node, where in order.brokers.items()}
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
-    if dismissed():
+    if (running := left_running()) is None:
         return 0
-    failed = hooks.heal(tuple(order.nodes.names))
+    nodes = tuple(order.nodes.names)
+    failed = healed(hooks, nodes, lambda: must_have_ended(running), lambda: belongings.all_listed(brokers))
     _note(order, failed or ["all nodes are healed"])
-    with suppress(NotYet):
-        until(belongings.BACK_S, belongings.PAUSE_S, lambda: belongings.all_listed(brokers))
     left = belongings.remove(brokers, order.prefix)
     gone = [f"no topic and no group is left of {order.prefix}"]
     _note(order, [*(left or gone), *belongings.staying(order.ids)])
     return 1 if failed or left else 0
+
+
+def healed(
+    hooks: HookRunner, nodes: Sequence[int], ended: Callable[[], object], listed: Callable[[], object]
+) -> list[str]:
+    """Heal these nodes, and once more where not all brokers answer after that; what could not be healed, in
+    sentences. ended: raises NotYet where hooks of the harness still run. listed: where a broker does not
+    answer."""
+    failed, running = [], _missing(hooks.deadline_s, ended)
+    for _ in range(TIMES):
+        failed = hooks.heal(nodes)
+        if not (silent := _missing(belongings.BACK_S, listed)):
+            return running + failed
+    return [*running, *failed, *(f"not all brokers answer: {why}" for why in silent)]
+
+
+def _missing(within_s: float, look: Callable[[], object]) -> list[str]:
+    """Wait for something; why it is not there, in a sentence, none = it is."""
+    try:
+        until(within_s, belongings.PAUSE_S, look)
+    except NotYet as error:
+        return [str(error)]
+    return []
+
+
+def must_have_ended(running: Sequence[int]) -> None:
+    """Raises: NotYet, where one of these processes runs."""
+    for pid in running:
+        with suppress(ProcessLookupError, PermissionError):  # another user's: the number is given again
+            os.kill(pid, 0)
+            raise NotYet(f"a hook of the harness still runs, process {pid}: what it does later stays")
 
 
 def _note(order: ReaperOrder, lines: list[str]) -> None:

@@ -72,6 +72,7 @@ def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]
     ports = {node: where.port for node, where in reached.found.brokers.items()}
     hooks = HookRunner(file, nodes, reached.client.without_secrets, ports)
     reaper = start_reaper(order_of(nodes, brokers, prefix))
+    hooks.during = reaper.during
     try:
         yield from _hooks(hooks, brokers, names)
     finally:

@@ -3,11 +3,15 @@
 It waits on its stdin, and the harness holds the other end. When that end closes without the line `done`
 (SIGKILL, out of memory, a crash), the reaper acts. It has a session of its own, so that a Ctrl-C does not
 reach it. What it does then is its program's: `harness.containers.reaper`, `harness.external.reaper`.
+
+Programs that outlive the harness may still break what the reaper heals. Of each the harness says when it has
+begun (`+<pid>`) and when it has ended (`-<pid>`).
 """
 
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from core.programs import program
@@ -27,6 +31,22 @@ class Reaper:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @contextmanager
+    def during(self, pid: int) -> Iterator[None]:
+        """A program runs that outlives this process; safe from any thread."""
+        self._tell(b"+%d\n" % pid)
+        try:
+            yield
+        finally:
+            self._tell(b"-%d\n" % pid)
+
+    def _tell(self, line: bytes) -> None:
+        stdin = self._process.stdin
+        if stdin is not None:
+            with suppress(OSError, ValueError):  # it has ended, or was dismissed
+                stdin.write(line)
+                stdin.flush()
 
     def act(self) -> None:
         """Make it clear up now, in the background; returns at once."""
@@ -49,4 +69,18 @@ def start_program(module: str, *arguments: str) -> Reaper:
 
 def dismissed() -> bool:
     """In the reaper: wait for the end of stdin; whether the harness dismissed it."""
-    return sys.stdin.buffer.read().endswith(DONE)
+    return left_running() is None
+
+
+def left_running() -> tuple[int, ...] | None:
+    """In the reaper: wait for the end of stdin. Process ids of the programs that the harness had begun and
+    that had not ended; None = the harness dismissed the reaper."""
+    running: dict[int, None] = {}
+    for line in sys.stdin.buffer.read().splitlines(keepends=True):
+        if line == DONE:
+            return None
+        if line.endswith(b"\n") and line.startswith(b"+"):
+            running[int(line)] = None
+        elif line.endswith(b"\n"):
+            running.pop(-int(line), None)
+    return tuple(running)

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,41 @@ def test_all_that_heals_is_tried(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "all"]
     assert len(failed) == 1
     assert "hook resume of node" in failed[0]
+
+
+def test_healing_waits_for_a_hook_that_is_under_way(tmp_path: Path) -> None:
+    """One that shuts a node down would take it away after it was started."""
+    made = runner(
+        shut_down=f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do :; done; touch {tmp_path}/down",
+        revive=f"rm {tmp_path}/down",
+    )
+    with ThreadPoolExecutor() as pool:
+        breaking = pool.submit(made.on_nodes, "shut_down", (1,))
+        until(lambda: (tmp_path / "begun").exists(), "the hook is under way")
+        healing = pool.submit(made.heal, (1,))
+        wait([healing], 0.5)  # where it does not wait it fails by then
+        (tmp_path / "go").touch()
+        breaking.result()
+        assert healing.result() == []
+
+
+def test_whoever_asks_knows_which_hook_runs(tmp_path: Path) -> None:
+    made = runner(kill=f"echo $$ >{tmp_path}/pid", revive="exit 1")
+    known: list[str] = []
+
+    @contextmanager
+    def during(pid: int) -> Iterator[None]:
+        known.append(f"+{pid}")
+        yield
+        known.append(f"-{pid}")
+
+    made.during = during
+    made.on_nodes("kill", (1,))
+    pid = int((tmp_path / "pid").read_text())
+    assert known == [f"+{pid}", f"-{pid}"]
+    with pytest.raises(ClusterError):
+        made.on_nodes("revive", (1,))
+    assert [text[0] for text in known] == ["+", "-", "+", "-"]
 
 
 @pytest.mark.parametrize(

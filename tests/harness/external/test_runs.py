@@ -151,6 +151,28 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     until(lambda: "left on the cluster: topics inquest-" in log.read_text(), "the reaper says what is left")
 
 
+@pytest.mark.sampled(12)
+def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
+    model: ModelCluster, cluster_file: FileMaker, tmp_path: Path
+) -> None:
+    """The hook outlives it, and breaks the node after its death."""
+    pids = dict(zip(model.nodes, model.pids, strict=True))
+    nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
+    late = f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do :; done; touch {tmp_path}/done"
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES.replace('kill -s STOP', f'{late}; kill -s STOP')}")
+    words = ("--nemesis", "pause:long", "--duration", "40", "--owned")
+    with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
+        until(lambda: (tmp_path / "begun").exists(), "a hook is under way")
+        harness.send_signal(signal.SIGKILL)
+    log = only_run(file).cluster / LOG
+    assert not log.exists()  # it waits for the hook
+    (tmp_path / "go").touch()
+    until(lambda: log.exists() and "left on the cluster" in log.read_text(), "the reaper clears up")
+    assert log.read_text().startswith("all nodes are healed\n")
+    assert (tmp_path / "done").exists()
+    assert "T" not in map(state, pids.values())
+
+
 @pytest.mark.sampled(9)
 def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
     nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))

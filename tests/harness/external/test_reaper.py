@@ -1,0 +1,126 @@
+"""What a reaper of a cluster waits for, and what it says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.external import belongings
+from harness.external.file import ClusterFile
+from harness.external.hooks import HookRunner
+from harness.external.nodes import Means
+from harness.external.reaper import healed, must_have_ended
+from harness.processes.reaper import left_running
+from harness.processes.waiting import NotYet
+
+NAMES = {1: "one", 2: "two"}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(belongings, "PAUSE_S", 0.001)
+    monkeypatch.setattr(belongings, "BACK_S", 0.05)
+
+
+def hooks(log: Path, *, heals: bool = True) -> HookRunner:
+    revive = f'echo "revive $INQUEST_NODE" >>{log}' + ("" if heals else "; exit 5")
+    given = {"cluster": {"bootstrap": "here:1"}, "hooks": {"deadline_s": 5, "revive": revive}}
+    return HookRunner(ClusterFile.model_validate(given), Means(names=NAMES))
+
+
+class Looks:
+    """Is not there for some looks, and writes each into the log."""
+
+    def __init__(self, log: Path, name: str, times: float) -> None:
+        self.log, self.name, self.times = log, name, times
+
+    def __call__(self) -> None:
+        with self.log.open("a") as file:
+            file.write(f"{self.name}\n")
+        self.times -= 1
+        if self.times >= 0:
+            raise NotYet(f"{self.name}: not yet")
+
+
+def steps(log: Path) -> list[str]:
+    """What was done, equal steps that follow each other once."""
+    lines = log.read_text().replace("revive 2", "revive").replace("revive 1", "revive").splitlines()
+    return [line for place, line in enumerate(lines) if line != lines[place - 1] or place == 0]
+
+
+@pytest.mark.parametrize(
+    ("ended", "listed", "done"),
+    [
+        (0, 0, ["ended", "revive", "listed"]),
+        (3, 2, ["ended", "revive", "listed"]),  # hooks end, then nodes are healed; brokers take a moment
+    ],
+)
+def test_nodes_are_healed_when_hooks_of_the_harness_have_ended(
+    ended: int, listed: int, done: list[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    said = healed(hooks(log), (1, 2), Looks(log, "ended", ended), Looks(log, "listed", listed))
+    assert said == []
+    assert steps(log) == done
+    assert log.read_text().count("ended") == ended + 1
+
+
+def test_a_node_that_ends_after_it_was_healed_is_healed_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    listed = Looks(log, "listed", float("inf"))
+
+    def answer() -> None:
+        if log.read_text().count("revive") == 4:
+            return
+        listed()
+
+    assert healed(hooks(log), (1, 2), Looks(log, "ended", 0), answer) == []
+    assert steps(log) == ["ended", "revive", "listed", "revive"]
+
+
+def test_brokers_that_do_not_answer_are_named(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    said = healed(hooks(log), (1, 2), Looks(log, "ended", 0), Looks(log, "listed", float("inf")))
+    assert said == ["not all brokers answer: listed: not yet"]
+
+
+def test_a_hook_that_fails_is_named_where_all_brokers_answer(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    (said,) = healed(hooks(log, heals=False), (1,), Looks(log, "ended", 0), Looks(log, "listed", 0))
+    assert said.startswith("hook revive of node 1: exit code 5")
+
+
+def test_a_process_is_waited_for_while_it_runs() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as one, subprocess.Popen(["true"]) as gone:
+        gone.wait()
+        must_have_ended([gone.pid])
+        with pytest.raises(NotYet, match=rf"a hook of the harness still runs, process {one.pid}"):
+            must_have_ended([gone.pid, one.pid])
+    must_have_ended([gone.pid, one.pid])
+
+
+@pytest.mark.parametrize(
+    ("heard", "running"),
+    [
+        (b"", ()),
+        (b"+5\n+6\n-5\n", (6,)),
+        (b"+5\n-5\n", ()),
+        (b"+5\n-5\n+5\n", (5,)),
+        (b"+5\n+1", (5,)),  # it was killed while it wrote
+        (b"done\n", None),
+        (b"+5\ndone\n", None),
+        (b"+5\ndone\n-5\n", None),
+        (b"do", ()),
+    ],
+)
+def test_what_the_harness_had_begun_is_known(
+    heard: bytes, running: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    os.write(write, heard)
+    os.close(write)
+    with os.fdopen(read) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert left_running() == running
