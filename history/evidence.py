@@ -8,8 +8,9 @@ Columns that several tables have. `segment`: base offset that a file is named fo
 in its file, bytes. `offset`, `leader_epoch`, `timestamp` (ms, as Kafka wrote it), `producer_id`,
 `producer_epoch`: of a record, as its batch says. `opaque`: bytes of a value that no definition of
 `harness.evidence` reads; null where one does. `body`: all fields of a value as JSON, with the names and
-forms of Kafka's own JSON (`DumpLogSegments`); null for a tombstone and for an opaque value. Other nulls mean
-that the record does not say. Kafka's own -1 stays -1.
+forms of Kafka's own JSON (`DumpLogSegments`); null for a tombstone and for an opaque value. A value that may
+be a secret of the cluster is left out (`opaque` of no bytes, `body` null or with "(hidden)"). Other nulls
+mean that the record does not say. Kafka's own -1 stays -1.
 
 `schema` adds the columns that say where a row was found: `take`, `node`, and for partitions `topic` and
 `partition`. Rows of a partition stand together, by take, node, and place in the log.

@@ -2,6 +2,9 @@
 
 A record's value is three unsigned variable-length numbers, of the frame (1), the type and the version, and
 then the message (`MetadataRecordSerde`). A record has no key.
+
+A run folder is passed on, so no secret of the cluster comes into it: what credentials and delegation tokens
+are made of, and values of settings such as `ssl.keystore.password`, are left out.
 """
 
 import json
@@ -9,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from core.secrets import HIDDEN, is_secret
 from harness.evidence.damage import Damages
 from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
@@ -44,6 +48,9 @@ FIELDS: Final = {
 """Columns of `tables.METADATA` and the fields of Kafka's records that they hold."""
 NAMED: Final = {"TopicRecord": "topic", "FeatureLevelRecord": "feature"}
 """Records whose field `name` is the name of something, and the column that holds it."""
+CREDENTIALS: Final = frozenset({"UserScramCredentialRecord", "DelegationTokenRecord"})
+"""Records that are secrets as a whole: no rule reads them."""
+SETTING: Final = "ConfigRecord"
 
 
 def types() -> dict[int, str]:
@@ -81,8 +88,18 @@ def _row(record: LogRecord, names: dict[int, str]) -> Row:
     try:
         fields = decode(name, version, cursor)
     except UnknownMessage:
-        return *begin, *([None] * len(FIELDS)), None, record.value
-    return *begin, *columns(name, fields), json.dumps(fields), None
+        kept = b"" if name in {*CREDENTIALS, SETTING, UNKNOWN} else record.value
+        return *begin, *([None] * len(FIELDS)), None, kept
+    return *begin, *columns(name, fields), _body(name, fields), None
+
+
+def _body(name: str, fields: Message) -> str | None:
+    """All fields as JSON, without secrets; None = they are secrets as a whole."""
+    if name in CREDENTIALS:
+        return None
+    if name == SETTING and fields["value"] is not None and is_secret(str(fields["name"])):
+        return json.dumps({**fields, "value": HIDDEN})
+    return json.dumps(fields)
 
 
 def columns(name: str, fields: Message) -> list[Cell]:

@@ -2,9 +2,10 @@
 
 All nodes stand still meanwhile: what is copied is of one moment then, and no file changes while it is
 copied. Where they cannot be paused, the disks may contradict each other: a later copy has what an earlier one
-lacks.
+lacks. What lies beside a disk is text for people: the file's secrets are taken out of it.
 """
 
+import functools
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -54,10 +55,20 @@ class Disks:
                 shutil.rmtree(folder / DATA, ignore_errors=True)  # a part of a disk is not evidence
             else:
                 self._data[node] = folder / DATA
+            self._hide(folder)
 
         with self._still() as self._moved:
             self._at_ns = time.monotonic_ns()
             on_each(one, self._nodes)
+
+    def _hide(self, folder: Path) -> None:
+        """Take secrets out of the texts of a node; one that cannot be read is removed. Never raises."""
+        for text in [path for path in folder.glob("*") if path.is_file() or path.is_symlink()]:
+            try:
+                hidden(text, self._hooks.hide)
+            except OSError as error:
+                text.unlink(missing_ok=True)
+                self._missed.append(f"{text.name}: {error}")
 
     def take(self, into: Path) -> list[str]:
         """Make what was collected of disks tables of evidence, and remove it; what is missing, in
@@ -82,3 +93,15 @@ class Disks:
         for why in self._missed:
             takes.miss(why)
         return takes.write(into)
+
+
+def hidden(path: Path, hide: Callable[[str], str]) -> None:
+    """Put a text without its secrets in the place of the text. Its other bytes stay. Raises: OSError."""
+    beside = path.with_name(f".{path.name}")
+    opened = functools.partial(open, encoding="utf-8", errors="surrogateescape", newline="")
+    try:
+        with opened(path) as given, opened(beside, "w") as made:
+            made.writelines(map(hide, given))
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

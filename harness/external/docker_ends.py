@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from core.cluster import NodeEnd
 from harness.brokers.node_ends import NodeEnds
 from harness.containers import engine
 from harness.containers.ends import ENDED, end_of
+from harness.external import named
+from harness.external.file import secured
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -56,4 +60,5 @@ class DockerEnds:
         return sorted(node for node, name in self._names.items() if name in ended)
 
     def _described(self, node: int) -> NodeEnd:
-        return end_of(self._engine(), self._names[node], node)
+        end, hide = end_of(self._engine(), self._names[node], node), secured(named.load()).without_secrets
+        return msgspec.structs.replace(end, log=tuple(map(hide, end.log)))

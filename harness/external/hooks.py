@@ -65,7 +65,7 @@ class HookRunner:
         self._commands = commands(file, means.lacks)
         self._names = means.names
         self.deadline_s = file.deadline_s
-        self._hide = hide
+        self.hide = hide
         self._ports = ports or {}
         self.during: Callable[[int], AbstractContextManager[object]] = nullcontext
         """Is entered with the process id of each hook while it runs."""
@@ -122,7 +122,7 @@ class HookRunner:
     def _run(self, name: str, what: str, around: Mapping[str, str]) -> None:
         command, around = ["/bin/sh", "-c", self._commands[name]], {**self._around, **around}
         with self._counted():
-            code, out, said = finish(what, command, self.deadline_s, around, self._hide, self.during)
+            code, out, said = finish(what, command, self.deadline_s, around, self.hide, self.during)
         if code != 0:
             lines = last(out + said)
             raise ClusterError(f"{what}: exit code {code}{': ' if lines else ''}{lines}")

@@ -1,9 +1,11 @@
 """Messages by Kafka's definitions: what the golden files do not show, and damaged bytes."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 
 import pytest
 
+from core.secrets import HIDDEN
 from harness.evidence import control, coordinator_records, metadata_records, segments
 from harness.evidence.coordinator_records import transaction_value, transactional_id
 from harness.evidence.damage import Damages
@@ -68,6 +70,70 @@ def test_damaged_metadata_records_are_malformed_or_unknown() -> None:
             except (Malformed, UnknownMessage):
                 continue
     assert len(seen) > 8
+
+
+NAME, PASSWORD = b"ssl.keystore.password", b"open sesame"
+BROKER = 4
+
+
+def compact(value: bytes) -> bytes:
+    """Text or bytes with its length."""
+    return bytes([len(value) + 1]) + value
+
+
+def setting(name: bytes, value: bytes, version: int = 0) -> bytes:
+    """A ConfigRecord of a broker."""
+    kind = types_by_name()["ConfigRecord"]
+    return bytes([1, kind, version, BROKER]) + compact(b"1") + compact(name) + compact(value) + b"\x00"
+
+
+def credential(version: int = 0) -> bytes:
+    kind = types_by_name()["UserScramCredentialRecord"]
+    secrets = compact(PASSWORD) * 3
+    return bytes([1, kind, version]) + compact(b"user") + b"\x01" + secrets + bytes(4) + b"\x00"
+
+
+def types_by_name() -> dict[str, int]:
+    return {name: number for number, name in metadata_records.types().items()}
+
+
+def evidence_of(value: bytes) -> tuple[str, str | None, bytes | None]:
+    """The name, body and opaque bytes of a row."""
+    record = LogRecord(0, 7, 1, 0, -1, -1, -1, False, False, key=None, value=value)
+    row = metadata_records._row(record, metadata_records.types())
+    name, body, opaque = row[4], row[-2], row[-1]
+    assert isinstance(name, str)
+    assert body is None or isinstance(body, str)
+    assert opaque is None or isinstance(opaque, bytes)
+    return name, body, opaque
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        setting(NAME, PASSWORD),
+        setting(NAME, PASSWORD, version=31),
+        setting(b"listener.name.sasl_ssl.plain.sasl.jaas.config", PASSWORD),
+        credential(),
+        credential(version=31),
+        bytes([1, 125, 0]) + PASSWORD,  # a record of a later Kafka
+    ],
+    ids=["setting", "newer setting", "jaas", "credential", "newer credential", "unknown"],
+)
+def test_no_secret_of_the_metadata_log_comes_into_the_evidence(value: bytes) -> None:
+    name, body, opaque = evidence_of(value)
+    assert PASSWORD.decode() not in (body or "")
+    assert b64encode(PASSWORD).decode() not in (body or "")
+    assert PASSWORD not in (opaque or b"")
+    # one that no definition reads still says so
+    assert (opaque is not None) == (value[2] == 31 or name == "unknown")
+
+
+def test_other_settings_are_read_as_they_are() -> None:
+    name, body, opaque = evidence_of(setting(b"min.insync.replicas", b"2"))
+    assert (name, opaque) == ("ConfigRecord", None)
+    assert '"min.insync.replicas", "value": "2"' in (body or "")
+    assert HIDDEN in (evidence_of(setting(NAME, PASSWORD))[1] or "")
 
 
 def test_a_length_without_its_bytes_costs_no_memory() -> None:

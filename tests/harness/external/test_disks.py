@@ -9,12 +9,15 @@ from typing import cast
 import pytest
 
 from core.errors import ClusterError
+from core.secrets import HIDDEN
 from harness.external.disks import MOVED, NO_HOOK, Disks
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
 from history.evidence import Evidence
 from tests.histories.old_messages import message
+
+SECRET = "open sesame"
 
 
 class Hooks:
@@ -25,6 +28,9 @@ class Hooks:
 
     def has(self, name: str) -> bool:
         return True
+
+    def hide(self, text: str) -> str:
+        return text.replace(SECRET, HIDDEN)
 
     def on_node(self, name: str, node: int, **around: str) -> None:
         if node in self.fails:
@@ -66,6 +72,38 @@ def test_disks_of_nodes_that_worked_meanwhile_are_no_evidence(
         assert {*Evidence.load(tmp_path / "evidence").table("takes")["node"].to_pylist()} == nodes
     else:
         assert not (tmp_path / "evidence").exists()
+
+
+class Logs(Hooks):
+    """Writes logs beside the disk, and then fails where it is one that does."""
+
+    def on_node(self, name: str, node: int, **around: str) -> None:
+        folder = Path(around["INQUEST_TARGET"])
+        (folder / "server.log").write_bytes(LOG)
+        (folder / "previous.log").write_bytes(LOG)
+        super().on_node(name, node, **around)
+
+
+LOG = f"a\r\nKAFKA_OPTS={SECRET}\n\xe4\n".encode("latin-1")
+
+
+@pytest.mark.parametrize("fails", [(), (1,)])
+def test_logs_of_nodes_are_kept_without_secrets(tmp_path: Path, fails: tuple[int, ...]) -> None:
+    Disks(cast(HookRunner, Logs(fails)), [1], still("")).collect(tmp_path)
+    texts = {path.name: path.read_bytes() for path in (tmp_path / "1").iterdir() if path.is_file()}
+    wanted = LOG.replace(SECRET.encode(), HIDDEN.encode())
+    assert texts == {"server.log": wanted, "previous.log": wanted}
+
+
+def test_a_log_whose_secrets_cannot_be_taken_out_is_not_kept(tmp_path: Path) -> None:
+    class Dangling(Hooks):
+        def on_node(self, name: str, node: int, **around: str) -> None:
+            (Path(around["INQUEST_TARGET"]) / "server.log").symlink_to("nowhere")
+
+    disks = Disks(cast(HookRunner, Dangling()), [1], still(""))
+    disks.collect(tmp_path / "cluster")
+    assert [path.name for path in (tmp_path / "cluster" / "1").iterdir()] == ["data"]
+    assert any(why.startswith("server.log: ") for why in disks.take(tmp_path / "evidence"))
 
 
 META = "meta.properties"
