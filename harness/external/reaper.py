@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> int:
     order = msgspec.json.decode(arguments[0], type=ReaperOrder)
     file = named.load()
     its = secured(file)
-    hooks = HookRunner(file, order.nodes, its.without_secrets)
+    ports = {node: port for node, (_, port) in order.brokers.items()}
+    hooks = HookRunner(file, order.nodes, its.without_secrets, ports)
     listeners = {node: Address(*where) for node, where in order.brokers.items()}
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
     if (running := left_running()) is None:

@@ -159,18 +159,24 @@ def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
     late = f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do :; done; touch {tmp_path}/done"
-    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES.replace('kill -s STOP', f'{late}; kill -s STOP')}")
+    hooks = PAUSES.replace("kill -s STOP", f"{late}; kill -s STOP")
+    hooks = hooks.replace("kill -s CONT", f'echo "$INQUEST_PORT" >>{tmp_path}/$INQUEST_NODE; kill -s CONT')
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{hooks}")
     words = ("--nemesis", "pause:long", "--duration", "40", "--owned")
     with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
         until(lambda: (tmp_path / "begun").exists(), "a hook is under way")
         harness.send_signal(signal.SIGKILL)
     log = only_run(file).cluster / LOG
-    assert not log.exists()  # it waits for the hook
+    with pytest.raises(AssertionError, match="the reaper acts"):
+        until(log.exists, "the reaper acts", 1)  # it waits for the hook
     (tmp_path / "go").touch()
     until(lambda: log.exists() and "left on the cluster" in log.read_text(), "the reaper clears up")
     assert log.read_text().startswith("all nodes are healed\n")
     assert (tmp_path / "done").exists()
     assert "T" not in map(state, pids.values())
+    dialled = [{*(tmp_path / str(node)).read_text().splitlines()} for node in model.nodes]
+    listeners = model.endpoint().args["bootstrap.servers"].split(",")
+    assert dialled == [{where.rpartition(":")[2]} for where in listeners]
 
 
 @pytest.mark.sampled(9)
