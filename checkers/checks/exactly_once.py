@@ -454,6 +454,6 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
-    needs="commits",
+    needs="recovery",
     subject="copies",
 )

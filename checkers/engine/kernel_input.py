@@ -66,7 +66,7 @@ class OnRecord(NamedTuple):
     positions: how positions of consumers moved, in the order in which it happened, rewinds after
     aborted ops included.
     commits: what groups committed.
-    recovery: times of one clock, phases, faults, and whether the cluster came back.
+    recovery: times of one clock, phases, faults, whether the cluster came back, and what a copy was made of.
     resets: a client that resets its position goes to the beginning of the log (`auto.offset.reset`).
     exhausted: by convention, no later poll would return what no poll returned (portable histories).
     """
@@ -125,7 +125,8 @@ class KernelInput:
     transactions: when the first process with a transactional id started, 0 = there is none.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
-    copying: groups that copy. transactional: those with offsets that a transaction committed, or was to.
+    copying: groups that copy, where it is on record what a copy was made of. transactional: those with
+    offsets that a transaction committed, or was to.
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do. omits: of an input record
@@ -332,7 +333,7 @@ def kernel_input(
         assignments=dict(by_tp(tables["assignments"])),
         tenure=tenure(process, ops) if record.recovery else None,
         commits=_commits(tables["commits"], ops) if record.commits else {},
-        copying=frozenset(process["group"][member & sends & reads].tolist()),
+        copying=frozenset(process["group"][member & sends & reads].tolist() if record.recovery else ()),
         transactional=frozenset(_groups_of_transactions(tables["commits"])),
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
