@@ -523,7 +523,7 @@ def test_a_session_works_where_the_brokers_are_those_of_the_cluster(
         run_blocking(session.assign({TopicPartition(topic, 0): -2}))
     elif kind == "member":
         run_blocking(session.subscribe([topic]))
-    for _ in range(5):
+    for _ in range(1 if kind == "admin" else 5):  # librdkafka's broker creates no topics: a time-out each
         use(session, kind, topic)
 
 
