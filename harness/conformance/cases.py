@@ -168,8 +168,13 @@ class Member:
             if isinstance(event, CommittedSeen):
                 self.committed.update(event.offsets)
             if isinstance(event, AssignmentEvent):
-                assigned = event.kind is AssignmentKind.ASSIGNED
-                self.held = self.held | set(event.tps) if assigned else self.held - set(event.tps)
+                self._change(event)
+
+    def _change(self, event: AssignmentEvent) -> None:
+        if event.kind is AssignmentKind.ASSIGNED:
+            self.held |= set(event.tps)
+        elif event.kind is not AssignmentKind.RESET:  # a position moved, and the partition stays
+            self.held -= set(event.tps)
 
 
 def _share(tps: set[TopicPartition], *members: Member) -> None:

@@ -259,7 +259,7 @@ class Child(Generic[L]):
     def _take(self, text: bytes, decode: Callable[[bytes], L], hear: Callable[[L], None]) -> None:
         try:
             line = decode(text)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if text.endswith(b"\n"):  # else it was cut off by the program's death
                 why = f"{self._name} wrote something else than a line: {text[:80]!r} ({str(error)[:200]!r})"
                 self._error = self._error or why

@@ -14,7 +14,11 @@ from core.client_settings import ClientSettings
 VERSION: Final = 1
 """Of the protocol; `open` names it."""
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Natural = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Number = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
+"""-1 = not known."""
+OFFSETS_END: Final = 2**62
+"""No log is as long; a number beyond what a history can hold is a mistake of the client."""
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 """Names and messages."""
 
@@ -59,7 +63,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     topic: str
     partition: Natural
-    offset: Annotated[int, msgspec.Meta(ge=-2)]
+    offset: Annotated[int, msgspec.Meta(ge=-2, lt=OFFSETS_END)]
 
 
 class RecordToSend(msgspec.Struct, frozen=True, gc=False):
@@ -172,7 +176,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
     record: Natural
     outcome: CommandOutcome
-    offset: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    offset: Annotated[int, msgspec.Meta(ge=-1, lt=OFFSETS_END)] = -1
     code: Text = ""
 
 
@@ -181,9 +185,9 @@ class PolledRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=F
 
     topic: str
     partition: Natural
-    offset: Natural
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=OFFSETS_END)]
     value: bytes
-    leader_epoch: int = -1
+    leader_epoch: Number = -1
 
 
 class Happened(StrEnum):
@@ -206,7 +210,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     event: Happened
     partitions: list[PartitionOfTopic] = []
-    generation: int = -1
+    generation: Number = -1
     after: Natural = 0
     code: Text = ""
     message: Text = ""
@@ -233,7 +237,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reports: list[Report] = []
     records: list[PolledRecord] = []
     positions: list[Position] = []
-    generation: int = -1
+    generation: Number = -1
     events: list[Event] = []
 
     @property

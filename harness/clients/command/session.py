@@ -189,8 +189,9 @@ class CommandSession:
 
     def _ended(self, answer: p.Answer) -> p.Answer:
         """Take an answer in. Raises: Definite, Indefinite."""
-        for event in answer.events:
-            self._take(event)
+        later = [one for event in answer.events for one in self._take(event)]
+        for event in later:  # the answer that brought them is of a question for evidence: no further one
+            self._take(event, asks=False)
         if answer.fatal:
             self._fatal = answer.code or "_FATAL"
         code = answer.code or "UNKNOWN"
@@ -201,26 +202,32 @@ class CommandSession:
                 raise Indefinite(code, answer.message, wants_abort=answer.wants_abort and not answer.fatal)
         return answer
 
-    def _take(self, event: p.Event) -> None:
+    def _take(self, event: p.Event, *, asks: bool = True) -> Sequence[p.Event]:
+        """One event; those that happened after all events of its answer."""
         now = monotonic_ns()
         if event.event is p.Happened.ERROR:
             self._events.append(ClientError(code=event.code or "UNKNOWN", message=event.message, ns=now))
-            return
+            return ()
         kind = AssignmentKind[event.event.name]
         tps = tuple(_tp(at.topic, at.partition) for at in event.partitions)
         made = AssignmentEvent(kind=kind, tps=tps, generation=event.generation, ns=now, after=event.after)
         self._events.append(made)
-        if kind is AssignmentKind.ASSIGNED and tps:
-            self._see_committed(event.partitions, event.generation)
+        if asks and kind is AssignmentKind.ASSIGNED and tps:
+            return self._see_committed(event.partitions, event.generation)
+        return ()
 
-    def _see_committed(self, partitions: list[p.PartitionOfTopic], generation: int) -> None:
-        """Ask for the committed offsets, too. Evidence only: without an answer in time there is no event."""
+    def _see_committed(self, partitions: list[p.PartitionOfTopic], generation: int) -> Sequence[p.Event]:
+        """Ask for the committed offsets, too; the events that the answer brings. Evidence only: without an
+        answer in time there is no event."""
         begin = monotonic_ns()
         answer = self._speaker.call(p.Committed, COMMITTED_WAIT_S, partitions=partitions)
         offsets = {tp: at for tp, at in _offsets(answer).items() if at >= 0}
         if answer.outcome is p.CommandOutcome.OK and offsets:
             now = monotonic_ns()
             self._events.append(CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now))
+        if answer.fatal:
+            self._fatal = answer.code or "_FATAL"
+        return answer.events
 
     def _commit_automatically(self) -> None:
         """Commit what polls have returned, where that is due."""

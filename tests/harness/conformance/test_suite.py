@@ -2,15 +2,19 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from core.errors import ExitCode, UsageError
+from core.op import AssignmentKind, TopicPartition
+from core.session import AssignmentEvent, Fetched
 from harness.cli.main import main
 from harness.clients.command import speaker
 from harness.conformance import cases, stage
-from harness.conformance.cases import CASES
+from harness.conformance.cases import CASES, Member
 from harness.conformance.suite import perform
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +64,34 @@ def test_an_example_keeps_the_protocol(words: list[str]) -> None:
     results = perform(words, quietly)
     assert [one.name for one in results] == ["open", *CASES]
     assert {one.why + one.lacks for one in results} == {""}
+
+
+class Events:
+    """A session that only has events."""
+
+    def __init__(self, *events: AssignmentEvent) -> None:
+        self._events = events
+
+    async def subscribe(self, _topics: Sequence[str]) -> None: ...
+
+    async def poll(self, _most: int, _timeout_ms: int) -> list[Fetched]:
+        return []
+
+    def events(self) -> Sequence[AssignmentEvent]:
+        return self._events
+
+
+@pytest.mark.parametrize(
+    ("after", "held"), [(AssignmentKind.RESET, 2), (AssignmentKind.REVOKED, 1), (AssignmentKind.LOST, 1)]
+)
+def test_a_member_holds_what_it_was_given_until_it_is_taken(after: AssignmentKind, held: int) -> None:
+    tps = (TopicPartition("t", 0), TopicPartition("t", 1))
+    given = AssignmentEvent(kind=AssignmentKind.ASSIGNED, tps=tps, generation=1, ns=1)
+    changed = AssignmentEvent(kind=after, tps=tps[:1], generation=1, ns=2)
+    events = Events(given, changed)
+    member = Member(cast("Any", events), "t")
+    member.poll()
+    assert len(member.held) == held
 
 
 @pytest.mark.sampled(5)

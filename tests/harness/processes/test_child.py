@@ -29,6 +29,10 @@ for done, text in enumerate(sys.stdin, 1):
             os.kill(os.getpid(), signal.SIGKILL)
         case {"say": "nonsense"}:
             os.write(1, b"nonsense\\n")
+        case {"say": "latin"}:
+            os.write(1, b'{"error": "Zeit\\xfc"}\\n')
+        case {"say": "deep"}:
+            os.write(1, b'{"error": ' + b"[" * 100000 + b"\\n")
         case {"say": "deaf"}:
             tell(ChildLine(done=done))
             time.sleep(600)
@@ -75,6 +79,8 @@ def test_a_call_returns_when_it_was_carried_out(child: Child[ChildLine], lines: 
         ("cut off", "the program has ended with exit code -9"),
         ("no", "it cannot"),
         ("nonsense", "the program wrote something else than a line: b'nonsense"),
+        ("latin", "the program wrote something else than a line: b'.*Zeit"),
+        ("deep", "the program wrote something else than a line: b'"),
     ],
 )
 def test_a_call_that_is_not_carried_out_says_why(child: Child[ChildLine], what: str, says: str) -> None:

@@ -163,6 +163,47 @@ if verb == "committed":
     assert session.events() == []
 
 
+def test_what_happened_while_evidence_was_asked_for_comes_after_the_poll(start: Start) -> None:
+    session = start(
+        """
+at = {"topic": "t", "partition": 1}
+asked = globals().get("asked", 0)
+if verb == "poll":
+    say(id, outcome="ok", events=[{"event": "assigned", "partitions": [at]}, {"event": "error", "code": "A"}])
+    continue
+if verb == "committed":
+    asked += 1
+    assert asked == 1, "a question for evidence led to another one"
+    say(id, outcome="ok", events=[{"event": "lost", "partitions": [at]},
+                                  {"event": "assigned", "partitions": [at], "generation": 5}])
+    continue
+"""
+    )
+    assert run_blocking(session.poll(10, 50)) == []
+    assigned, error, lost, again = session.events()
+    kinds = [one.kind for one in (assigned, lost, again) if isinstance(one, AssignmentEvent)]
+    assert kinds == [AssignmentKind.ASSIGNED, AssignmentKind.LOST, AssignmentKind.ASSIGNED]
+    assert isinstance(error, ClientError)
+    run_blocking(session.begin())  # the program has not failed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"records": [{"topic": "t", "partition": 1, "offset": 4, "value": "", "leader_epoch": 2**40}]},
+        {"records": [{"topic": "t", "partition": 1, "offset": 2**63, "value": ""}]},
+        {"records": [{"topic": "t", "partition": 2**31, "offset": 1, "value": ""}]},
+        {"events": [{"event": "revoked", "partitions": [], "generation": 2**31}]},
+    ],
+)
+def test_a_number_that_no_history_holds_is_a_client_that_is_lost(
+    answer: dict[str, Any], start: Start
+) -> None:
+    session = start(f"if verb == 'poll':\n    say(id, outcome='ok', **{answer})\n    continue")
+    with pytest.raises(ClientLost, match="Expected `int`"):
+        run_blocking(session.poll(10, 50))
+
+
 def test_automatic_commits_are_asked_for(start: Start) -> None:
     body = """
 at = {"topic": "t", "partition": 1}
