@@ -65,6 +65,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
             raise ConfigError("external: the cluster has other nodes than the run is made for")
         self.capabilities = capabilities
         self._run, self._ids = Run(run_dir), names_of(config).transactional_ids
+        self._prefix = config.prefix
         self._listeners = found.brokers
         self._cluster, self._security = found.cluster, its.security
         self._plan = reserve()
@@ -99,9 +100,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         if why := found.refusal(self._section.prefix, owned=named.owned()):
             raise ConfigError(why)
         log = str((self._run.cluster / LOG).resolve())
-        self._reaper = start_reaper(
-            order_of(self._means, self.admin, self._section.prefix, ids=self._ids, log=log)
-        )
+        self._reaper = start_reaper(order_of(self._means, self.admin, self._prefix, ids=self._ids, log=log))
         self._hooks.during = self._reaper.during
         self.start_proxies()
         until(READY_S, POLL_S, self._ready)
@@ -113,7 +112,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
 
     async def roles(self) -> Roles:
         """As the brokers agree; of the topics only those of the run, and internal ones."""
-        own = (self._section.prefix, INTERNAL)
+        own = (self._prefix, INTERNAL)
         return (await super().roles()).about(lambda topic: topic.startswith(own))
 
     async def trouble(self) -> str:
@@ -154,7 +153,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
             say("healing and deletion continue in the background")
             reaper.act()
             return
-        for line in belongings.remove(self.admin, self._section.prefix) + belongings.staying(self._ids):
+        for line in belongings.remove(self.admin, self._prefix) + belongings.staying(self._ids):
             say(line)
         reaper.dismiss()
 

@@ -3,8 +3,8 @@
 `python -m harness.external.reaper <order>` reads the cluster's file, then waits as `harness.processes.reaper`
 says. Where the harness was killed, the reaper waits for hooks that are under way: one that shuts a node down
 takes it away seconds after. Then it runs all hooks that heal, on all nodes, and deletes what the run's prefix
-begins. What stays it names, on stderr and in the run's folder. Secrets come to it as to the
-harness: by the environment.
+begins. It claims the cluster for that, as a run does: beside another run it does nothing. What stays it
+names, on stderr and in the run's folder. Secrets come to it as to the harness: by the environment.
 """
 
 import os
@@ -17,8 +17,10 @@ from typing import Final
 import msgspec
 
 from core.cluster import Address
+from core.errors import ClusterError
 from core.terminal import say
 from harness.brokers.admin.connection import Brokers
+from harness.containers import claims
 from harness.external import belongings, named
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
@@ -27,6 +29,8 @@ from harness.processes.reaper import Reaper, left_running, start_program
 from harness.processes.waiting import NotYet, until
 
 LOG: Final = "reaper.log"
+CLAIM_S: Final = 120.0
+"""A harness that has its reaper act gives its claim up at once; a run that is refused, within a minute."""
 TIMES: Final = 2
 """A node may end after it was healed: the engine carries out what a hook had asked it for."""
 
@@ -68,13 +72,27 @@ def main(arguments: list[str]) -> int:
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
     if (running := left_running()) is None:
         return 0
+    try:
+        claim = until(CLAIM_S, belongings.PAUSE_S, lambda: _claim(brokers))
+    except NotYet as error:
+        _note(order, [f"nothing was healed or deleted: {error}; `inquest doctor --cluster FILE` does both"])
+        return 1
     nodes = tuple(order.nodes.names)
     failed = healed(hooks, nodes, lambda: must_have_ended(running), lambda: belongings.all_listed(brokers))
     _note(order, failed or ["all nodes are healed"])
     left = belongings.remove(brokers, order.prefix)
+    claim.release()
     gone = [f"no topic and no group is left of {order.prefix}"]
     _note(order, [*(left or gone), *belongings.staying(order.ids)])
     return 1 if failed or left else 0
+
+
+def _claim(brokers: Brokers) -> claims.Claim:
+    """Raises: NotYet, where another process has claimed the cluster."""
+    try:
+        return belongings.claim(brokers)
+    except ClusterError as error:
+        raise NotYet(str(error)) from error
 
 
 def healed(

@@ -5,13 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from harness.external import belongings
+from core.cluster import Address
+from core.extensions import CLUSTER
+from harness.brokers.admin.connection import Brokers
+from harness.containers import claims
+from harness.external import belongings, reaper
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
-from harness.external.reaper import healed, must_have_ended
+from harness.external.reaper import healed, must_have_ended, order_of
 from harness.processes.reaper import left_running
 from harness.processes.waiting import NotYet
 
@@ -90,6 +95,50 @@ def test_a_hook_that_fails_is_named_where_all_brokers_answer(tmp_path: Path) -> 
     log = tmp_path / "log"
     (said,) = healed(hooks(log, heals=False), (1,), Looks(log, "ended", 0), Looks(log, "listed", 0))
     assert said.startswith("hook revive of node 1: exit code 5")
+
+
+def reaped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, list[tuple[str, bool]]]:
+    """A reaper whose harness was killed: exit code, what it noted, and which prefix it deleted, when the
+    cluster was claimed."""
+    removed: list[tuple[str, bool]] = []
+
+    def remove(_: Brokers, prefix: str) -> list[str]:
+        removed.append((prefix, claims.claimed("cluster abc")))
+        return []
+
+    file, log = folder / "cluster.toml", folder / "reaper.log"
+    hook = f"revive = 'touch {folder}/revived'\nkill = 'true'"
+    file.write_text(f'[cluster]\nbootstrap = "127.0.0.1:1"\nnodes = {{ 1 = "one" }}\n[hooks]\n{hook}\n')
+    monkeypatch.setenv(CLUSTER, str(file))
+    monkeypatch.setattr(belongings, "remove", remove)
+    monkeypatch.setattr(belongings, "all_listed", lambda _: None)
+    monkeypatch.setattr(reaper, "CLAIM_S", 0.05)
+    brokers = Brokers({1: Address("127.0.0.1", 1)}, cluster="abc")
+    order = order_of(Means(names={1: "one"}), brokers, "inquest-tag-", log=str(log))
+    read, write = os.pipe()
+    os.close(write)
+    with os.fdopen(read) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code = reaper.main([msgspec.json.encode(order).decode()])
+    return code, log.read_text(), removed
+
+
+def test_what_is_healed_and_deleted_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, said, removed = reaped(tmp_path, monkeypatch)
+    assert removed == [("inquest-tag-", True)]
+    assert said.endswith("no topic and no group is left of inquest-tag-\n")
+    assert (tmp_path / "revived").exists()
+    assert not claims.claimed("cluster abc")
+
+
+def test_beside_another_run_nothing_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = claims.claim("cluster abc")
+    try:
+        code, said, removed = reaped(tmp_path, monkeypatch)
+    finally:
+        claim.release()
+    assert (code, removed, (tmp_path / "revived").exists()) == (1, [], False)
+    assert said.startswith("nothing was healed or deleted: a run of the name cluster abc is under way")
 
 
 def test_a_process_is_waited_for_while_it_runs() -> None:

@@ -15,6 +15,7 @@ from core.programs import environment
 from core.runtime import run_blocking
 from core.systems import ExternalSection
 from harness.external import belongings
+from harness.external.file import read
 from harness.external.reaper import LOG
 from harness.external.survey import SESSION
 from harness.modelled.real.cluster import ModelCluster
@@ -27,6 +28,19 @@ from tests.waiting import until
 pytestmark = pytest.mark.slow
 SHORT = ("--duration", "4", "--rate", "60", "--set", "fault_s=1", "--set", "calm_s=0.5", "--owned")
 PAUSES = "[hooks]\npause = 'kill -s STOP \"$INQUEST_NAME\"'\nresume = 'kill -s CONT \"$INQUEST_NAME\"'\n"
+
+
+def held_up(folder: Path) -> str:
+    """`PAUSES`, but the first pause waits for the file `go`, after it has made the file `begun`."""
+    late = f"touch {folder}/begun; until [ -e {folder}/go ]; do :; done; touch {folder}/done"
+    return PAUSES.replace("kill -s STOP", f"{late}; kill -s STOP")
+
+
+def topic_of_another(model: ModelCluster, file: Path) -> str:
+    """A topic that another run has made by now, whose harness found nothing of the prefix."""
+    topic = f"{read(file).cluster.prefix}another-queue"
+    run_blocking(model.create_topic(topic, 1, 3, {}))
+    return topic
 
 
 TOPICS = {"copier": ("copier-in", "copier-out"), "transactions": ("transactions",)}
@@ -158,13 +172,14 @@ def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     """The hook outlives it, and breaks the node after its death."""
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
-    late = f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do :; done; touch {tmp_path}/done"
-    hooks = PAUSES.replace("kill -s STOP", f"{late}; kill -s STOP")
-    hooks = hooks.replace("kill -s CONT", f'echo "$INQUEST_PORT" >>{tmp_path}/$INQUEST_NODE; kill -s CONT')
+    hooks = held_up(tmp_path).replace(
+        "kill -s CONT", f'echo "$INQUEST_PORT" >>{tmp_path}/$INQUEST_NODE; kill -s CONT'
+    )
     file = cluster_file(f"nodes = {{ {nodes} }}\n{hooks}")
     words = ("--nemesis", "pause:long", "--duration", "40", "--owned")
     with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
         until(lambda: (tmp_path / "begun").exists(), "a hook is under way")
+        theirs = topic_of_another(model, file)
         harness.send_signal(signal.SIGKILL)
     log = only_run(file).cluster / LOG
     with pytest.raises(AssertionError, match="the reaper acts"):
@@ -172,6 +187,7 @@ def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     (tmp_path / "go").touch()
     until(lambda: log.exists() and "left on the cluster" in log.read_text(), "the reaper clears up")
     assert log.read_text().startswith("all nodes are healed\n")
+    assert theirs not in log.read_text()
     assert (tmp_path / "done").exists()
     assert "T" not in map(state, pids.values())
     dialled = [{*(tmp_path / str(node)).read_text().splitlines()} for node in model.nodes]
@@ -190,14 +206,17 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
 
 
 @pytest.mark.sampled(9)
-def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -> None:
+def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker, tmp_path: Path) -> None:
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
-    file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
+    file = cluster_file(f"nodes = {{ {nodes} }}\n{held_up(tmp_path)}")
     words = ("--workload", "transactions", "--nemesis", "pause:long", "--duration", "40", "--owned")
     with subprocess.Popen(
         command(file, *words), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as harness:
+        until(lambda: (tmp_path / "begun").exists(), "a hook is under way")
+        theirs = topic_of_another(model, file)
+        (tmp_path / "go").touch()
         until(lambda: "T" in map(state, pids.values()), "one stands still")
         harness.send_signal(signal.SIGINT)
         said, _ = harness.communicate(timeout=200)
@@ -205,6 +224,7 @@ def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker) -
     assert "T" not in map(state, pids.values())
     prefix = recorded_config(only_run(file).config).prefix
     assert f"left on the cluster: topics {prefix}transactions" in said  # the model deletes none
+    assert theirs not in said
     assert f"(transactional.id.expiration.ms): {prefix}" in said
 
 
