@@ -38,7 +38,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     start: its first offset. coordinator: node that coordinates its transactional id, -1 unknown.
     transactional_id: "" where no coordinator that answered claims it, the mark of a hanging transaction.
-    silent: then, the brokers that did not answer; one may coordinate it.
+    silent: then, the brokers that did not answer; one may coordinate it. timeout_s: after that time its
+    coordinator aborts it, 0 = not known.
     """
 
     topic: str
@@ -49,6 +50,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     coordinator: int = -1
     transactional_id: str = ""
     silent: tuple[int, ...] = ()
+    timeout_s: float = 0
 
 
 SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})

@@ -1,6 +1,7 @@
 """The ends of all logs, once the clients are closed: what the final reads have to reach."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -9,6 +10,7 @@ from core.config import RunConfig
 from core.flushing import number
 from core.op import DATABASE, Isolation, TopicPartition
 from core.runtime import Runtime
+from core.watermark import still_s
 from history.events import BoundsListed
 
 STABLE_S = 2.0
@@ -21,6 +23,11 @@ LATE_S = 1.0
 """Leaders that need longer to list their ends are late: the machine may be busy, or a disk slow."""
 MORE_S = 60.0
 """How much longer than allowed transactions are waited for, while leaders are late or an end still moves."""
+DEFAULT_S = 60.0
+"""How long a transaction of an application may stay open where no coordinator says: the time-out that Kafka's
+clients set where they are given none."""
+MOST_S = 130.0
+"""Transactions of an application that may stay open for longer are not waited for."""
 QUIET_S = 5.0
 """Ends that have not moved for so long do not move any more."""
 
@@ -28,10 +35,52 @@ Rows = tuple[tuple[str, int, int, int, int], ...]
 """(topic, partition, isolation, start, end), as in `BoundsListed`."""
 
 
-def allowed_s(config: RunConfig) -> float:
+def allowed_s(config: RunConfig, timeout_s: float) -> float:
     """How long a transaction may stay open that nothing ends: beyond its time-out until the coordinator's
     next look, and a margin."""
-    return config.transaction_timeout_s + number(config.broker_settings, SCAN, 1000) / 1000 + MARGIN_S
+    return timeout_s + number(config.broker_settings, SCAN, 1000) / 1000 + MARGIN_S
+
+
+async def of_application(cluster: Cluster, config: RunConfig, rows: Rows) -> tuple[float, str]:
+    """How long the transactions that hold back these ends may stay open, since their clients are gone, and in
+    words which one does: an application sets their time-outs. 0 where there is no application, or where no
+    coordinator will end them."""
+    tps = open_ends(rows) if config.app is not None else []
+    if not tps:
+        return 0.0, ""
+    found = await cluster.open_transactions(tps)
+    named = [
+        (one.timeout_s or DEFAULT_S, f"a transaction of {one.transactional_id or 'an unknown id'}")
+        for one in found
+        if one.transactional_id or one.silent
+    ]
+    said = {TopicPartition(one.topic, one.partition) for one in found}
+    named += [(DEFAULT_S, f"what is open in {tp}") for tp in tps if tp not in said]
+    longest, name = max(named, default=(0.0, ""))
+    return (allowed_s(config, longest), f"{name} may stay open for {longest:g} s") if named else (0.0, "")
+
+
+async def ends_of_run(
+    cluster: Cluster,
+    tps: Sequence[TopicPartition],
+    runtime: Runtime,
+    config: RunConfig,
+    *,
+    stable_s: float,
+    cut_short: Callable[[], bool],
+    show: Callable[[str], None],
+) -> BoundsListed:
+    """The ends of all logs of a run whose clients are closed; see `stable_ends`."""
+    return await stable_ends(
+        cluster,
+        tps,
+        runtime,
+        allowed_s=allowed_s(config, config.transaction_timeout_s),
+        longest=partial(of_application, cluster, config),
+        stable_s=max(stable_s, 0 if config.acks == -1 else still_s(config)),
+        cut_short=cut_short,
+        show=show,
+    )
 
 
 async def stable_ends(
@@ -41,6 +90,7 @@ async def stable_ends(
     *,
     allowed_s: float,
     stable_s: float,
+    longest: Callable[[Rows], Awaitable[tuple[float, str]]],
     quiet_s: float = QUIET_S,
     more_s: float = MORE_S,
     cut_short: Callable[[], bool],
@@ -51,13 +101,15 @@ async def stable_ends(
 
     While leaders answer late or an end still moves (`QUIET_S`), coordinators may not have come to end what is
     open: then they have up to `more_s` more, and `moving` says what still moved at the end of that.
+    longest: how long transactions may stay open, by the ends that they hold back, if longer than `allowed_s`
+    (`of_application`): so long they are waited for, or, beyond `MOST_S`, not at all, and `moving` says so.
     """
-    now = runtime.now_ns()
+    now = begun = runtime.now_ns()
     deadline = now + int((allowed_s + stable_s) * 1e9)
     last = deadline + int(more_s * 1e9)
     seen: Rows = ()
     since, late = now, now - int(quiet_s * 1e9)
-    why, moving = "nothing was listed", ""
+    why, moving, asked_longest = "nothing was listed", "", False
     while not cut_short():
         asked = runtime.now_ns()
         rows = await _listed(cluster, tps)
@@ -71,6 +123,13 @@ async def stable_ends(
             break
         why = why or f"the ends changed less than {stable_s:g} s ago"
         moving = _moving(now, since, late, quiet_s)
+        if now >= deadline and not moving and not asked_longest:
+            asked_longest, (more, which) = True, await longest(rows)
+            moving = which if more > MOST_S else ""
+            if moving:
+                break
+            deadline = max(deadline, begun + int((more + stable_s) * 1e9))
+            last = max(last, deadline)
         if now >= last or (now >= deadline and not moving):
             break
         show(why)

@@ -18,14 +18,13 @@ from core.op import Phase, TopicPartition
 from core.retention import removes
 from core.runtime import Runtime, Signal, SpawnedTask
 from core.systems import ExternalSection
-from core.watermark import still_s
 from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.guide import Guide
-from harness.run.log_ends import STABLE_S, after_reads, allowed_s, open_ends, stable_ends, to_read, with_rows
+from harness.run.log_ends import STABLE_S, after_reads, ends_of_run, open_ends, to_read, with_rows
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, lagging, stalled, unrecovered, unserved
@@ -329,12 +328,12 @@ class RunProgram:
     async def _list_ends(self) -> ev.BoundsListed:
         """Record the ends of all logs, once they are stable, and what still holds one back then."""
         await self._monitor.look()  # topics made a moment ago
-        bounds = await stable_ends(
+        bounds = await ends_of_run(
             self.cluster,
             self._monitor.tps,
             self.runtime,
-            allowed_s=allowed_s(self.plan.config),
-            stable_s=max(self.stable_s, 0 if self.plan.config.acks == -1 else still_s(self.plan.config)),
+            self.plan.config,
+            stable_s=self.stable_s,
             cut_short=self._cut_short,
             show=lambda why: self.display.refresh(lambda: f"waiting until the logs stop growing: {why}"),
         )

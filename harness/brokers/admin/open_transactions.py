@@ -40,10 +40,10 @@ class Producers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What one node coordinates: transactional ids by where their transactions have yet to end, and
-    the producer ids that it knows."""
+    """What one node coordinates: transactional ids and their time-outs in seconds, by where their
+    transactions have yet to end, and the producer ids that it knows."""
 
-    ids: Mapping[Key, str]
+    ids: Mapping[Key, tuple[str, float]]
     known: frozenset[int]
 
 
@@ -87,7 +87,8 @@ def _claimed(
     """The row with what the coordinators say of it; silent: those that say nothing."""
     for node, one in reported.items():
         if key in one.ids:
-            return replace(row, coordinator=node, transactional_id=one.ids[key])
+            tid, timeout_s = one.ids[key]
+            return replace(row, coordinator=node, transactional_id=tid, timeout_s=timeout_s)
     knowing = [node for node, one in reported.items() if row.producer_id in one.known]
     row = replace(row, silent=silent)
     return replace(row, coordinator=knowing[0]) if len(knowing) == 1 else row
@@ -125,8 +126,11 @@ def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
     if not unended:
         return Claims(ids={}, known=known)
     answer = connection.call(DescribeTransactionsResponse, transactional_ids=unended)
-    ids: dict[Key, str] = {
-        (TopicPartition(str(topic.topic), int(number)), one.producer_id): str(one.transactional_id)
+    ids: dict[Key, tuple[str, float]] = {
+        (TopicPartition(str(topic.topic), int(number)), one.producer_id): (
+            str(one.transactional_id),
+            one.transaction_timeout.total_seconds(),
+        )
         for one in answer.transaction_states
         if one.error_code == ErrorCode.none and one.transaction_state in UNENDED
         for topic in one.topics

@@ -30,7 +30,7 @@ def held(*opened: OpenTransaction) -> Mapping[int, Producers]:
     return {1: says(2), 2: says(2, *opened), 3: says(2)}
 
 
-def claim(ids: Mapping[Key, str], *known: int) -> Claims:
+def claim(ids: Mapping[Key, tuple[str, float]], *known: int) -> Claims:
     return Claims(ids=ids, known=frozenset(known))
 
 
@@ -54,8 +54,9 @@ def test_nothing_open_asks_no_coordinator(asked: list[Mapping[int, Any]]) -> Non
 
 
 def test_a_claimed_one_carries_its_id_and_coordinator(asked: list[Mapping[int, Any]]) -> None:
-    claims = {1: claim({}), 3: claim({(TP, PRODUCER): "x"}, PRODUCER)}
-    assert found(asked, held(row()), claims) == [row(coordinator=3, transactional_id="x")]
+    claims = {1: claim({}), 3: claim({(TP, PRODUCER): ("x", 60.0)}, PRODUCER)}
+    wanted = row(coordinator=3, transactional_id="x", timeout_s=60.0)
+    assert found(asked, held(row()), claims) == [wanted]
 
 
 def test_a_deposed_leader_is_not_believed(asked: list[Mapping[int, Any]]) -> None:
@@ -73,6 +74,6 @@ def test_what_nobody_claims_and_stays_open_hangs(asked: list[Mapping[int, Any]])
     assert found(asked, held(row()), nobody, held(row())) == [row()]
     two = {node: claim({}) for node in (1, 3)}  # node 2 may be its coordinator, and did not answer
     assert found(asked, held(row()), two, held(row())) == [row(silent=(2,))]
-    elsewhere = claim({(TopicPartition("t", 1), PRODUCER): "x"}, PRODUCER)
+    elsewhere = claim({(TopicPartition("t", 1), PRODUCER): ("x", 60.0)}, PRODUCER)
     claims = nobody | {3: elsewhere}
     assert found(asked, held(row()), claims, held(row())) == [row(coordinator=3)]

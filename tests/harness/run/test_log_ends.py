@@ -1,14 +1,25 @@
 """The ends that final reads have to reach: stable, or with a reason why not; in both times."""
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
-from core.cluster import Cluster
-from core.config import Application, RunConfig
+from core.cluster import Cluster, OpenTransaction
+from core.config import Application, RunConfig, run_config
 from core.op import DATABASE, Isolation, TopicPartition
-from harness.run.log_ends import after_reads, open_ends, stable_ends, to_read
+from harness.run.log_ends import (
+    DEFAULT_S,
+    MOST_S,
+    SCAN,
+    Rows,
+    after_reads,
+    of_application,
+    open_ends,
+    stable_ends,
+    to_read,
+)
 from history.events import BoundsListed
 from tests.harness.run.worlds import RealTime, VirtualTime
 
@@ -34,8 +45,18 @@ class Ends:
         return {tp: (self.start, low.get(tp, self.hw())) for tp in tps[: self.listed]}
 
 
+async def nothing_longer(_: Rows) -> tuple[float, str]:
+    """No transaction is of another program."""
+    return 0.0, ""
+
+
 def listing(
-    time_: Time, ends: Ends, allowed_s: float = 0.2, *, cut: Callable[[], bool] = lambda: False
+    time_: Time,
+    ends: Ends,
+    allowed_s: float = 0.2,
+    *,
+    cut: Callable[[], bool] = lambda: False,
+    longest: Callable[[Rows], Awaitable[tuple[float, str]]] = nothing_longer,
 ) -> tuple[BoundsListed, float]:
     """What is listed, and after how many seconds."""
     begin = time_.runtime.now_ns()
@@ -45,6 +66,7 @@ def listing(
             [ONE, TWO],
             time_.runtime,
             allowed_s=allowed_s,
+            longest=longest,
             stable_s=0.4,
             cut_short=cut,
             quiet_s=0.6,
@@ -94,6 +116,81 @@ def test_ends_that_still_change_are_not_final(time_: Time) -> None:
     assert not found.stable
     assert found.why == "the ends changed less than 0.4 s ago"
     assert "an end moved" in found.moving
+
+
+class Held(Ends):
+    """The last stable offset of one partition comes to the end only after a time; who holds it, is told."""
+
+    def __init__(self, time_: Time, until_s: float, *rows: OpenTransaction) -> None:
+        super().__init__(lso=3)
+        self.time, self.rows = time_, list(rows)
+        self.ends_ns = time_.runtime.now_ns() + int(until_s * 1e9)
+        self.asked: list[Sequence[TopicPartition]] = []
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        self.lso = 3 if self.time.runtime.now_ns() < self.ends_ns else 5
+        return await super().offsets(tps, isolation)
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        self.asked.append(tps)
+        return self.rows
+
+
+QUICK = {"broker_settings": {SCAN: "100"}, "transaction_timeout_s": 1}
+
+
+def of_app(config: RunConfig, held: Held) -> Callable[[Rows], Coroutine[object, None, tuple[float, str]]]:
+    return partial(of_application, cast("Cluster", held), config)
+
+
+def claimed(timeout_s: float, **more: Any) -> OpenTransaction:
+    whole = {"transactional_id": "mine", "coordinator": 1, "timeout_s": timeout_s, **more}
+    return OpenTransaction(topic="t", partition=1, producer_id=7, producer_epoch=0, start=3, **whole)
+
+
+@pytest.mark.parametrize(
+    ("rows", "longest"),
+    [
+        ([claimed(30)], 30),
+        ([claimed(30), claimed(40), claimed(20)], 40),
+        ([claimed(0)], DEFAULT_S),  # a coordinator that does not say
+        ([claimed(0, transactional_id="", silent=(2,))], DEFAULT_S),  # it may be the one that did not answer
+        ([], DEFAULT_S),  # brokers that do not know the question
+        ([claimed(0, transactional_id="", coordinator=-1)], 0),  # nothing will end it
+    ],
+)
+def test_how_long_transactions_of_an_application_may_stay_open(
+    time_: Time, rows: list[OpenTransaction], longest: float
+) -> None:
+    held = Held(time_, 9, *rows)
+    listed = ((*TWO, 0, 0, 5), (*TWO, 1, 0, 3), (*ONE, 0, 0, 5), (*ONE, 1, 0, 5))
+    config = run_config({"seed": 0, "workload": "application", "app": {}, **QUICK})
+    assert time_.wait(of_app(config, held)(listed))[0] == (pytest.approx(longest + 5.1) if longest else 0)
+    assert held.asked == [[TWO]]
+    none = time_.wait(of_app(run_config({"seed": 0}), held)(listed))
+    assert (none, len(held.asked)) == ((0.0, ""), 1)
+
+
+@pytest.mark.parametrize(
+    ("until_s", "may_s", "stable", "moving"),
+    [
+        (2.0, 3.0, True, ""),  # it ends in its time
+        (9.0, 3.0, False, ""),  # it does not
+        (2.0, 0.0, False, ""),  # nothing may stay open so long
+        (9.0, MOST_S + 1, False, "x may stay open"),  # that is not waited for
+    ],
+)
+def test_transactions_with_a_longer_time_out_are_waited_for(
+    time_: Time, until_s: float, may_s: float, *, stable: bool, moving: str
+) -> None:
+    async def longest(_: Rows) -> tuple[float, str]:
+        return may_s, "x may stay open"
+
+    found, seconds = listing(time_, Held(time_, until_s), allowed_s=0.5, longest=longest)
+    assert (found.stable, found.moving) == (stable, moving)
+    assert seconds < 5
 
 
 class Slow(Ends):
