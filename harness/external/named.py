@@ -67,6 +67,11 @@ def reach() -> Reached:
     return Reached(file, its, found, brokers, msgspec.structs.replace(nodes, names={**hosts, **nodes.names}))
 
 
+def has_one_clock(file: ClusterFile) -> bool:
+    """Whether all nodes are known to go by the clock of this machine: they are its containers."""
+    return bool(file.cluster.docker) and engine.of_this_machine()
+
+
 def settings() -> dict[str, Any]:
     """What the file and the cluster say of a run's config: its section, how many nodes there are, and what
     brokers are set to. Raises: ConfigError, ClusterError."""
@@ -76,7 +81,7 @@ def settings() -> dict[str, Any]:
         "prefix": its.prefix,
         "profile": its.profile,
         "nodes": (*brokers, *controllers),
-        "one_clock": bool(its.docker) and engine.of_this_machine(),
+        "one_clock": has_one_clock(reached.file),
     }
     copies = 1 if its.profile == "object-store" else min(3, len(brokers))
     return {

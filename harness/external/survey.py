@@ -9,6 +9,7 @@ from kio.schema.metadata.v9.response import MetadataResponse
 
 from core.cluster import Address, Security
 from core.errors import ClusterError
+from core.presets import PRESETS
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.brokers.admin.settings import BROKER, described
 from harness.external.file import ClusterFile, addresses
@@ -21,8 +22,13 @@ SESSION: Final = "broker.session.timeout.ms"
 SCAN: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 DEFAULTS: Final = {SESSION: "9000", SCAN: "10000", "replica.lag.time.max.ms": "30000"}
 """Kafka's own, for brokers that do not say."""
+OF_PRESETS: Final = frozenset[str]().union(
+    *(wanted for one in PRESETS.values() if isinstance(wanted := one.get("broker_settings"), dict))
+)
+"""Settings that presets give to brokers of the harness's own."""
 ASKED: Final = (
     *DEFAULTS,
+    *sorted(OF_PRESETS),
     "log.cleaner.delete.retention.ms",
     "log.flush.interval.messages",
     "log.flush.interval.ms",
@@ -39,7 +45,7 @@ ASKED: Final = (
     "transactional.id.expiration.ms",
     "unclean.leader.election.enable",
 )
-"""Settings of brokers that plans and verdicts depend on."""
+"""Settings of brokers that plans and verdicts depend on, or that a preset takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

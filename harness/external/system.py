@@ -1,11 +1,15 @@
 """A cluster that the harness did not start, as a system under test."""
 
-from collections.abc import Sequence
+import functools
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from core.capabilities import Electable, Growable, Reassignable, Wired
 from core.config import RunConfig
+from core.extensions import CLUSTER
+from core.presets import PRESETS
 from core.systems import ExternalSection
 from harness.external import hooks, named
 from harness.external.cluster import ExternalCluster
@@ -29,7 +33,8 @@ def cluster(config: RunConfig, run_dir: Path) -> ExternalCluster:
 
 
 def refusal(config: RunConfig) -> str:
-    """Which setting it cannot honour, "" = it honours all. Raises: ConfigError, for a file that is none."""
+    """Which setting it cannot honour, "" = it honours all. The cluster is asked for its own. Raises:
+    ConfigError, for a file that is none; ClusterError, where no broker answers."""
     file, its = named.load(), config.section(ExternalSection)
     if (its.prefix, its.profile) != (file.cluster.prefix, file.cluster.profile):
         return "external: the cluster's file has another prefix or profile; start the run with --cluster FILE"
@@ -37,6 +42,38 @@ def refusal(config: RunConfig) -> str:
         return f"external: the cluster has {len(its.nodes)} nodes; start the run with --cluster FILE"
     if config.capture:
         return "capture: the harness has no place on the network of a cluster that it did not start"
+    if its.one_clock and not named.has_one_clock(file):
+        return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
+    return _settings_of_others(config, _said(os.environ[CLUSTER]))
+
+
+@functools.cache
+def _said(_: str) -> Mapping[str, str]:
+    """What the brokers of the cluster of this file are set to, asked once: a soak plans hundreds of runs."""
+    return named.reach().found.settings
+
+
+def _settings_of_others(config: RunConfig, has: Mapping[str, str]) -> str:
+    """Which setting of brokers a preset or the user has wanted, and the cluster has not ("" = it is as
+    wanted). Plans and verdicts read `broker_settings`: they have to be what the brokers said."""
+    preset = PRESETS[config.preset].get("broker_settings")
+    if isinstance(preset, Mapping) and (wrong := _differing(preset, has)):
+        return f"preset {config.preset}: it takes {wrong}; a run changes no setting of a cluster's brokers"
+    given = config.broker_settings
+    wrong = _differing(given, has)
+    if left_out := sorted(has.keys() - given.keys()):
+        wrong = wrong or f"{left_out[0]}={has[left_out[0]]}, which brokers have, is left out"
+    if wrong:
+        there = "start the run with --cluster FILE, and without broker_settings"
+        return f"broker_settings: {wrong}; a run changes no setting of a cluster's brokers: {there}"
+    return ""
+
+
+def _differing(wanted: Mapping[str, str], has: Mapping[str, str]) -> str:
+    """The first setting that has another value there, "" = none has."""
+    for name, value in sorted(wanted.items()):
+        if has.get(name) != value:
+            return f"{name}={value}, where brokers have {has.get(name, 'not said it')}"
     return ""
 
 

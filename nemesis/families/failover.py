@@ -6,6 +6,7 @@ from core.capabilities import Killable, Partitionable
 from core.cluster import TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.generator import source
+from core.systems import ExternalSection
 from nemesis.families.partition import MENDED, cut, ordered, unfed
 from nemesis.families.process import REVIVED, kill, mend_and_revive, revive
 from nemesis.targets import TARGETS, described, find, listed, unnamed
@@ -52,9 +53,10 @@ def _refuses(config: RunConfig) -> str:
     given = config.broker_settings.get(LAG, "3000")
     if given.isdecimal() and int(given) >= LAG_MS:
         return ""
+    where = "the cluster's brokers" if config.has(ExternalSection) else "broker_settings"
     return (
-        f"a follower that lags has to stay in sync for {LAG_MS // 1000} s: set {LAG} of broker_settings to "
-        "30000, Kafka's default"
+        f"a follower that lags has to stay in sync for {LAG_MS // 1000} s: set {LAG} of {where} to 30000, "
+        "Kafka's default"
     )
 
 
@@ -197,7 +199,8 @@ transaction, or sends markers. The one that lagged knows nothing of that
 What it tends to show: errors in taking over twice; acknowledged records of an acknowledged commit that no
 reader at read_committed gets, an aborted record that becomes visible, a transaction with one half
 aborted. `lagging` is refused where a follower that lags leaves the in-sync replicas too soon: set
-replica.lag.time.max.ms of `broker_settings` to 30000, Kafka's default. Let clients wait for its end
+replica.lag.time.max.ms of brokers to 30000, Kafka's default (`broker_settings`; on a cluster that you have,
+there). Let clients wait for its end
 (verb_deadline_s 20, transaction_timeout_s 30): they give up before a coordinator answers otherwise.""",
     colour="#661100",
     needs=(Partitionable, Killable),

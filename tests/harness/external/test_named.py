@@ -1,28 +1,36 @@
 """What the file of a cluster, and the cluster, say of a run's config."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
 from core.cluster import Address
+from core.config import run_config
+from core.extensions import CLUSTER
+from core.presets import FAST_CLEANER
 from harness.containers import engine
-from harness.external import named
+from harness.external import named, system
 from harness.external.file import read, secured
 from harness.external.nodes import Means
-from harness.external.survey import DEFAULTS, Survey
+from harness.external.survey import ASKED, DEFAULTS, Survey
+
+SEED: Final = {"seed": 1}
 
 
-def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> dict[str, Any]:
-    """Of a cluster of two brokers with Kafka's defaults."""
+def cluster_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str = "", settings: Mapping[str, str] = DEFAULTS
+) -> None:
+    """A cluster of two brokers with these settings."""
     path = tmp_path / "cluster.toml"
     path.write_text(f'[cluster]\nbootstrap = "here:9092"\n{more}')
+    monkeypatch.setenv(CLUSTER, str(path))
     file = read(path)
     brokers = {node: Address("here", 9090 + node) for node in (1, 2)}
-    found = Survey(cluster="id", brokers=brokers, settings=DEFAULTS)
+    found = Survey(cluster="id", brokers=brokers, settings=settings)
     reached = named.Reached(file, secured(file), found, (1, 2), Means(names=file.cluster.docker))
     monkeypatch.setattr(named, "reach", lambda: reached)
-    return named.settings()
 
 
 @pytest.mark.parametrize(
@@ -38,4 +46,59 @@ def test_nodes_have_one_clock_where_they_are_containers_of_this_machine(
     more: str, here: bool, one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "of_this_machine", lambda: here)
-    assert said(tmp_path, monkeypatch, more)["external"]["one_clock"] is one
+    cluster_of(tmp_path, monkeypatch, more)
+    settings = named.settings()
+    assert settings["external"]["one_clock"] is one
+    assert system.refusal(run_config(settings | SEED)) == ""
+
+
+def test_a_recorded_clock_of_this_machine_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is repeated may have been recorded on another cluster."""
+    monkeypatch.setattr(engine, "of_this_machine", lambda: True)
+    cluster_of(tmp_path, monkeypatch)
+    settings = named.settings()
+    config = run_config(settings | SEED | {"external": {**settings["external"], "one_clock": True}})
+    assert "not known to have this machine's clock" in system.refusal(config)
+
+
+LAG, KEPT = "replica.lag.time.max.ms", "log.retention.ms"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (None, ""),
+        ({}, "broker_settings: broker.session.timeout.ms=9000, which brokers have, is left out"),
+        ({LAG: "10000"}, f"broker_settings: {LAG}=10000, where brokers have 30000"),
+        ({LAG: "30000"}, "broker_settings: broker.session.timeout.ms=9000, which"),
+        ({**DEFAULTS, KEPT: "60000"}, ""),
+        ({**DEFAULTS, KEPT: "60001"}, f"broker_settings: {KEPT}=60001, where brokers have 60000"),
+        (DEFAULTS, f"broker_settings: {KEPT}=60000, which brokers have, is left out"),
+        (
+            {**DEFAULTS, KEPT: "60000", "num.io.threads": "3"},
+            "broker_settings: num.io.threads=3, where brokers have not said it",
+        ),
+    ],
+)
+def test_what_brokers_said_of_themselves_stays(
+    given: dict[str, str] | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans and verdicts go by it: a setting of the user's alone would hide all others."""
+    cluster_of(tmp_path, monkeypatch, settings={**DEFAULTS, KEPT: "60000"})
+    settings = named.settings() | ({} if given is None else {"broker_settings": given})
+    said = system.refusal(run_config(settings | SEED))
+    assert said.startswith(why)
+    assert bool(said) is bool(why)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_preset_that_takes_settings_of_brokers_needs_a_cluster_that_has_them(
+    fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(FAST_CLEANER) <= {*ASKED}
+    cluster_of(tmp_path, monkeypatch, settings=DEFAULTS | (FAST_CLEANER if fast else {}))
+    said = system.refusal(run_config(named.settings() | SEED | {"preset": "compacted"}))
+    assert said.startswith("" if fast else "preset compacted: it takes log.cleaner.backoff.ms=")
+    assert bool(said) is not fast
