@@ -15,6 +15,7 @@ from core.cluster import Address, Endpoint, NodeEnd, Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
 from core.flushing import INTERNAL
+from core.op import TopicPartition
 from core.systems import ExternalSection, Profile
 from core.terminal import say
 from harness.brokers.addresses import LOOPBACK, reserve
@@ -112,8 +113,14 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
 
     async def roles(self) -> Roles:
         """As the brokers agree; of the topics only those of the run, and internal ones."""
-        own = (self._prefix, INTERNAL)
-        return (await super().roles()).about(lambda topic: topic.startswith(own))
+        return (await super().roles()).about(self._own)
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """As of all clusters, of the same topics as `roles`."""
+        return {tp: nodes for tp, nodes in (await super().replicas()).items() if self._own(tp.topic)}
+
+    def _own(self, topic: str) -> bool:
+        return topic.startswith((self._prefix, INTERNAL))
 
     async def trouble(self) -> str:
         """A proxy has ended."""
