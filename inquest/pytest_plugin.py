@@ -15,6 +15,8 @@ OPTIONS = {
     "results": "folder for run folders (default: results)",
     "engine": "what judges: process (default) or spark",
 }
+KEYWORDS = {"cluster": "file"}
+"""Options whose keyword of `cluster` has another name."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,14 +45,17 @@ def inquest_cluster(request: pytest.FixtureRequest) -> "Iterator[GuidedCluster]"
         return found
 
     try:
-        settings: dict[str, Any] = dict(map(setting, request.config.getoption("--inquest-set")))
+        options: dict[str, Any] = dict(map(setting, request.config.getoption("--inquest-set")))
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
-    named = {name: found for name in ("sut", "kafka", "results", "engine") if (found := given(name))}
-    marked = [mark.kwargs for mark in request.node.iter_markers("inquest")]
-    for some in (*reversed(marked), named):
-        settings |= some
-    owned = bool(request.config.getoption("--inquest-owned"))
-    with cluster(file=given("cluster") or "", owned=owned, **settings) as made:
+    keywords = {KEYWORDS.get(name, name): found for name in OPTIONS if (found := given(name))}
+    options |= keywords | ({"owned": True} if request.config.getoption("--inquest-owned") else {})
+    settings: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("inquest"))):  # the nearest one last
+        settings |= mark.kwargs
+    if "file" in options or options.get("sut", "external") != "external":
+        for name in ("file", "owned"):  # what a marker says of its cluster is not said of another one
+            settings.pop(name, None)
+    with cluster(**(settings | options)) as made:
         request.node.add_report_section("setup", "inquest", f"recorded in {made.folder}")
         yield made

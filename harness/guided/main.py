@@ -22,13 +22,14 @@ from core.capabilities import Linked, Wired, WiredBetween
 from core.cluster import Cluster, ServedCluster
 from core.config import RunConfig, run_config
 from core.errors import ConfigError, ExitCode, InquestError
+from core.systems import SYSTEMS, runnable
 from harness.compose import record
 from harness.guided.words import Break, Command, EndRun, Mend, Start, Told
 from harness.processes.parent import ignore_ctrl_c, tell
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan
 from harness.run.progress import Display
-from harness.systems import backend_of
+from harness.systems import backend_of, system_of
 from history import jsonl
 from history.run_folder import Run, write_atomically
 from nemesis import execute, schedule
@@ -152,7 +153,11 @@ def _config(asked: Start) -> RunConfig:
         if asked.cluster:
             named.name(Path(asked.cluster), owned=asked.owned)
         settings |= named.settings()
-    return run_config(settings | asked.settings)
+    config = run_config(settings | asked.settings)
+    if system_of(config).repeatable:
+        served = " or ".join(name for name in runnable() if not SYSTEMS[name].repeatable)
+        raise ConfigError(f"sut={config.sut} has no address that a test could use: give {served}")
+    return config
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
 """The pytest plugin, in the tests of another program, on brokers of the model."""
 
+import json
 import re
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,35 @@ def test_orders(inquest_cluster):
         assert inquest_cluster.bootstrap == "elsewhere"
 """
 WAITS = FAILS.replace("assert inquest_cluster.bootstrap ==", "import time; time.sleep(600); assert")
+RECORDED = """
+import json
+from contextlib import contextmanager
+from inspect import signature
+from types import SimpleNamespace
+
+import harness.guided.cluster as guided
+
+known = signature(guided.cluster)
+
+@contextmanager
+def cluster(**named):
+    known.bind(**named)
+    yield SimpleNamespace(folder="none", asked=json.dumps(named))
+
+guided.cluster = cluster
+"""
+MARKED = """
+import pytest
+
+pytestmark = pytest.mark.inquest(rate=20, workload="groups", engine="spark")
+
+@pytest.mark.inquest(file="mine.toml", owned=True, rate=30)
+def test_mine(inquest_cluster):
+    print("asked: mine", inquest_cluster.asked)
+
+def test_usual(inquest_cluster):
+    print("asked: usual", inquest_cluster.asked)
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -52,11 +83,11 @@ def heeds_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def started(folder: Path, source: str, *words: str) -> "subprocess.Popen[str]":
-    """pytest, as another program's developers call it."""
+def started(folder: Path, source: str, *words: str, sut: str = "model") -> "subprocess.Popen[str]":
+    """pytest, as another program's developers call it. sut: "" = none is named."""
     (folder / "test_it.py").write_text(textwrap.dedent(source))
     plugin = ("-p", "no:inquest", "-p", "inquest.pytest_plugin", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", *plugin, "--inquest-sut", "model", *words]
+    command = [sys.executable, "-m", "pytest", *plugin, *["--inquest-sut", sut][: 2 * bool(sut)], *words]
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -68,10 +99,15 @@ def started(folder: Path, source: str, *words: str) -> "subprocess.Popen[str]":
     )
 
 
-def ended(folder: Path, source: str, *words: str) -> tuple[int, str]:
-    with started(folder, source, *words) as process:
+def ended(folder: Path, source: str, *words: str, sut: str = "model") -> tuple[int, str]:
+    with started(folder, source, *words, sut=sut) as process:
         out, _ = process.communicate()
     return process.returncode, out
+
+
+def asked(out: str) -> dict[str, Any]:
+    """What `cluster` was called with, by test."""
+    return {name: json.loads(said) for name, said in re.findall(r"asked: (\w+) (.*)$", out, re.MULTILINE)}
 
 
 def runs(folder: Path) -> list[Path]:
@@ -124,3 +160,42 @@ def test_a_setting_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     code, out = ended(tmp_path, VALID, "--inquest-set", "spider")
     assert "--set takes name=value, not " in out
     assert code == pytest.ExitCode.TESTS_FAILED, out
+
+
+MINE = {"file": "mine.toml", "owned": True, "rate": 30, "workload": "groups", "engine": "spark"}
+USUAL = {"rate": 20, "workload": "groups", "engine": "spark"}
+NAME_OF_FILE = ("cluster a.toml", "set file=a.toml")
+OTHERS = {name: value for name, value in MINE.items() if name != "owned"} | {"file": "a.toml"}
+"""Whether that cluster may be broken, the marker does not say."""
+OWNED_OTHER = {"file": "a.toml", "owned": True}
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(
+    ("words", "mine", "usual"),
+    [
+        ("", MINE, USUAL),
+        ("--inquest-set rate=40", MINE | {"rate": 40}, USUAL | {"rate": 40}),
+        ("--inquest-engine process", MINE | {"engine": "process"}, USUAL | {"engine": "process"}),
+        ("--inquest-owned", MINE, USUAL | {"owned": True}),
+        ("--inquest-sut external", MINE | {"sut": "external"}, USUAL | {"sut": "external"}),
+        *((f"--inquest-{words}", OTHERS, USUAL | {"file": "a.toml"}) for words in NAME_OF_FILE),
+        ("--inquest-cluster a.toml --inquest-owned", OTHERS | {"owned": True}, USUAL | OWNED_OTHER),
+    ],
+)
+def test_options_win_over_markers_and_the_nearest_marker_over_others(
+    tmp_path: Path, words: str, mine: dict[str, Any], usual: dict[str, Any]
+) -> None:
+    (tmp_path / "conftest.py").write_text(RECORDED)
+    code, out = ended(tmp_path, MARKED, "-s", *words.split(), sut="")
+    assert code == 0, out
+    assert asked(out) == {"mine": mine, "usual": usual}
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("words", ["--inquest-sut model", "--inquest-set sut=model"])
+def test_another_system_of_an_option_is_not_the_cluster_of_a_marker(tmp_path: Path, words: str) -> None:
+    (tmp_path / "conftest.py").write_text(RECORDED)
+    code, out = ended(tmp_path, MARKED, "-s", "-k", "mine", *words.split(), sut="")
+    assert code == 0, out
+    assert asked(out) == {"mine": {"sut": "model", "rate": 30, "workload": "groups", "engine": "spark"}}

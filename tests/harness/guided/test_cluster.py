@@ -150,11 +150,20 @@ def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
 
 @pytest.mark.sampled(11)
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"sut": "model", "brokers": 2}, "replication_factor 3 needs as many brokers, there are 2"),
+        (
+            {"sut": "simulated"},
+            "sut=simulated has no address that a test could use: give external or kafka or model",
+        ),
+    ],
+)
 def test_what_cannot_be_is_said_before_anything_is_started(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, settings: dict[str, Any], why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = pytest.raises(ClusterError, match="replication_factor 3 needs as many brokers, there are 2")
-    with wrong, cluster("model", results=str(tmp_path), brokers=2):
+    with pytest.raises(ClusterError, match=why), cluster(results=str(tmp_path), **settings):
         pytest.fail("it began")
     assert not list(tmp_path.iterdir())
     assert capfd.readouterr().err == ""
