@@ -119,6 +119,9 @@ class Upgradable(Restartable, Protocol):
     def upgraded(self) -> tuple[int, ...]:
         """Nodes that have the later version, from their last start or from the next one on."""
 
+    def features_raised(self) -> bool:
+        """Whether `raise_features` was called: no node can go back since then."""
+
     async def install(self, nodes: Sequence[int], *, later: bool) -> None:
         """Nodes that are down have this version from their next start on: the later, or the first one.
 

@@ -7,7 +7,7 @@ clients; `heal_all` needs none of them.
 
 from collections.abc import Collection, Sequence
 
-from core.capabilities import capabilities_of
+from core.capabilities import Upgradable, capabilities_of
 from core.cluster import Roles
 from core.errors import Unanswered
 from core.load_clients import Clients
@@ -60,6 +60,7 @@ def aim(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames
         names=names,
         down=tuple(sorted(env.held_down())),
         moved=tuple(sorted(env.moved)),
+        upgraded=env.cluster.upgraded() if isinstance(env.cluster, Upgradable) else (),
     )
     return _effect(step).aim(step, view)
 

@@ -70,7 +70,7 @@ class WorkloadNames:
 class ClusterView:
     """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
     now, the names in use, the loading clients, the nodes that faults in force hold down, the partitions
-    whose replicas a fault has moved."""
+    whose replicas a fault has moved, the nodes that have the later of two versions."""
 
     nodes: tuple[int, ...]
     brokers: tuple[int, ...]
@@ -79,6 +79,7 @@ class ClusterView:
     clients: tuple[ClientSlot, ...] = ()
     down: tuple[int, ...] = ()
     moved: tuple[TopicPartition, ...] = ()
+    upgraded: tuple[int, ...] = ()
 
     @property
     def controllers(self) -> tuple[int, ...]:

@@ -24,6 +24,10 @@ class TwoVersionCluster(KafkaCluster):
         """See `Upgradable`."""
         return tuple(sorted(self._later))
 
+    def features_raised(self) -> bool:
+        """See `Upgradable`."""
+        return self._raised
+
     async def install(self, nodes: Sequence[int], *, later: bool) -> None:
         """See `Upgradable`. Raises: ClusterError."""
         if self._raised and not later:

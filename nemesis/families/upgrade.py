@@ -36,6 +36,8 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    """Only nodes that do not have the wanted version already: they alone change, and only what changed is
+    taken back."""
     rng = source(step.seed, "aim")
     if view.down:
         raise NoTarget(f"another fault holds {listed(view.down)} down")
@@ -43,11 +45,12 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         return AimedFault(step=step, nodes=view.nodes, text="the features of the cluster were raised")
     if step.kind in ("one", "mixed"):
         aim = find(step.target, rng, view, answering=True)
+        _of_another_version(step.kind, (aim.node,), view)
         text = (
             f"{described(aim.node, view, aim.role)} was shut down (SIGTERM) and started on the later version"
         )
         return AimedFault(step=step, nodes=(aim.node,), text=text)
-    order = _order(step.kind, rng, view)
+    order = _of_another_version(step.kind, _order(step.kind, rng, view), view)
     done = "started on the first version again" if step.kind == "back" else "started on the later version"
     text = (
         f"in the order {', '.join(map(str, order))}, each node was shut down (SIGTERM) and {done}, "
@@ -65,6 +68,15 @@ def _order(kind: str, rng: random.Random, view: ClusterView) -> tuple[int, ...]:
     return (*brokers, *controllers) if last else (*controllers, *brokers)
 
 
+def _of_another_version(kind: str, nodes: tuple[int, ...], view: ClusterView) -> tuple[int, ...]:
+    """Those of these nodes that change. Raises: NoTarget, where none does."""
+    changing = tuple(node for node in nodes if (node in view.upgraded) == (kind == "back"))
+    if not changing:
+        version = "first" if kind == "back" else "later"
+        raise NoTarget(f"{listed(nodes)}: the {version} version is there already")
+    return changing
+
+
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoTarget, NoEffect, ClusterError."""
     assert isinstance(env.cluster, Upgradable)
@@ -73,14 +85,12 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
         if not (risen := await _raised(env)):
             raise NoEffect("the features of the cluster are what its brokers support already")
         return replace(hit, text=f"{told}: {risen}")
-    nodes = [node for node in hit.nodes if (node in env.cluster.upgraded()) == (kind == "back")]
-    if not nodes:
-        version = "first" if kind == "back" else "later"
-        raise NoTarget(f"{listed(hit.nodes)}: the {version} version is there already")
-    await _roll(env, nodes, later=kind != "back")
+    if kind == "back" and env.cluster.features_raised():
+        raise NoEffect(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
+    await _roll(env, hit.nodes, later=kind != "back")
     if kind == "whole":
         told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
-    return replace(hit, nodes=tuple(nodes), text=told)
+    return replace(hit, text=told)
 
 
 async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
@@ -110,9 +120,11 @@ async def _change(env: Environment, node: int, *, later: bool) -> None:
     cluster = env.cluster
     assert isinstance(cluster, Upgradable)
     await cluster.shut_down([node])
-    await cluster.install([node], later=later)
-    if node not in env.held_down():
-        await cluster.revive([node])
+    try:
+        await cluster.install([node], later=later)
+    finally:
+        if node not in env.held_down():
+            await cluster.revive([node])
 
 
 async def _lagging(env: Environment) -> str:

@@ -181,6 +181,9 @@ class Recording(Recorder):
     def upgraded(self) -> tuple[int, ...]:
         return tuple(sorted(self.later))
 
+    def features_raised(self) -> bool:
+        return self.raised
+
     async def install(self, nodes: Sequence[int], *, later: bool) -> None:
         if set(nodes) - self.dead:
             raise ClusterError("a node that runs cannot change its version")

@@ -79,8 +79,15 @@ def test_features_are_raised_only_when_every_node_has_the_later_version() -> Non
     cluster.features = {}
     with pytest.raises(NoEffect, match="what its brokers support already"):
         hit(cluster, "upgrade:finalize")
-    with pytest.raises(ClusterError, match="features were raised"):
+
+
+def test_no_node_is_stopped_for_the_way_back_once_features_were_raised() -> None:
+    cluster = Recording(3, replication=3)
+    hit(cluster, "upgrade:whole")
+    before = len(verbs(cluster))
+    with pytest.raises(NoEffect, match=r"nodes .* cannot go back: the features .* were raised"):
         hit(cluster, "upgrade:back")
+    assert (verbs(cluster)[before:], cluster.dead) == ([], set())
 
 
 def test_a_patch_release_raises_nothing_and_is_a_whole_upgrade() -> None:
@@ -146,6 +153,23 @@ def test_a_node_of_another_version_for_a_while_goes_back() -> None:
     assert cluster.dead == set()
 
 
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_node_that_had_the_later_version_before_is_left_alone(raised: bool) -> None:
+    cluster = Recording(3, replication=3)
+    cluster.later, cluster.raised = {1, 2, 3}, raised
+    with pytest.raises(NoTarget, match="node 3: the later version is there already"):
+        hit(cluster, "upgrade:mixed@controller")
+    assert (verbs(cluster), cluster.upgraded(), cluster.dead) == ([], (1, 2, 3), set())
+
+
+def test_what_changed_and_was_not_whole_in_time_goes_back() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.lagging = (1,)
+    with pytest.raises(NoEffect, match="node 1 of the metadata quorum did not catch up"):
+        hit(cluster, "upgrade:mixed@controller")
+    assert (changes(cluster), cluster.upgraded(), cluster.dead) == ([3, 3], (), set())
+
+
 def test_one_node_keeps_the_later_version() -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)
@@ -170,12 +194,17 @@ def test_a_node_that_goes_back_stays_down_where_another_fault_holds_it() -> None
     assert cluster.dead == set()
 
 
-def test_what_failed_half_way_is_up_again_after_healing() -> None:
+def test_a_node_whose_change_failed_runs_again_at_the_latest_after_healing() -> None:
     cluster = Recording(3, replication=3, broken=[("install", 3)])
     stage = stage_of(cluster)
     with pytest.raises(ClusterError, match="install of 3 failed"):
         hit(cluster, "upgrade:whole", stage=stage)
+    assert (cluster.dead, 3 in cluster.upgraded()) == (set(), False)
+    cluster.broken.add(("revive", 3))
+    with pytest.raises(ClusterError, match="3 failed"):
+        hit(cluster, "upgrade:whole", stage=stage)
     assert cluster.dead == {3}
+    cluster.broken.clear()
     run_blocking(heal_all(stage))
     assert cluster.dead == set()
 
