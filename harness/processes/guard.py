@@ -9,13 +9,15 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 END_S = 10.0
 """How long a guard may take to end after its release."""
 STOP_S = 2.0
 """How long the kernel may take to stop the threads of a process."""
+BEGAN = 19
+"""Where a process's stat says when it began, counted behind its name."""
 
 HOLD = """
 exec 3<&0
@@ -119,7 +121,7 @@ def pause(pid: int) -> Guard:
         if not guard.reports():
             raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
         deadline = time.monotonic() + STOP_S
-        while not (stopped(pid) and all(stopped(member) for member in _members(target))):
+        while not (stopped(pid) and all(stopped(member) for member in members(pid))):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"process {pid} still runs {STOP_S:g} s after SIGSTOP")
             time.sleep(0.001)
@@ -143,12 +145,22 @@ def _target(pid: int) -> int:
         return pid
 
 
-def _members(target: int) -> Iterator[int]:
-    """The other processes of a group; none of a process that leads none."""
-    for name in os.listdir("/proc") if target < 0 else ():
-        with contextlib.suppress(ProcessLookupError):
-            if name.isdecimal() and int(name) != -target and os.getpgid(int(name)) == -target:
-                yield int(name)
+def members(leader: int) -> list[int]:
+    """The other processes of the group that a process leads, but those that have ended, the oldest first;
+    none where it leads none."""
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if name.isdecimal() and int(name) != leader and os.getpgid(int(name)) == leader:
+                began = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[BEGAN])
+                found.append((began, int(name)))
+    return [pid for _, pid in sorted(found) if not _ended(pid)]
+
+
+def _ended(pid: int) -> bool:
+    """Whether all threads of a process have ended, awaited or not."""
+    states = _states(pid)
+    return states is not None and all(state in "ZX" for state in states)
 
 
 def stopped(pid: int) -> bool:
@@ -156,13 +168,21 @@ def stopped(pid: int) -> bool:
 
     Raises: ProcessLookupError, where there is no such process.
     """
+    states = _states(pid)
+    if states is None:
+        return False
+    if not states:
+        raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
+    return all(state in "TtZX" for state in states)
+
+
+def _states(pid: int) -> list[str] | None:
+    """Of the threads of a process, in the kernel's letters; none of one that is gone; None = a thread ended
+    meanwhile: look again."""
     try:
-        states = [
+        return [
             stat.read_text().rpartition(")")[2].split()[0]
             for stat in Path(f"/proc/{pid}/task").glob("*/stat")
         ]
     except (FileNotFoundError, ProcessLookupError):
-        return False  # a thread ended meanwhile: look again
-    if not states:
-        raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
-    return all(state in "TtZX" for state in states)
+        return None

@@ -3,10 +3,10 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from core.client_settings import SessionSpec
@@ -17,6 +17,7 @@ from harness.clients.application import named
 from harness.clients.application.position import GroupPosition
 from harness.clients.command.speaker import ClientLost
 from harness.clients.librdkafka.settings import of_librdkafka
+from harness.processes import guard
 from harness.processes.child import start, tail
 from harness.processes.user_program import environment
 
@@ -28,7 +29,10 @@ REST_S: Final = 1.0
 DRAIN_S: Final = 120.0
 """How long an application may take to come to the end of its input, once nothing feeds it."""
 END_S: Final = 10.0
-"""How long a program may take to end after SIGTERM."""
+"""How long a program, with all that it started, may take to end after SIGTERM."""
+ENDED_SO: Final = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
+"""Exit codes of a program that was asked to end, and knows of no error."""
+TICK_S: Final = 0.02
 BOOTSTRAP: Final = "bootstrap.servers"
 
 
@@ -79,11 +83,7 @@ class Instance:
     def look(self, inputs: Iterable[TopicPartition]) -> tuple[bool, bool]:
         """Whether it runs and the brokers said where its group stands in these partitions; whether the group
         got on since the last look. Raises: ClientLost, where the program has ended."""
-        if (code := self._program.poll()) is not None:
-            words = tail(self._log).strip().rpartition("\n")[2]
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            last = f"; its last line: {words[:200]}" if words else ""
-            raise ClientLost(f"the application {how}{last}")
+        self._refuse_ended()
         found = self._position.committed(inputs)
         self._known = found is not None
         if found is None:
@@ -105,18 +105,44 @@ class Instance:
         return not self._works or now - self._asked >= DRAIN_S
 
     def end(self) -> bool:
-        """SIGTERM, and SIGKILL where that does not end it. Whether it ended in order: it had nothing more to
-        do, could commit, and was not killed."""
-        in_order = self._known and not self._works
+        """SIGTERM to the program; where others of the group of this process are left once it has ended, as of
+        a shell that hands on no signal, to the oldest of them, and so on. Then SIGKILL. Whether it ended in
+        order: it had nothing more to do, could commit, was not killed, and not ended by an error.
+
+        Raises: ClientLost, where it has ended already.
+        """
+        self._refuse_ended()
+        asked, deadline = 0, monotonic() + END_S
         with self._program as program:
-            program.send_signal(signal.SIGTERM)
-            try:
-                program.wait(END_S)
-            except subprocess.TimeoutExpired:
-                program.kill()
-                in_order = False
+            while (left := self._left()) and monotonic() < deadline:
+                if left[0] != asked:
+                    _signal(left[0], signal.SIGTERM)
+                asked = left[0]
+                sleep(TICK_S)
+            for pid in left:
+                _signal(pid, signal.SIGKILL)
         self._position.close()
-        return in_order
+        idle = self._known and not self._works
+        return idle and not left and program.returncode in ENDED_SO
+
+    def _left(self) -> list[int]:
+        """What has not ended: the program, then what it started, the oldest first."""
+        mine = self._program.pid
+        others = [pid for pid in guard.members(os.getpid()) if pid != mine]
+        return [*([mine] if self._program.poll() is None else []), *others]
+
+    def _refuse_ended(self) -> None:
+        """Raises: ClientLost, where the program has ended."""
+        if (code := self._program.poll()) is not None:
+            words = tail(self._log).strip().rpartition("\n")[2]
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            last = f"; its last line: {words[:200]}" if words else ""
+            raise ClientLost(f"the application {how}{last}")
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def started(config: RunConfig, spec: SessionSpec, args: Mapping[str, str], folder: Path) -> Instance:

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,12 +19,11 @@ from core.extensions import APP
 from core.op import DATABASE, CommitKind, End, Outcome, Send, TopicPartition
 from core.payload import Foreign, Uncommitted, encode, named, origin
 from harness import compose
-from harness.clients.application import effects, instance
+from harness.clients.application import effects
 from harness.clients.application import named as applications
 from harness.clients.application.copies import Copies
 from harness.clients.application.effects import Effects
 from harness.clients.application.instance import surroundings
-from harness.clients.application.position import GroupPosition
 from harness.clients.application.results import Results
 from harness.modelled.virtual.worker_task import Lines
 from history import journal as j
@@ -400,46 +399,3 @@ def test_what_a_command_for_effects_started_ends_with_it(
     pid = int((tmp_path / "pid").read_text())
     status = Path(f"/proc/{pid}/status")
     until(lambda: not status.exists() or "State:\tZ" in status.read_text(), "what it started has ended")
-
-
-class Told:
-    """In place of what brokers say of a group: its offsets (None: nothing), and whether that is the end."""
-
-    def __init__(self, offset: int | None, *, end: bool) -> None:
-        self.offset, self.end = offset, end
-
-    def committed(self, tps: object) -> dict[TopicPartition, int] | None:
-        return None if self.offset is None else {IN: self.offset}
-
-    def at_the_end(self, committed: object) -> bool:
-        return self.end
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
-
-
-@pytest.mark.parametrize(
-    ("script", "told", "quiet_s", "in_order"),
-    [
-        ("echo ready; sleep 1000", Told(5, end=True), 60.0, True),
-        ("echo ready; sleep 1000", Told(5, end=False), 0.0, True),  # it does nothing more
-        ("echo ready; sleep 1000", Told(5, end=False), 60.0, False),  # it is still at work
-        ("echo ready; sleep 1000", Told(None, end=True), 0.0, False),  # it could not commit
-        (STUBBORN, Told(5, end=True), 60.0, False),  # it has to be killed
-    ],
-)
-def test_whether_an_instance_ended_in_order(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: Told, quiet_s: float, in_order: bool
-) -> None:
-    for name, seconds in (("QUIET_S", quiet_s), ("DRAIN_S", 0.0), ("REST_S", 0.0), ("END_S", 1.0)):
-        monkeypatch.setattr(instance, name, seconds)
-    log = tmp_path / "log"
-    applications.PROGRAM.name(shlex.join(["sh", "-c", script]))
-    one = instance.Instance(0, os.environ, log, cast(GroupPosition, told))
-    until(lambda: "ready" in log.read_text(), "it runs")
-    one.look([IN])
-    assert one.finished()
-    assert one.end() is in_order

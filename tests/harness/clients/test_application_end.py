@@ -1,0 +1,160 @@
+"""How an instance of an application ends, with all that its program started.
+
+Each runs in a process that leads a group, as a worker does: this module as a program.
+"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+from core.op import TopicPartition
+from core.programs import BASE
+from harness.clients.application import instance, named
+from harness.clients.application.position import GroupPosition
+from harness.clients.command.speaker import ClientLost
+from harness.processes import guard
+from tests.waiting import until
+
+IN = TopicPartition("in", 3)
+LONG_S: Final = 60.0
+"""Where an instance ends in order, no case comes to this."""
+
+
+class Position:
+    """In place of what brokers say of a group: its offset (None: nothing), and whether that is the end."""
+
+    def __init__(self, offset: int | None, *, end: bool) -> None:
+        self.offset, self.end = offset, end
+
+    def committed(self, tps: object) -> dict[TopicPartition, int] | None:
+        return None if self.offset is None else {IN: self.offset}
+
+    def at_the_end(self, committed: object) -> bool:
+        return self.end
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def drive(script: str, offset: int | None, seconds: Mapping[str, float], *, end: bool, ended: bool) -> str:
+    """How an instance with this program ended, and what is left of its group. offset, end: see `Position`.
+    ended: a file `go` tells the program to end first."""
+    for name, value in seconds.items():
+        setattr(instance, name, value)
+    log = Path("log")
+    named.PROGRAM.name(shlex.join(["sh", "-c", script]))
+    one = instance.Instance(0, os.environ, log, cast(GroupPosition, Position(offset, end=end)))
+    until(lambda: "ready" in log.read_text(), "it runs")
+    one.look([IN])
+    assert one.finished()
+    if ended:
+        Path("go").touch()
+        until(lambda: one._program.poll() is not None, "it has ended")
+    try:
+        how = "in order" if one.end() else "otherwise"
+    except ClientLost as lost:
+        return str(lost)
+    until(lambda: not guard.members(os.getpid()), "nothing is left")
+    return how
+
+
+def how_ended(folder: Path, script: str, **given: Any) -> str:
+    """See `drive`; in a process of its own, whose group ends with it."""
+    usual = {"offset": 5, "end": True, "ended": False}
+    seconds = {"QUIET_S": LONG_S, "DRAIN_S": 0.0, "REST_S": 0.0, "END_S": LONG_S, **given.pop("seconds", {})}
+    words = json.dumps({"script": script, **usual, **given, "seconds": seconds})
+    running = subprocess.Popen(
+        [sys.executable, "-m", __name__, words],
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(BASE)},
+        start_new_session=True,
+        text=True,
+    )
+    with running:
+        try:
+            said, _ = running.communicate()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    return said.strip()
+
+
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+QUIET = {"QUIET_S": 0.0}
+SOON = {"END_S": 1.0}
+
+
+def exits(code: int) -> str:
+    return f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(
+    ("script", "given", "how"),
+    [
+        ("echo ready; sleep 1000", {}, "in order"),
+        ("echo ready; sleep 1000", {"end": False, "seconds": QUIET}, "in order"),  # it does nothing more
+        ("echo ready; sleep 1000", {"end": False}, "otherwise"),  # it is still at work
+        ("echo ready; sleep 1000", {"offset": None, "seconds": QUIET}, "otherwise"),  # it could not commit
+        (STUBBORN, {"seconds": SOON}, "otherwise"),  # it has to be killed
+        (f"({STUBBORN}) & wait", {"seconds": SOON}, "otherwise"),  # so has what it left
+        (exits(0), {}, "in order"),
+        (exits(143), {}, "in order"),  # as Java's
+        (exits(1), {}, "otherwise"),  # an error, maybe that of its last commit
+        ("trap 'kill -KILL $$' TERM; echo ready; while :; do sleep 0.05; done", {}, "otherwise"),
+    ],
+)
+def test_whether_an_instance_ended_in_order(
+    tmp_path: Path, script: str, given: dict[str, Any], how: str
+) -> None:
+    assert how_ended(tmp_path, script, **given) == how
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("code", [0, 3])
+def test_what_has_ended_already_is_lost_whatever_its_exit_code(tmp_path: Path, code: int) -> None:
+    script = f"echo ready; until [ -e go ]; do sleep 0.05; done; echo no more; exit {code}"
+    lost = f"the application ended with exit code {code}; its last line: no more"
+    assert how_ended(tmp_path, script, ended=True) == lost
+
+
+COMMITS = """
+trap 'echo asked >>calls; asked=1' TERM
+echo ready
+until [ "$asked" ]; do sleep 0.05; done
+sleep 0.2
+echo bye && echo committed >>calls
+"""
+"""A program that has something to do when it is asked to end; its output has to be read for that."""
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "while :; do sh commits; done",
+        "sh commits; true",
+        "sh commits | cat >>log; true",
+        "sh commits & until [ -e over ]; do sleep 0.05; done",
+        "sh commits & it=$!; trap 'kill -TERM $it; wait $it; exit 0' TERM; wait $it",  # hands it on
+        "sh -c 'while :; do sh commits; done'; true",
+    ],
+)
+def test_what_a_program_started_is_asked_to_end_once_and_may(tmp_path: Path, command: str) -> None:
+    (tmp_path / "commits").write_text(COMMITS)
+    assert how_ended(tmp_path, command) == "in order"
+    assert (tmp_path / "calls").read_text() == "asked\ncommitted\n"
+
+
+if __name__ == "__main__":
+    print(drive(**json.loads(sys.argv[1])))
