@@ -267,6 +267,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
         "{number} inputs may have been copied or not: the final reads did not reach the copies, or these may"
         " have been removed",
     )
+    nothing = not len(_all(each.committed for every in made.values() for each in every))
+    tally.doubt(
+        NAME,
+        int(nothing and run.known.omits and bool(run.known.unseen)),
+        "the output has nothing that the application made of its input: whether it writes there is not known",
+    )
     _ahead(run, tally, parts, made)
     tally.doubt(
         NAME,

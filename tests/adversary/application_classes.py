@@ -66,6 +66,12 @@ def unfinished(f: Facts) -> bool:
     return False
 
 
+def made_nothing(f: Facts) -> bool:
+    """Whether an application that makes nothing of some records made nothing of any."""
+    filters = f.app is not None and f.app.shape == "filter"
+    return filters and not any(_copied(f, group) for group in groups_of(f))
+
+
 def left_unread(f: Facts) -> bool:
     """Whether the last reader at read_committed did not come to some end."""
     return f.app is not None and any(not f.read_whole(row["tp"]) for row in f.rows["tps"])

@@ -21,7 +21,7 @@ from history.events import (
     WrongClusterSeen,
     incomplete,
 )
-from tests.adversary.application_classes import left_unread, maybe_in_order, unfinished
+from tests.adversary.application_classes import left_unread, made_nothing, maybe_in_order, unfinished
 from tests.adversary.classes import RULES, exit_open, from_outside, named_input, settled, torn_parts
 from tests.adversary.excuses import Logs
 from tests.adversary.facts import OK, Facts
@@ -254,7 +254,7 @@ def doubts(f: Facts) -> set[str]:
         found.add("integrity")
     if any(row["reason"] == 4 and named_input(f, row) == "open" for row in f.rows["foreign"]):
         found.add("integrity")
-    if any(maybe for _, maybe in uncopied(f)) or unfinished(f) or left_unread(f):
+    if any(maybe for _, maybe in uncopied(f)) or unfinished(f) or left_unread(f) or made_nothing(f):
         found.add("exactly-once")
     if maybe_in_order(f):
         found.add("copy-order")

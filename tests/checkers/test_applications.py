@@ -252,6 +252,28 @@ def test_behind_an_open_transaction_there_may_be_copies(hiding: int | None, *, f
     assert anomalies.undecided(tables, portable=False, config=its) & names == open_
 
 
+@pytest.mark.parametrize(
+    ("app", "copies", "decided"),
+    [
+        ({"shape": "filter"}, [], False),
+        ({"shape": "filter"}, [(1, 0, False)], False),  # its transaction was aborted
+        ({"shape": "filter"}, [(1, 0, True)], True),
+        ({"shape": "flat-map"}, [], False),
+        ({"shape": "flat-map", "outputs": 2}, [], True),  # each input record is lost
+        ({}, [], True),
+    ],
+)
+def test_an_application_that_may_omit_records_has_to_make_something_of_one(
+    app: dict[str, Any], copies: list[tuple[int, int, bool]], *, decided: bool
+) -> None:
+    tables, its = copied(*copies).tables(), run_config({"seed": 0, "workload": "application", "app": app})
+    tally = check_tables(tables, portable=False, config=its)
+    assert ("eos-loss" not in undecided(tally)) is decided
+    assert ("eos-loss" not in anomalies.undecided(tables, portable=False, config=its)) is decided
+    lost = [one.key[2] for one in tally.findings if one.name == "eos-loss"]
+    assert lost == [0, 1][any(committed for *_, committed in copies) :]
+
+
 def test_copies_in_several_partitions_are_shown(tmp_path: Path) -> None:
     built = copied((1, 0, True), (2, 1, True), (2, 0, True))
     settings = {"workload": "application", "app": {}}

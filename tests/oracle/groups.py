@@ -176,6 +176,14 @@ def _not_read(history: History) -> Iterator[Partition]:
             yield p
 
 
+def _made_nothing(history: History) -> bool:
+    """An application that may omit records has no committed copy of any."""
+    app = history.config.app
+    grouped = any(row["group"] >= 0 for row in history.processes.values())
+    omits = history.recorded and app is not None and app.may_omit and grouped
+    return omits and not any(p.committed(copy) for p, copy in _copies(history))
+
+
 def _outputs_not_read(history: History) -> Iterator[Partition]:
     """Those of them of which no group committed offsets: copies may stand there."""
     inputs = {c["tp"] for c in history.commits if c["group"] >= 0}
@@ -208,7 +216,7 @@ def eos_loss_undecided(history: History) -> bool:
     """Some input record has no committed copy, and one that may be; or an application did not come to one."""
     if any(not _ended(history, group) for _, group, *_ in _ahead(history)) or any(_left(history)):
         return True
-    if any(_not_read(history)):
+    if any(_not_read(history)) or _made_nothing(history):
         return True
     return any(in_doubt for _, in_doubt in _uncopied(history))
 
