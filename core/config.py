@@ -219,8 +219,10 @@ class RunConfig(_Sectioned):
 
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
-        `topic_settings`."""
+        `topic_settings`. Brokers that the harness did not start may compact topics by default."""
+        kept = {"cleanup.policy": "delete"} if self.has(ExternalSection) else {}
         return {
+            **kept,
             "min.insync.replicas": str(self.min_insync_replicas),
             "unclean.leader.election.enable": str(self.unclean_leader_election).lower(),
             **self.topic_settings,

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from kio.schema.metadata.v9.response import MetadataResponse
 
 from core.cluster import Address, Security
 from core.errors import ClusterError
+from core.flushing import number
 from core.presets import PRESETS
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.brokers.admin.settings import BROKER, described
@@ -29,6 +31,8 @@ OF_PRESETS: Final = frozenset[str]().union(
 ASKED: Final = (
     *DEFAULTS,
     *sorted(OF_PRESETS),
+    "group.share.delivery.count.limit",
+    "initial.broker.registration.timeout.ms",
     "log.cleaner.delete.retention.ms",
     "log.flush.interval.messages",
     "log.flush.interval.ms",
@@ -40,6 +44,7 @@ ASKED: Final = (
     "log.retention.ms",
     "min.insync.replicas",
     "producer.id.expiration.ms",
+    "share.coordinator.state.topic.min.isr",
     "transaction.partition.verification.enable",
     "transaction.state.log.min.isr",
     "transactional.id.expiration.ms",
@@ -48,10 +53,44 @@ ASKED: Final = (
 """Settings of brokers that plans and verdicts depend on, or that a preset takes."""
 
 
+class Judged(NamedTuple):
+    """Values of a setting that verdicts take for granted. of_disks: only those about brokers' disks do."""
+
+    least: float
+    most: float
+    why: str
+    of_disks: bool = False
+
+
+_OFFSETS: Final = "groups may lose offsets that were acknowledged, and no check knows of it"
+_CHECKPOINTS: Final = "rules about logs go by Kafka's own interval of that checkpoint"
+RUN_MINUTES: Final = 2 * 24 * 60
+"""A run lasts two days at most."""
+JUDGED: Final[Mapping[str, Judged]] = {
+    "log.flush.offset.checkpoint.interval.ms": Judged(0, 60_000, _CHECKPOINTS, of_disks=True),
+    "log.flush.start.offset.checkpoint.interval.ms": Judged(0, 60_000, _CHECKPOINTS, of_disks=True),
+    "offsets.commit.required.acks": Judged(-1, -1, _OFFSETS),
+    "offsets.retention.minutes": Judged(RUN_MINUTES, inf, _OFFSETS),
+    "replica.high.watermark.checkpoint.interval.ms": Judged(0, 5_000, _CHECKPOINTS, of_disks=True),
+}
+"""Settings that change what brokers promise, or what is on their disks, where no check would know it."""
+
+
+def unjudged(settings: Mapping[str, str], *, disks: bool) -> str:
+    """Which setting of the cluster's brokers no verdict could go by, and why; "" = there is none. disks:
+    these are judged."""
+    for name, judged in JUDGED.items():
+        given = number(settings, name, int(judged.least))
+        if (disks or not judged.of_disks) and not judged.least <= given <= judged.most:
+            bound = f"at least {judged.least:g}" if given < judged.least else f"at most {judged.most:g}"
+            return f"the cluster's brokers have {name}={given}: {judged.why}; set it to {bound}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """cluster: its id, "" = it has none. brokers: where each listens, as it advertises. settings: those of
-    `ASKED` that a broker names, with Kafka's defaults where none did."""
+    `ASKED` and `JUDGED` that a broker names, with Kafka's defaults where none did."""
 
     cluster: str
     brokers: Mapping[int, Address]
@@ -99,5 +138,5 @@ def _settings(brokers: Brokers) -> dict[str, str]:
 
 
 def _described(connection: BrokerConnection, node: int) -> dict[str, str]:
-    found = described(BROKER, {str(node): ASKED}, connection)[str(node)]
-    return {name: value for name, value in found.items() if name in ASKED and value}
+    found = described(BROKER, {str(node): (*ASKED, *JUDGED)}, connection)[str(node)]
+    return {name: value for name, value in found.items() if name in {*ASKED, *JUDGED} and value}

@@ -15,6 +15,7 @@ from harness.external import hooks, named
 from harness.external.cluster import ExternalCluster
 from harness.external.file import secured
 from harness.external.means import commands, means
+from harness.external.survey import unjudged
 from harness.run.backend import Backend
 
 
@@ -44,7 +45,9 @@ def refusal(config: RunConfig) -> str:
         return "capture: the harness has no place on the network of a cluster that it did not start"
     if its.one_clock and not named.has_one_clock(file):
         return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
-    return _settings_of_others(config, _said(os.environ[CLUSTER]))
+    has = _said(os.environ[CLUSTER])
+    disks = "collect" in commands(file)
+    return _settings_of_others(config, has) or unjudged(has, disks=disks)
 
 
 @functools.cache

@@ -6,10 +6,14 @@ from typing import Final
 
 import pytest
 
+from checkers.engine.share_groups import LIMIT
+from checkers.known_bugs.kafka_14402 import VERIFICATION
+from checkers.registration import TIMEOUT
 from core.cluster import Address
 from core.config import run_config
 from core.extensions import CLUSTER
 from core.presets import FAST_CLEANER
+from core.producer_state import EXPIRATION
 from harness.containers import engine
 from harness.external import named, system
 from harness.external.file import read, secured
@@ -102,3 +106,53 @@ def test_a_preset_that_takes_settings_of_brokers_needs_a_cluster_that_has_them(
     said = system.refusal(run_config(named.settings() | SEED | {"preset": "compacted"}))
     assert said.startswith("" if fast else "preset compacted: it takes log.cleaner.backoff.ms=")
     assert bool(said) is not fast
+
+
+@pytest.mark.parametrize("collects", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value", "of_disks", "bound"),
+    [
+        ("offsets.retention.minutes", "2879", False, "at least 2880"),
+        ("offsets.retention.minutes", "2880", False, ""),
+        ("offsets.retention.minutes", "10080", False, ""),
+        ("offsets.commit.required.acks", "1", False, "at most -1"),
+        ("offsets.commit.required.acks", "-1", False, ""),
+        ("log.flush.offset.checkpoint.interval.ms", "60001", True, "at most 60000"),
+        ("log.flush.offset.checkpoint.interval.ms", "1000", True, ""),
+        ("log.flush.start.offset.checkpoint.interval.ms", "60001", True, "at most 60000"),
+        ("replica.high.watermark.checkpoint.interval.ms", "5001", True, "at most 5000"),
+        ("replica.high.watermark.checkpoint.interval.ms", "5000", True, ""),
+    ],
+)
+def test_brokers_whose_settings_no_verdict_could_go_by_are_refused(
+    name: str,
+    value: str,
+    of_disks: bool,
+    bound: str,
+    collects: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hook = '[hooks]\ncollect = "true"' if collects else ""
+    cluster_of(tmp_path, monkeypatch, hook, DEFAULTS | {name: value})
+    said = system.refusal(run_config(named.settings() | SEED))
+    if bound and (collects or not of_disks):
+        assert said.startswith(f"the cluster's brokers have {name}={value}: ")
+        assert said.endswith(f"; set it to {bound}")
+    else:
+        assert said == ""
+
+
+def test_what_checks_read_of_brokers_is_asked() -> None:
+    assert {TIMEOUT, LIMIT, EXPIRATION, LAG, KEPT, VERIFICATION, *DEFAULTS} <= {*ASKED}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [({}, "delete"), ({"cleanup.policy": "compact,delete"}, "compact,delete")]
+)
+def test_topics_of_a_run_are_not_compacted_because_brokers_compact_by_default(
+    given: dict[str, str], kept: str
+) -> None:
+    config = run_config(SEED | {"sut": "external", "topic_settings": given})
+    assert config.settings_of_topics()["cleanup.policy"] == kept
+    assert "cleanup.policy" not in run_config(SEED).settings_of_topics()

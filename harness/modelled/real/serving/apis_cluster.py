@@ -210,6 +210,7 @@ def _topic_settings(settings: Settings) -> dict[str, str]:
     return {
         "min.insync.replicas": str(settings.min_isr),
         "unclean.leader.election.enable": str(settings.unclean).lower(),
+        "cleanup.policy": "delete",
     }
 
 
