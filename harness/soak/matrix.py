@@ -163,7 +163,11 @@ class Matrix(_Strict):
 
     def comparing(self, systems: Systems) -> Self:
         """The same drawn runs on each of these systems; explicit runs are left out."""
-        return self.model_copy(update={"systems": systems, "runs": ()})
+        return self.model_copy(update={"systems": systems})
+
+    def explicit(self) -> tuple[Explicit, ...]:
+        """Its explicit runs; none where it names systems, as they would be on the usual one."""
+        return self.runs if self.systems == (SystemUnderSoak(),) else ()
 
     def settings_for(self, preset: str, *more: dict[str, object]) -> dict[str, object]:
         """Settings of a run: the common ones that the preset does not set, then `more`."""
@@ -301,7 +305,7 @@ def check(matrix: Matrix, named: Named) -> None:
         except ConfigError as error:
             raise ConfigError(f"the matrix, canary {preset}: {error}") from None
     usual = SystemUnderSoak()
-    explicit = [(run.combination, run.settings, usual) for run in matrix.runs]
+    explicit = [(run.combination, run.settings, usual) for run in matrix.explicit()]
     drawn = [
         (combination, matrix.placed(combination.preset, topology), system)
         for combination in matrix.combinations()

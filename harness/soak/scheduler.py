@@ -155,8 +155,8 @@ def _next(
                 return task
         return canary
     explicit = sum(task.why == "explicit" for task in made)
-    if explicit < len(matrix.runs):
-        run = matrix.runs[explicit]
+    if explicit < len(matrix.explicit()):
+        run = matrix.explicit()[explicit]
         return matrix.planned(
             "explicit", run.combination, seed if run.seed is None else run.seed, run.settings
         )

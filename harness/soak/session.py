@@ -51,7 +51,7 @@ from history.jsonl import Appender
 from history.run_folder import Run
 
 RESUME_S = 86_400.0
-"""An unfinished session older than this is not resumed."""
+"""An unfinished session whose last step is older than this is not resumed."""
 BUDGET_S = 1800.0
 ERRORS_MAX = 5
 """This many errors of the harness in a row end the session: the next run would fail too."""
@@ -282,7 +282,7 @@ class SessionUnderWay:
 
 
 def open_session(request: SoakRequest, performer: runs.Performer) -> SessionUnderWay:
-    """The unfinished session of the last day, else a new one.
+    """The unfinished session that made a step within the last day, else a new one.
 
     Raises: ConfigError, where another soak writes it; where its seed, budget or matrix are not those of the
     request; where the budget is too small; or where nothing can be written; OSError, where the disk is full.
@@ -307,7 +307,7 @@ def _resume(request: SoakRequest, now: str) -> tuple[SoakSession, Appender] | No
     found = sessions(request.results)
     if not found or found[-1].ended is not None:
         return None
-    if timestamp(now) - timestamp(found[-1].started.at) >= RESUME_S:
+    if timestamp(now) - timestamp(found[-1].last_at) >= RESUME_S:
         return None
     folder = request.results / FOLDER / found[-1].name
     file = Appender(folder / FILE)

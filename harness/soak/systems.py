@@ -7,7 +7,7 @@ line says, as everywhere (`core.extensions`).
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,8 +76,11 @@ def compared(
 ) -> tuple[Systems, Named]:
     """What the options name; "" = nothing. sut: the system of the versions. Raises: ConfigError,
     ClusterError."""
-    programs = dict(map(_program, _words("--clients", clients)))
-    files = {Path(word).stem: word for word in _words("--clusters", clusters)}
+    pairs = [_program(word) for word in _words("--clients", clients)]
+    _refuse_twins("--clients", "programs", [name for name, _ in pairs])
+    words = _words("--clusters", clusters)
+    _refuse_twins("--clusters", "files", [Path(word).stem for word in words])
+    programs, files = dict(pairs), {Path(word).stem: word for word in words}
     own = {name: {CLUSTER: str(Path(file).resolve()), OWNED: "1" * owned} for name, file in files.items()}
     places = [
         SystemUnderSoak(settings={_version_of(sut): version}) for version in _words("--versions", versions)
@@ -114,10 +117,18 @@ def _words(option: str, text: str) -> list[str]:
     return words
 
 
+def _refuse_twins(option: str, what: str, names: Sequence[str]) -> None:
+    """Raises: ConfigError, where a name means two things."""
+    if twins := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise ConfigError(f"{option}: {shown(twins[0])} names two {what}")
+
+
 def _program(word: str) -> tuple[str, Variables]:
     """A name of clients, and their variables. Raises: ConfigError."""
     name, _, command = (part.strip() for part in word.partition("="))
-    if not command and name not in CLIENTS:
+    if command and name in CLIENTS:
+        raise ConfigError(f"--clients: {shown(name)} is a kind of clients, and no name of a program")
+    if not name or (not command and name not in CLIENTS):
         raise ConfigError(f"--clients {shown(word)}: NAME=COMMAND, or one of {', '.join(CLIENTS)}")
     if not command:
         return name, {}

@@ -1,6 +1,7 @@
 """A session that was broken off goes on: what is made again, what counts, and whose folders are touched."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -14,19 +15,19 @@ from harness.nights.session_log import (
     PlannedRun,
     RunEnded,
     RunResult,
+    SessionPaused,
     SoakSession,
     owner,
     read,
     sessions,
 )
 from harness.soak import runs
-from harness.soak import session as soak_session
 from harness.soak.matrix import Matrix, parse
 from history.events import Recorder
 from history.jsonl import Appender
 from history.run_folder import Run
 from tests.harness.nights.made_sessions import by_hand, outcome
-from tests.harness.soak.fakes import TEXT, FakeClock, Fakes, request
+from tests.harness.soak.fakes import NOW, TEXT, FakeClock, Fakes, request
 
 
 def test_a_crash_in_the_middle_of_a_run_is_resumed(tmp_path: Path) -> None:
@@ -264,15 +265,19 @@ def test_what_is_not_asked_for_is_as_in_the_session(tmp_path: Path) -> None:
     assert session.started.budget_s == 600
 
 
-def test_a_session_that_is_over_or_old_is_not_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = broken(tmp_path)
-    monkeypatch.setattr(soak_session, "RESUME_S", 0.0)
-    other = Fakes(tmp_path).open(request(tmp_path))
+@pytest.mark.parametrize(("hours", "resumed"), [(48, True), (49, False)])
+def test_a_session_is_as_old_as_its_last_step(tmp_path: Path, hours: int, resumed: bool) -> None:
+    """It began, took a day, and stopped: what counts is how long ago it stopped."""
+    begun = Fakes(tmp_path).open(request(tmp_path))
+    pause = SessionPaused(at=(NOW + timedelta(hours=24.5)).isoformat(timespec="milliseconds"), spent_s=1.0)
+    begun.file.append(pause)
+    begun.file.close()
+    later = Fakes(tmp_path)
+    later.clock.now += 3600.0 * hours
+    other = later.open(request(tmp_path))
     other.file.close()
-    assert (other.resumed, other.session.name != session.name) == (False, True)
-    assert read(tmp_path / FOLDER / session.name) is not None
+    assert other.resumed == resumed == (other.session.name == begun.session.name)
+    assert read(tmp_path / FOLDER / begun.session.name) is not None
 
 
 def test_two_soaks_do_not_write_one_session(tmp_path: Path) -> None:

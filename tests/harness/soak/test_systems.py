@@ -46,7 +46,12 @@ def test_options_name_systems_and_each_comes_with_each_of_the_clients() -> None:
         (("4.4.0,", "", ""), "an entry is empty"),
         (("", "java", ""), "--clients 'java': NAME=COMMAND, or one of librdkafka"),
         (("", "java=no-such-program", ""), "no-such-program: no such program"),
+        (("", "java=", ""), "--clients 'java=': NAME=COMMAND, or one of librdkafka"),
+        (("", "=python3", ""), "--clients '=python3': NAME=COMMAND, or one of librdkafka"),
+        (("", "librdkafka=python3", ""), "'librdkafka' is a kind of clients, and no name of a program"),
+        (("", "java=python3,java=python3 -V", ""), "--clients: 'java' names two programs"),
         (("", "", "missing.toml"), r"missing.toml: No such file"),
+        (("", "", "a/east.toml,b/east.toml"), "--clusters: 'east' names two files"),
     ],
 )
 def test_what_cannot_be_compared_is_said(words: tuple[str, str, str], said: str) -> None:
@@ -54,13 +59,22 @@ def test_what_cannot_be_compared_is_said(words: tuple[str, str, str], said: str)
         compared(*words, owned=False)
 
 
-def drawn(matrix: Matrix) -> list[Any]:
+def performed(matrix: Matrix) -> list[Any]:
+    """All runs of a session."""
     under_way = session(matrix=matrix, budget_s=3600.0)
     while (choice := choose(under_way, [], matrix)) is not None:
         begun = RunBegun(at=AT, spent_s=0.0, number=choice.number, task=choice.task, command=[])
         under_way.attempts.append(Attempt(begun=begun, outcome=outcome()))
         under_way.spent_s += 60.0
-    return [attempt.begun.task for attempt in under_way.attempts if attempt.begun.task.why == "matrix"]
+    return [attempt.begun.task for attempt in under_way.attempts]
+
+
+def drawn(matrix: Matrix) -> list[Any]:
+    return [task for task in performed(matrix) if task.why == "matrix"]
+
+
+def explicit_runs(matrix: Matrix) -> list[Any]:
+    return [task for task in performed(matrix) if task.why == "explicit"]
 
 
 def test_all_systems_perform_a_run_before_the_next_one_is_drawn() -> None:
@@ -75,8 +89,10 @@ def test_all_systems_perform_a_run_before_the_next_one_is_drawn() -> None:
 
 def test_explicit_runs_are_left_out_and_the_canary_is_on_the_first_system() -> None:
     text = TEXT + '[[runs]]\nworkload = "queue"\nnemesis = "kill"\npreset = "safe"\n'
-    matrix = parse(text, "m.toml").comparing(TWO)
-    assert not matrix.runs
+    alone = parse(text, "m.toml")
+    matrix = alone.comparing(TWO)
+    written = parse(f'{text}[[systems]]\nsettings = {{ kafka = "4.3.1" }}\n', "m.toml")
+    assert [len(explicit_runs(one)) for one in (alone, matrix, written)] == [1, 0, 0]
     assert canary_run(matrix, "acks1", 1).settings["kafka"] == "4.3.1"
     with pytest.raises(ConfigError, match=r"9.9.9"):
         check(matrix.comparing((*TWO, SystemUnderSoak(settings={"kafka": "9.9.9"}))), Named())
