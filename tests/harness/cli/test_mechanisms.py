@@ -6,13 +6,13 @@ import pytest
 
 from checkers.checks import CHECKS
 from checkers.logs.registry import LOG_CHECKS
-from core.config import RunConfig, run_config
-from core.presets import PRESETS
+from core.config import run_config
 from harness.cli.mechanisms import Mechanism, page, parts
+from harness.cli.settings import setting
+from harness.compose import plan
 from harness.contract.scenarios import SCENARIOS
 from harness.reproduce.registry import REPRODUCTIONS
-from nemesis.registry import NEMESES
-from workloads.registry import WORKLOADS
+from tests.harness.cli.test_workflows import problem
 
 EVERY = [one for part in parts() for one in part.mechanism]
 COMMANDS = sorted({command for one in EVERY for command in one.commands})
@@ -37,13 +37,11 @@ def test_a_command_can_be_run(command: str) -> None:
         assert len(words) == 2
         return
     assert words[0] == "run"
+    assert not problem([".venv/bin/inquest", *words])
     options = list(zip(words[1::2], words[2::2], strict=True))
-    settings = dict(value.split("=", 1) for name, value in options if name == "--set")
+    settings = dict(setting(value) for name, value in options if name == "--set")
     given = {name[2:]: value for name, value in options if name != "--set"}
-    assert given.get("preset", "safe") in PRESETS
-    assert given.get("workload", "queue") in WORKLOADS
-    assert {each.partition(":")[0] for each in given.get("nemesis", "none").split(",")} <= NEMESES.keys()
-    assert isinstance(run_config({"seed": 1, **given, **settings}), RunConfig)
+    plan(run_config({"seed": 1, **given, **settings}))
 
 
 def test_each_schedule_stands_there() -> None:
