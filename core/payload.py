@@ -13,12 +13,13 @@ Not here: which values are sent (`harness.clients.executor`), what a foreign rec
 """
 
 import random
+import re
 from base64 import b64decode
 from binascii import unhexlify
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
@@ -71,12 +72,18 @@ _RESIDUE: Final = 0x2144DF1C
 
 _Written = tuple[bytes, Callable[[int], int], Callable[[bytes], bytes]]
 _WRITTEN: Final[tuple[_Written, ...]] = (
-    (_MAGIC, lambda size: size, bytes),
-    (b"aU5R", lambda size: (size + 2) // 3 * 4, partial(b64decode, validate=True)),
+    (b"aU5R", lambda size: (4 * size + 2) // 3, lambda text: b64decode(text + b"=" * (-len(text) % 4))),
     (b"694e5101", lambda size: 2 * size, unhexlify),
     (b"694E5101", lambda size: 2 * size, unhexlify),
 )
-"""How a record begins in what an application made of it, its width there by its size, and how it is read."""
+"""How a record begins in what an application made of it, where that is text; its letters there, without
+padding, by its size; and how they are read."""
+_ESCAPE: Final = re.compile(rb"\\+u00([0-9a-fA-F]{2})|%([0-9a-fA-F]{2})|\\+([nrt/])")
+"""A character of such a text in JSON, in JSON in JSON, or in a URL."""
+_ESCAPE_MAX: Final = 10
+"""Most bytes that one letter takes."""
+_LETTERS: Final = bytes.maketrans(b"-_", b"+/")
+"""The letters of base64 in URLs."""
 
 MIN_SIZE: Final = _HEADER.size + _VALUE.size + _CRC.size
 """Smallest payload in bytes."""
@@ -109,17 +116,33 @@ def decode(run: str, tp: TopicPartition, payload: bytes) -> int | Foreign:
 
 def origin(run: str, topic: str, payload: bytes, size: int) -> tuple[int, int] | Foreign:
     """The partition and the value of the record of a topic that a payload names: it holds that record
-    somewhere, as bytes, in base64 or in hexadecimal. size: of the record. Else why it names none."""
-    for mark, width, decoded in _WRITTEN:
-        at = payload.find(mark)
-        if at < 0:
-            continue
-        with suppress(ValueError):
-            record = decoded(payload[at : at + width(size)])
-            tp = TopicPartition(topic, int.from_bytes(record[_PARTITION], "little"))
-            value = decode(run, tp, record)
-            return value if isinstance(value, Foreign) else (tp.partition, value)
+    somewhere, as bytes, in base64 (RFC 4648, also that of URLs, and MIME's lines) or in hexadecimal. size: of
+    the record. Else why it names none."""
+    if (at := payload.find(_MAGIC)) >= 0:
+        return _origin(run, topic, payload[at : at + size])
+    for mark, letters, decoded in _WRITTEN:
+        if (at := payload.find(mark)) >= 0:
+            text = _plain(payload[at : at + _ESCAPE_MAX * letters(size)])
+            with suppress(ValueError):
+                return _origin(run, topic, decoded(text[: letters(size)]))
     return Foreign.UNREADABLE
+
+
+def _origin(run: str, topic: str, record: bytes) -> tuple[int, int] | Foreign:
+    tp = TopicPartition(topic, int.from_bytes(record[_PARTITION], "little"))
+    value = decode(run, tp, record)
+    return value if isinstance(value, Foreign) else (tp.partition, value)
+
+
+def _plain(text: bytes) -> bytes:
+    """Base64 or hexadecimal, however a program wrote it down: without line breaks, which PostgreSQL, MySQL
+    and MIME put into it, nothing escaped, with the usual letters."""
+    return _ESCAPE.sub(_escaped, text).translate(_LETTERS, delete=b" \t\r\n")
+
+
+def _escaped(found: "re.Match[bytes]") -> bytes:
+    number, percent, letter = found.groups()
+    return (b"/" if letter == b"/" else b"") if letter else bytes([int(number or percent, 16)])
 
 
 def _foreign(run: str, payload: bytes) -> Foreign:

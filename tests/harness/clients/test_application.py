@@ -3,12 +3,14 @@
 import json
 import os
 import shlex
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 import pytest
 
@@ -17,7 +19,7 @@ from core.config import Application, RunConfig, run_config
 from core.errors import ClusterError, ConfigError
 from core.extensions import APP
 from core.op import DATABASE, CommitKind, End, Outcome, Send, TopicPartition
-from core.payload import Foreign, Uncommitted, encode, named, origin
+from core.payload import MIN_SIZE, Foreign, Uncommitted, encode, named, origin
 from harness import compose
 from harness.clients.application import effects
 from harness.clients.application import named as applications
@@ -41,6 +43,66 @@ def test_a_record_is_found_as_bytes_and_in_text(size: int) -> None:
     written = (record, b64encode(record), record.hex().encode(), record.hex().upper().encode())
     for text in written:
         assert origin("run", "in", b'{"of": "' + text + b'", "n": 1}', size) == (3, 7)
+
+
+def in_lines(text: bytes, width: int = 76, end: bytes = b"\n") -> bytes:
+    return b"".join(text[at : at + width] + end for at in range(0, len(text), width))
+
+
+def percent(text: bytes) -> bytes:
+    return quote_from_bytes(text, safe="").encode()
+
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "coreutils, MySQL, PostgreSQL": lambda record: in_lines(b64encode(record)),
+    "MIME": lambda record: in_lines(b64encode(record), end=b"\r\n"),
+    "PEM": lambda record: in_lines(b64encode(record), 64),
+    "lines in JSON": lambda record: json.dumps(in_lines(b64encode(record)).decode()).encode(),
+    "lines in JSON in JSON": lambda record: json.dumps(
+        json.dumps(in_lines(b64encode(record), end=b"\r\n").decode())
+    ).encode(),
+    "URL": urlsafe_b64encode,
+    "URL without padding": lambda record: urlsafe_b64encode(record).rstrip(b"="),
+    "without padding": lambda record: b64encode(record).rstrip(b"="),
+    "percent": lambda record: percent(b64encode(record)),
+    "PHP": lambda record: b64encode(record).replace(b"/", rb"\/"),
+    "Gson": lambda record: b64encode(record).replace(b"=", rb"\u003d"),
+    "System.Text.Json": lambda record: b64encode(record).replace(b"+", rb"\u002B"),
+    "all escaped": lambda record: b"".join(b"\\\\u00%02x" % one for one in b64encode(record)).replace(
+        rb"\\u0061\\u0055\\u0035\\u0052", b"aU5R"
+    ),
+    "xxd": lambda record: in_lines(record.hex().encode(), 60),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_is_found_however_its_text_is_written_down(form: str) -> None:
+    letters = set[int]()
+    for value in range(60):
+        size = MIN_SIZE + value % 3 + 40 * (value % 2)
+        record = encode("run", IN, value, size)
+        letters |= set(b64encode(record))
+        text = FORMS[form](record)
+        for before, after in ((b'{"of": "', b'", "n": 1}'), (b"", b""), (b"x=", b"&y=abcdefgh")):
+            assert origin("run", "in", before + text + after, size) == (3, value)
+    assert letters > set(b"+/="), "no form is asked for these"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("damaged", [RECORD[:-1] + b"x", RECORD[:40] + b"x" + RECORD[41:], RECORD[:-3]])
+def test_what_is_damaged_stays_so_however_its_text_is_written_down(form: str, damaged: bytes) -> None:
+    assert origin("run", "in", b'{"of": "' + FORMS[form](damaged) + b'"}', SIZE) in (
+        Foreign.CORRUPT,
+        Foreign.UNREADABLE,
+    )
+
+
+@pytest.mark.parametrize("at", [20, 75, 76, 100, 133])
+@pytest.mark.parametrize("letters", [b"", b"AA", b"-", b"="])
+def test_text_that_lacks_a_letter_or_has_another_one_names_nothing(at: int, letters: bytes) -> None:
+    text = b64encode(RECORD)
+    assert text[at : at + 1] not in (b"+", b"-")
+    assert isinstance(origin("run", "in", text[:at] + letters + text[at + 1 :], SIZE), Foreign)
 
 
 @pytest.mark.parametrize(
