@@ -23,7 +23,8 @@ def reproduce(
         str, typer.Option(help="How coordinators lose their partition: kill, shutdown, election.")
     ] = "kill",
     record: Annotated[
-        bool, typer.Option("--record", help="Add the measured rate to docs/known-bugs.md.")
+        bool,
+        typer.Option("--record", help="Keep the rate in harness/reproduce/measured.json (make catalogue)."),
     ] = False,
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:

@@ -42,6 +42,12 @@ ADDED = {
 """Each example, its registry, and the lines there before and after."""
 
 
+@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+def test_a_shell_takes_no_requirement_for_a_file(page: str) -> None:
+    text = (DOCS.parent / page).read_text()
+    assert re.findall(r"--require ([^\s'\"`]*[<>]\S*)", text) == []
+
+
 def source_of(name: str) -> str:
     """A Python example of docs/extending.md, by the path in its first line."""
     text = (DOCS / "extending.md").read_text()
