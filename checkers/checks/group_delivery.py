@@ -88,13 +88,14 @@ class NeverGiven(Finding):
     """A record below a committed offset that no member read; its process committed."""
 
     def sentence(self, history: History) -> str:
-        """Which record, and who else read it."""
-        (commit,), (read,) = self.only(What.COMMIT), self.only(What.READ)
+        """Which record, and who else read it, or sent it."""
+        *_, shown, commit = self.records
+        did = "read it" if shown.what is What.READ else "had sent it"
         return (
-            f"{read.text(history)}, at offset {read.offset}, was never given to group"
+            f"{shown.text(history)}, at offset {shown.offset}, was never given to group"
             f" {history.group(self.key[1])}, which committed offset {commit.offset} there"
             f" {at(history, self.at_ns)} (op {commit.op} of {history.client(self.process)});"
-            f" op {read.op} read it."
+            f" op {shown.op} {did}."
         )
 
 
@@ -116,10 +117,15 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if commits is None or not len(commits["op"]):
         return
     spans = _spans(p)
-    result.parts[NAME] = list(_again(p, commits, spans))
+    part = result.parts[NAME] = PartitionDelivery(again=list(_again(p, commits, spans)))
     for rows, position in positions(p):
-        if position.group not in p.known.unseen:
-            _skipped(p, result, position, rows, spans)
+        if position.group in p.known.unseen:
+            continue
+        missed = _missed(p, position, rows, spans)
+        if not p.known.on_record.from_start:
+            part.open += len(missed)
+        elif len(missed):
+            _skipped(p, result, position, rows, spans, missed)
 
 
 class Again(NamedTuple):
@@ -128,6 +134,15 @@ class Again(NamedTuple):
     whose: tuple[int, int]
     order: tuple[int, int]
     finding: GivenAgain
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionDelivery:
+    """What a partition adds to the whole. open: records that a group passed, and that a poll which is not on
+    record may have returned."""
+
+    again: list[Again]
+    open: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,24 +300,32 @@ def _passed_ns(commits: Columns, offsets: Array) -> Array:
     return np.asarray(done[np.searchsorted(commits["offset"][rows], offsets, side="right")])
 
 
-def _skipped(
-    p: KernelView, result: PartitionResult, position: CommittedPosition, commits: Columns, spans: _Spans
-) -> None:
-    """group-skip. `commits`: the group's."""
+def _missed(p: KernelView, position: CommittedPosition, commits: Columns, spans: _Spans) -> Array:
+    """Slots below a committed position that no read of the group has. `commits`: the group's."""
     slots = to_see(p, position, commits)
     read = np.zeros(p.slots.size, bool)
     mine = spans.group == position.group
     for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
         read[p.read_slot[start:end]] = True
-    missed = slots[~read[slots]]
-    if len(missed):
-        automatic = _automatic(p, position.group, commits, missed)
-        late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
-        codes = np.where(automatic, 1, np.where(late, 2, 0))
-        make = partial(_never_given, p, position)
-        logs = p.known.logs_of(position.group, records=True)
-        excuse = p.known.windows.ever(p.tp, *logs, since=p.known.begun(position.group))
-        result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
+    return np.asarray(slots[~read[slots]])
+
+
+def _skipped(
+    p: KernelView,
+    result: PartitionResult,
+    position: CommittedPosition,
+    commits: Columns,
+    spans: _Spans,
+    missed: Array,
+) -> None:
+    """group-skip."""
+    automatic = _automatic(p, position.group, commits, missed)
+    late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
+    codes = np.where(automatic, 1, np.where(late, 2, 0))
+    make = partial(_never_given, p, position)
+    logs = p.known.logs_of(position.group, records=True)
+    excuse = p.known.windows.ever(p.tp, *logs, since=p.known.begun(position.group))
+    result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
 
 
 def _begun_late(p: KernelView, group: int, commits: Columns, spans: _Spans) -> int:
@@ -353,14 +376,16 @@ def _first_change(p: KernelView, process: int) -> int:
 
 
 def _never_given(p: KernelView, position: CommittedPosition, slot: int) -> Finding:
-    read = int(np.flatnonzero(p.read_slot == slot)[0])
-    writer = int(p.writer[read])
-    shown = [p.sent(writer)] if writer >= 0 else []
-    shown += [p.got(read), position.shown(p.tp)]
+    offset = int(p.slots.offsets(slot))
+    reads = np.flatnonzero(p.read_slot == slot)[:1]
+    writers = p.writer[reads]
+    if not len(reads):  # without final reads, an acknowledgement says what the log holds
+        writers = np.flatnonzero(p.acked & p.committed & (p.sends["offset"] == offset))[:1]
+    shown = [*map(p.sent, writers[writers >= 0].tolist()), *map(p.got, reads.tolist())]
     return NeverGiven(
-        key=(p.tp, position.group, int(p.slots.offsets(slot))),
+        key=(p.tp, position.group, offset),
         process=position.process,
-        records=tuple(shown),
+        records=(*shown, position.shown(p.tp)),
         at_ns=position.ns,
     )
 
@@ -373,8 +398,9 @@ def _excuse(run: WholeRun, again: Finding) -> int:
 
 def _join(run: WholeRun, tally: Tally) -> None:
     first: dict[int, dict[tuple[int, int], Again]] = {}
-    for tp, parts in tally.parts_of(NAME, list):
-        for again in parts:
+    parts = tally.parts_of(NAME, PartitionDelivery)
+    for tp, part in parts:
+        for again in part.again:
             mine = first.setdefault(tp, {})
             if again.whose not in mine or again.order < mine[again.whose].order:
                 mine[again.whose] = again
@@ -387,6 +413,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
             begun = run.known.begun(owned.key[1])
             tally.add(DOUBLE, [owned], run.known.windows.ever(OFFSETS, since=begun))  # no data tell who owns
         doubt_silent(NAME, run, tally)
+    tally.doubt(
+        NAME,
+        sum(part.open for _, part in parts),
+        "{number} records below the offsets that groups committed may have been given to a member or not: the"
+        " recording need not hold every poll",
+    )
 
 
 def _two_owners(run: WholeRun) -> list[Finding]:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.group_offsets import PHANTOM_COMMIT
-from checkers.engine.findings import Finding, What
+from checkers.engine.findings import Finding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
@@ -133,8 +133,8 @@ def _given(suspicion: Suspicion) -> bool:
 
 def _passed(suspicion: Suspicion) -> bool:
     """The record lay below that offset, and the group began there."""
-    (read,) = suspicion.finding.only(What.READ)
-    return any(read.offset < one.offset <= one.first for one in _survivors(suspicion))
+    _, _, offset = suspicion.finding.key
+    return any(offset < one.offset <= one.first for one in _survivors(suspicion))
 
 
 def _match(suspicion: Suspicion) -> bool:

@@ -48,7 +48,8 @@ def _verifiable(recording: Recording, request: ImportRequest) -> Facts:
     read = VerifiableImport(recording, one_group=request.one_group)
     read.read(list(request.files))
     recording.close()
-    return ("positions", "commits", *["from_start"] * request.from_start) if read.verbose else ()
+    facts = ("positions", *["commits"] * request.one_group, *["from_start"] * request.from_start)
+    return facts if read.verbose else ()
 
 
 def _jsonl(recording: Recording, request: ImportRequest) -> Facts:

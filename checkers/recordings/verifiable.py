@@ -163,11 +163,11 @@ class _Producer:
 
 class VerifiableImport:
     """Reads the files of one run into a recording. one_group: all consumers are members of one group; else
-    nothing is known of their groups, and each has its own."""
+    nothing is known of their groups, and what they committed says nothing."""
 
     def __init__(self, recording: Recording, *, one_group: bool) -> None:
         self._recording = recording
-        self._one_group = one_group
+        self.one_group = one_group
         self.verbose = True
         """Whether the records of every poll are on record."""
         self._producers: dict[tuple[str, str], list[_Producer]] = {}
@@ -183,7 +183,7 @@ class VerifiableImport:
                 self._recording.process(process, ns=self._start, consumes=False)
                 _ProducerFile(self, process).read(path)
             else:
-                group = "consumers" if self._one_group else f"consumers of {path.name}"
+                group = "consumers" if self.one_group else None
                 self._recording.process(process, ns=self._start, produces=False, group=group)
                 _ConsumerFile(self, process).read(path)
 
@@ -394,6 +394,8 @@ class _ConsumerFile(_File):
         self._began = self.ns
 
     def _commit(self, line: _OffsetsCommitted) -> None:
+        if not self.owner.one_group:
+            return
         op = self.owner.recording.ops
         outcome = Outcome.OK if line.success else Outcome.INFO
         offsets = [(each.topic, each.partition, each.offset) for each in line.offsets]

@@ -259,7 +259,7 @@ def test_verifiable_producers_and_consumers(
     producer = lines_of(START, acked("0", 0), failed, acked("1", 1), STOP, TOTALS)
     until = [consumed(len(read)), committed(read[-1][1]["offset"] + 1)]
     consumer = lines_of(START, GIVEN, *read, *until, SIGTERM, GONE, STOP)
-    verdict = verdict_of(tmp_path, "verifiable", consumer, producer, from_start=True)
+    verdict = verdict_of(tmp_path, "verifiable", consumer, producer, from_start=True, one_group=True)
     assert (found(verdict), verdict.valid) == (anomalies, valid)
 
 

@@ -7,7 +7,22 @@ import pytest
 
 from checkers.verdict.judged_run import NOT_ON_RECORD
 from tests.checkers.recordings.test_contradictions import process
-from tests.checkers.recordings.test_formats import found, op, records, text, verdict_of
+from tests.checkers.recordings.test_formats import (
+    GIVEN,
+    GONE,
+    START,
+    STOP,
+    acked,
+    consumed,
+    data,
+    found,
+    lines_of,
+    op,
+    records,
+    text,
+    verdict_of,
+)
+from tests.checkers.recordings.test_formats import committed as commit_line
 
 SENT = op(0, 10, sends=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)))
 
@@ -31,3 +46,76 @@ def test_a_member_that_may_send_is_not_claimed_to_copy(tmp_path: Path, settings:
     assert (found(verdict), verdict.valid) == ([], True)
     check = verdict.checks["exactly-once"]
     assert (check.status, check.why) == ("unasked", NOT_ON_RECORD)
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def members(*facts: str) -> str:
+    """Of the group g, process 1 begins at offset 1 and commits 4; process 2 of no group reads everything."""
+    mine = op(1, 50, reads=records(("b", 1), ("c", 2), ("d", 3)), commits=committed(4))
+    every = op(2, 60, reads=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)))
+    return text(holds("commits", *facts), process(1, group="g", acks=None), SENT, mine, every)
+
+
+def test_what_a_group_was_not_given_is_a_skip_where_every_poll_is_on_record(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, "jsonl", members("from_start"))
+    assert (found(verdict), verdict.anomalies["group-skip"].count) == (["group-skip"], 1)
+
+
+def test_what_a_group_was_not_given_is_open_where_some_poll_may_not_be_on_record(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, "jsonl", members())
+    assert (verdict.anomalies, verdict.valid) == ({}, "unknown")
+    assert verdict.checks["group-delivery"].status == "unknown"
+    assert verdict.checks["group-delivery"].why.startswith("1 records below the offsets")
+
+
+def test_a_group_that_was_given_everything_is_valid_without_the_start(tmp_path: Path) -> None:
+    reads = op(1, 50, reads=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)), commits=committed(4))
+    lines = text(holds("commits"), process(1, group="g", acks=None), SENT, reads)
+    verdict = verdict_of(tmp_path, "jsonl", lines)
+    assert (found(verdict), verdict.valid) == ([], True)
+
+
+def two_members(*reads: int) -> list[str]:
+    """A producer of six records, and two consumers of one group: the first one has 0 to 2 and commits 3, is
+    revoked, and the second one has these of the others, and commits 6."""
+    producer = lines_of(START, *(acked(str(n), n) for n in range(6)), STOP)
+    first = (START, GIVEN, *(data(str(n), n) for n in range(3)), consumed(3), commit_line(3), GONE, STOP)
+    second = (START, GIVEN, *(data(str(n), n) for n in reads), consumed(len(reads)), commit_line(6), STOP)
+    return [producer, lines_of(*first), lines_of(*second)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reads", "forbidden"),
+    [
+        ({}, (3, 4, 5), []),
+        ({"from_start": True}, (3, 4, 5), []),
+        ({"one_group": True}, (3, 4, 5), []),
+        ({"one_group": True, "from_start": True}, (3, 4, 5), []),
+        ({"one_group": True, "from_start": True}, (4, 5), ["group-skip", "lost-write"]),
+        ({"one_group": True}, (4, 5), []),
+        ({"from_start": True}, (4, 5), ["lost-write"]),
+    ],
+)
+def test_consumers_are_members_of_one_group_only_where_that_is_known(
+    tmp_path: Path, options: dict[str, bool], reads: tuple[int, ...], forbidden: list[str]
+) -> None:
+    verdict = verdict_of(tmp_path, "verifiable", *two_members(*reads), **options)
+    assert found(verdict) == forbidden
+    assert "crashed" not in {check.status for check in verdict.checks.values()}
+    asked = verdict.checks["group-delivery"].why != NOT_ON_RECORD
+    assert asked == options.get("one_group", False)
+
+
+def test_the_output_of_one_member_leaves_open_what_others_were_given(tmp_path: Path) -> None:
+    producer, _, second = two_members(3, 4, 5)
+    verdict = verdict_of(tmp_path, "verifiable", producer, second, one_group=True)
+    assert (found(verdict), verdict.checks["group-delivery"].status) == ([], "unknown")
+
+
+def test_a_skipped_record_that_no_client_read_is_shown_as_it_was_sent(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, "verifiable", *two_members(4, 5), one_group=True, from_start=True)
+    (example,) = verdict.anomalies["group-skip"].examples
+    assert "at offset 3, was never given to group consumers" in example.sentence
+    assert example.sentence.endswith("op 4 had sent it.")
