@@ -213,9 +213,10 @@ FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], 
 """Columns of `Result.findings` and `checked/anomalies.parquet`: one row a finding that was kept.
 
 anomaly, variant, key: docs/checks.md, section 2; found_by: the check; excuse: section 6, "" = none. allowed,
-why: whether configuration or faults permit it. known_bug: id of the bug whose signature it bears, "" = none.
-tp, partition: row of `tps`, `topic-partition` (-1, "" = none; findings in brokers' logs have no row).
-process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops: rows of `ops`."""
+why: whether configuration or faults permit it. known_bug: id of the bug whose signature it bears, "" = none,
+or not compared: what is allowed, and what is beyond the first 32,768 of a class and check. tp, partition: row
+of `tps`, `topic-partition` (-1, "" = none; findings in brokers' logs have no row). process: whose promise was
+broken; at_ns: when it came to light (-1 = none, unknown). ops: rows of `ops`."""
 
 
 def _partition(history: History, finding: Finding) -> str:

@@ -59,7 +59,7 @@ from history.verdict import (
 DOUBTS: Final = 8
 """Doubts of one check that a verdict has in words."""
 LABELLED: Final = 32_768
-"""Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
+"""Forbidden findings of one class and check that are compared with known bugs; beyond, none is claimed."""
 
 NOT_ON_RECORD: Final = "the recording does not hold what it needs"
 
@@ -69,12 +69,13 @@ Answers = Mapping[Kind, Answer]
 
 @dataclass(slots=True, kw_only=True)
 class JudgedFinding:
-    """One finding with what was decided about it."""
+    """One finding with what was decided about it. compared: with the signatures of known bugs."""
 
     finding: Finding
     allowed: bool
     why: str
     bug: str = ""
+    compared: bool = False
 
 
 @dataclass(kw_only=True)
@@ -228,7 +229,7 @@ def _anomalies(run: JudgedRun, answers: Answers) -> dict[str, Anomaly]:
     """Every class that was found. Leaves its findings in `run.findings`."""
     found = [name for name in ANOMALIES if any(kind.name == name for kind in answers)]
     judged = {name: _judged(run, answers, name) for name in found}
-    shown = {name: list(_shown(judged[name])) for name in found}
+    shown = {name: list(_of_each_check(judged[name], EXAMPLES)) for name in found}
     every = [each for some in shown.values() for each in some]
     fetched = fetch(run.history, (each.finding.wanted for each in every))
     for each in every:
@@ -237,12 +238,12 @@ def _anomalies(run: JudgedRun, answers: Answers) -> dict[str, Anomaly]:
     return {name: _anomaly(run, answers, name, judged[name], shown[name]) for name in found}
 
 
-def _shown(judged: Iterable[JudgedFinding]) -> Iterator[JudgedFinding]:
-    """The examples: the first ones that the history shows, and the first ones of each check of evidence."""
+def _of_each_check(judged: Iterable[JudgedFinding], at_most: int) -> Iterator[JudgedFinding]:
+    """The first ones that the history shows, and the first ones of each check of evidence."""
     many: Counter[str] = Counter()
     for one in judged:
         many[one.finding.check] += 1
-        if many[one.finding.check] <= EXAMPLES:
+        if many[one.finding.check] <= at_most:
             yield one
 
 
@@ -259,22 +260,24 @@ def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
 
 
 def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
-    """The findings of a class that were kept: forbidden ones first, then unexplained, then early."""
+    """The findings of a class that were kept: forbidden ones first, then those that were compared with known
+    bugs, then unexplained, then early."""
     judged = []
     for finding in run.tally.findings:
         if finding.name == name and finding.kind in answers:
             permitted, why = answers[finding.kind]
             judged.append(JudgedFinding(finding=finding, allowed=permitted, why=why))
-    forbidden = [each for each in judged if not each.allowed][:LABELLED]
-    bugs = labels(run.history, run.evidence, [each.finding for each in forbidden])
-    for each, bug in zip(forbidden, bugs, strict=True):
-        each.bug = bug
+    compared = list(_of_each_check((each for each in judged if not each.allowed), LABELLED))
+    bugs = labels(run.history, run.evidence, [each.finding for each in compared])
+    for each, bug in zip(compared, bugs, strict=True):
+        each.bug, each.compared = bug, True
     return sorted(judged, key=_order)
 
 
 def _order(judged: JudgedFinding) -> tuple[object, ...]:
-    finding = judged.finding
-    return bool(finding.check), judged.allowed, bool(judged.bug), finding.check, finding.order
+    finding, bug = judged.finding, bool(judged.bug)
+    # what was not compared may bear a bug, too: as an example it would pass for a finding of its own
+    return bool(finding.check), judged.allowed, not judged.compared, bug, finding.check, finding.order
 
 
 def _anomaly(

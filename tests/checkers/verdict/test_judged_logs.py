@@ -18,6 +18,7 @@ from checkers.logs import answers, audit, decisions, lineage, messages, placemen
 from checkers.logs.registry import LOG_CHECKS
 from checkers.logs.rule import Rule, checks_of
 from checkers.run_tables import read
+from checkers.verdict import judged_run
 from checkers.verdict.judged_logs import excuse_forgotten
 from checkers.windows import LogWindows, PowerLosses, RunWindows, Windows
 from core.op import TopicPartition
@@ -155,6 +156,23 @@ def test_findings_of_clients_and_of_logs_are_counted_together(
     } == {"durability": ("invalid", 1), "alike": ("invalid", 1)}
     of_logs = judged(tmp_path / "c", evidence(damaged=2))
     assert (of_logs.checks["durability"].status, of_logs.checks["alike"].status) == ("valid", "invalid")
+
+
+@pytest.mark.sampled(2)
+def test_findings_of_each_check_are_compared_with_known_bugs(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(alike, {"alike": Rule("replicas are alike", "…", "lost-write")})
+    monkeypatch.setattr(judged_run, "LABELLED", 1)
+    monkeypatch.setattr(
+        judged_run, "labels", lambda _history, _evidence, findings: ["KAFKA-1"] * len(findings)
+    )
+    lost = judged(tmp_path, evidence(damaged=2), read=2).anomalies["lost-write"]
+    assert [(one.check, one.known_bug) for one in lost.examples] == [
+        ("", "KAFKA-1"),
+        ("", ""),
+        ("alike", "KAFKA-1"),
+    ]
 
 
 def test_each_rule_and_each_class_has_its_own_findings_and_doubts(

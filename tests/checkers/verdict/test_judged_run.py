@@ -182,6 +182,25 @@ def test_what_is_permitted_is_called_no_known_bug(tmp_path: Path, monkeypatch: p
     assert [one.known_bug for one in lost.anomalies["lost-write"].examples] == ["KAFKA-15591"]
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("compared", "bugs", "shown"),
+    [
+        (2, ["KAFKA-15591", "KAFKA-15591"], ["KAFKA-15591", "KAFKA-15591", "", ""]),
+        (2, ["KAFKA-15591", ""], ["", "KAFKA-15591", "", ""]),
+        (4, ["KAFKA-15591", "", "", "KAFKA-15591"], ["", "", "KAFKA-15591", "KAFKA-15591"]),
+    ],
+)
+def test_what_was_not_compared_with_known_bugs_stands_behind_what_was(
+    compared: int, bugs: list[str], shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judged_run, "LABELLED", compared)
+    monkeypatch.setattr(judged_run, "labels", lambda _history, _evidence, findings: bugs[: len(findings)])
+    lost = judged(tmp_path, history(read=0, end=0).tables()).anomalies["lost-write"]
+    assert [one.known_bug for one in lost.examples] == shown
+    assert lost.known_bug == ""
+
+
 def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Path) -> None:
     built = history()
     aborted = Op(process=2, f="txn", invoke=3 * S, complete=4 * S, txn=True, outcome=Outcome.FAIL)
