@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.checks.exactly_once import outputs_not_read
+from checkers.checks.exactly_once import outputs_not_read, sent_after
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
-from checkers.engine.findings import Finding, PartitionResult, Shown, What, sent
+from checkers.engine.findings import Finding, PartitionResult, Shown, What, offsets_of, sent
 from checkers.engine.partition_view import KernelView, distinct
 from core.keys import INPUT_KEYS
 from history.columns import Array
@@ -28,16 +28,18 @@ LATER = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputKeys:
-    """Of the partition `tp`: offsets of its input records, sorted, and their keys."""
+    """Of the partition `tp`: offsets of its input records, sorted, and their keys. late: flags: it was sent
+    after all output that may have been removed."""
 
     tp: int
     offsets: Array
     keys: Array
+    late: Array
 
-    def of(self, wanted: Mapping[int, Array]) -> tuple[Array, Array]:
-        """The offsets that are wanted of this partition and have a key, and their keys."""
+    def of(self, wanted: Mapping[int, Array]) -> "InputKeys":
+        """Those that are wanted of this partition."""
         mine = np.isin(self.offsets, wanted.get(self.tp, np.zeros(0, np.int64)))
-        return self.offsets[mine], self.keys[mine]
+        return InputKeys(tp=self.tp, offsets=self.offsets[mine], keys=self.keys[mine], late=self.late[mine])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,11 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     inputs = inputs[np.lexsort((p.sends["value"][inputs], p.sends["place"][inputs]))]
     offsets, after = np.unique(p.sends["place"][inputs][::-1], return_index=True)
     keys = p.sends["value"][inputs][::-1][after] % INPUT_KEYS
-    result.kept[NAME] = InputKeys(tp=p.tp, offsets=offsets, keys=keys.astype(np.int8))
+    removed = p.known.removed_ns
+    late = offsets_of(sent_after(p, removed)) if removed >= 0 else offsets
+    result.kept[NAME] = InputKeys(
+        tp=p.tp, offsets=offsets, keys=keys.astype(np.int8), late=np.isin(offsets, late)
+    )
     copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*ordered]))
     pair = group[copies].astype(np.int64) << 32 | p.sends["src_tp"][copies]
     of_pairs = [copies[pair == one] for one in distinct(pair).tolist()]
@@ -152,28 +158,29 @@ def _join(run: WholeRun, tally: Tally) -> None:
     for tp, one in found:
         logs = run.known.logs_of(one.group, records=True)
         excuse = run.known.windows.ever(tp, one.source, *logs, since=run.known.begun(one.group))
-        late = {finding.key[3]: finding for finding in _of_keys(tp, one, *keys[one.source])}
-        if blind:
-            undecided += len(late)
-            continue
-        tally.report(BACK, np.array(sorted(late), np.int64), late.__getitem__, excuses=excuse)
+        its = keys[one.source]
+        back = {finding.key[3]: finding for finding in _of_keys(tp, one, its)}
+        offsets = np.array(sorted(back), np.int64)
+        open_ = np.isin(offsets, its.offsets[~its.late]) | bool(blind)
+        undecided += int(open_.sum())
+        tally.report(BACK, offsets[~open_], back.__getitem__, excuses=excuse)
     tally.doubt(
         NAME,
         undecided,
-        "{number} inputs may have a copy before those of later ones: the final reads did not reach the end of"
-        " {where}",
+        "{number} inputs may have copies before those of later ones, which the final reads did not reach, or"
+        " which were removed",
         tps=blind,
     )
 
 
-def _asked(wanted: Mapping[int, Array], kept: object) -> tuple[Array, Array]:
+def _asked(wanted: Mapping[int, Array], kept: object) -> InputKeys:
     assert isinstance(kept, InputKeys)
     return kept.of(wanted)
 
 
-def _of_keys(tp: int, every: Disorder, offsets: Array, keys: Array) -> Iterator[CopiedLate]:
-    for key in distinct(keys).tolist():
-        one = every.part(np.isin(every.offsets, offsets[keys == key]))
+def _of_keys(tp: int, every: Disorder, inputs: InputKeys) -> Iterator[CopiedLate]:
+    for key in distinct(inputs.keys).tolist():
+        one = every.part(np.isin(every.offsets, inputs.offsets[inputs.keys == key]))
         for at in np.flatnonzero(one.late()).tolist():
             later = at + 1 + int(np.argmin(one.last[at + 1 :]))
             yield CopiedLate(

@@ -188,7 +188,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
                 part.ahead.append((position, runs(shown[shown >= position.offset])))
             part.inputs.append((position, runs(p.slots.offsets(wanted))))
     if part.inputs and p.known.removed_ns >= 0:
-        part.late.append(_sent_after(p, p.known.removed_ns))
+        part.late.append(sent_after(p, p.known.removed_ns))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     group = p.known.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]
@@ -199,7 +199,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         result.parts[NAME] = part
 
 
-def _sent_after(p: KernelView, ns: int) -> Runs:
+def sent_after(p: KernelView, ns: int) -> Runs:
     """Offsets whose committed records were all sent after a moment."""
     rows = np.flatnonzero(p.committed & (p.sends["place"] >= 0))
     places, after = p.sends["place"][rows], p.sends["invoke_ns"][rows] > ns

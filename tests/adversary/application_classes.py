@@ -3,10 +3,12 @@
 Inputs that they copied twice, or never, are judged as those of other groups. See `tests.adversary.classes`.
 """
 
+from collections.abc import Iterator
+
 from core.op import End
 from tests.adversary.excuses import EVER, Span
 from tests.adversary.facts import OK, PLAIN, RC, Facts, Found
-from tests.adversary.group_classes import copies_of, copying, given, groups_of
+from tests.adversary.group_classes import copies_of, copying, given, groups_of, output_removed
 from tests.adversary.rows import Key, Row
 
 KEYS = 16
@@ -88,16 +90,19 @@ def _key(f: Facts, tp: int, offset: int) -> int:
 
 
 def nonmonotonic_copy(f: Facts) -> Found:
-    if not f.output_unread():
-        yield from _reordered(f)
+    for key, group, maybe in _reordered(f):
+        if not maybe:
+            tps = int(key[1]), int(key[3])
+            f.spans[key].append(Span(f.beginning(group), EVER, tps, internal=given(f, group)))
+            yield key, PLAIN
 
 
 def maybe_in_order(f: Facts) -> bool:
-    """Some copy may stand where the last reader did not come, and keep the order."""
-    return f.output_unread() and any(_reordered(f))
+    """Some copy may stand where the last reader did not come, or have been removed, and keep the order."""
+    return any(maybe for *_, maybe in _reordered(f))
 
 
-def _reordered(f: Facts) -> Found:
+def _reordered(f: Facts) -> Iterator[tuple[Key, int, bool]]:
     ordered = f.app is not None and not f.app.effects and f.app.shape != "aggregate"
     for group in groups_of(f) if ordered else ():
         if f.cut_group(group):
@@ -116,6 +121,4 @@ def _reordered(f: Facts) -> Found:
                     for b, others in of.items()
                 ):
                     key: Key = ("nonmonotonic-copy", tp, group, source, a)
-                    span = Span(f.beginning(group), EVER, (tp, source), internal=given(f, group))
-                    f.spans[key].append(span)
-                    yield key, PLAIN
+                    yield key, group, f.output_unread() or output_removed(f, source, a)

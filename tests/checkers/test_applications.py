@@ -226,6 +226,43 @@ def test_a_copy_that_may_have_been_removed_is_not_lost(
     assert ("eos-loss" in unsure) is not lost
 
 
+@pytest.mark.parametrize(
+    ("topic", "start", "settings", "found", "deleted_ns"),
+    [
+        ("none", 0, {}, True, 20 * S),
+        (
+            "y",
+            1,
+            {},
+            False,
+            20 * S,
+        ),  # a copy of the first input may have been there, before that of the second
+        ("y", 1, {}, False, 0),  # the first input had just been sent
+        ("y", 1, {}, True, -1),
+        ("z", 0, {}, True, 20 * S),  # of another topic
+        ("none", 1, {}, True, 20 * S),  # without retention nothing else removes records
+        ("none", 1, {"topic_settings": {"retention.ms": "1000"}}, False, 0),
+        ("none", 0, {"topic_settings": {"retention.ms": "1000"}}, True, 0),
+    ],
+)
+def test_a_copy_that_may_have_been_removed_kept_the_order(
+    topic: str, start: int, settings: dict[str, Any], *, found: bool, deleted_ns: int
+) -> None:
+    """Of two inputs of one key, sent at 0 s and 1 s, the copies stand the other way round."""
+    built = copied((1, 1, True), (1, 0, True), apart=INPUT_KEYS)
+    built.bounds = [replace(one, start=start if one.tp == 1 else 0) for one in built.bounds]
+    app = {"input": "x", "output": "y"}
+    its = run_config({"seed": 0, "workload": "application", "app": app, **settings})
+    tables, events = built.tables(), [RecordsDeleted(ns=deleted_ns, fault=0, offsets={f"{topic}-0": 1})]
+    tally = check_tables(tables, portable=False, events=events, config=its)
+    assert ("nonmonotonic-copy" in {one.name for one in tally.findings}) is found
+    assert ("nonmonotonic-copy" in undecided(tally)) is not found
+    slow = anomalies.findings(tables, portable=False, events=events, config=its)
+    assert ("nonmonotonic-copy" in {str(key[0]) for key in slow}) is found
+    unsure = anomalies.undecided(tables, portable=False, events=events, config=its)
+    assert ("nonmonotonic-copy" in unsure) is not found
+
+
 @pytest.mark.parametrize(("hiding", "found"), [(None, True), (0, True), (1, False), (2, False)])
 def test_behind_an_open_transaction_there_may_be_copies(hiding: int | None, *, found: bool) -> None:
     """Of three inputs of one key the last is not copied, and the others are in the wrong order. In one

@@ -223,16 +223,18 @@ def eos_loss_undecided(history: History) -> bool:
 
 def nonmonotonic_copy(history: History) -> Iterator[Key]:
     """Inputs of an application whose copies all stand behind all copies of a later one of the same key."""
-    if not copy_order_undecided(history):
-        yield from _reordered(history)
+    for key, in_doubt in _reordered(history):
+        if not in_doubt:
+            yield key
 
 
 def copy_order_undecided(history: History) -> bool:
     """Some input may have a copy that nothing shows, in its place."""
-    return any(_outputs_not_read(history)) and any(_reordered(history))
+    return any(in_doubt for _, in_doubt in _reordered(history))
 
 
-def _reordered(history: History) -> Iterator[Key]:
+def _reordered(history: History) -> Iterator[tuple[Key, bool]]:
+    """Those inputs, and whether a copy of theirs may have stood before that later one's."""
     app = history.config.app
     if not history.recorded or app is None or app.effects or app.shape == "aggregate":
         return
@@ -252,7 +254,10 @@ def _reordered(history: History) -> Iterator[Key]:
             first = min(c["place"] for r, c in copies if r is p and _of_one_input(history, c, a))
             last = max(c["place"] for r, c in copies if r is p and _of_one_input(history, c, b))
             if first > last:
-                yield "nonmonotonic-copy", p.tp, _group(history, a), a["src_tp"], a["src_offset"]
+                source = next(each for each in history.partitions if each.tp == a["src_tp"])
+                removed = _output_removed(history, source, a["src_offset"])
+                key: Key = ("nonmonotonic-copy", p.tp, _group(history, a), a["src_tp"], a["src_offset"])
+                yield key, removed or any(_outputs_not_read(history))
 
 
 def _of_one_input(history: History, one: Row, other: Row) -> bool:
