@@ -2,6 +2,8 @@
 
 `cut` and `mend` are there for root of the engine's machine: rules of the firewall in the container's network,
 in chains of their own. A cut from clients leaves the other nodes alone, also where they use the same port.
+Where a container shares the network of the machine, rules would hit all that uses it: `cut` fails, and does
+nothing.
 """
 
 import os
@@ -43,10 +45,19 @@ _BOX: Final = """set -eu
 box=$(docker inspect -f "{{.NetworkSettings.SandboxKey}}" "$INQUEST_NAME")
 within() { nsenter --net="$box" "$@"; }
 """
-_CUT: Final = (
+CUT: Final = (
     _BOX
     + """
-addresses() { docker inspect -f "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}" "$1"; }
+each="{{.State.Running}} {{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
+addresses() {
+    found=$(docker inspect -f "$each" "$1")
+    case $found in
+    *[0-9]*) ;;
+    true*) echo "the container $1 has no address of its own: it cannot be cut off alone" >&2; exit 3;;
+    esac  # one that does not run has none, and is cut when it is started
+    echo "${found#* }"
+}
+its=$(addresses "$INQUEST_NAME")
 inside='{{range $in, $out := .NetworkSettings.Ports}}{{range $out}}{{.HostPort}} {{$in}}
 {{end}}{{end}}'
 port=$(docker inspect -f "$inside" "$INQUEST_NAME" | sed -n "s|^$INQUEST_PORT ||p" | head -1)
@@ -55,7 +66,7 @@ rules=$(echo "$INQUEST_CUTS" | while read -r direction peer listener; do
     [ -z "$listener" ] || { echo "the shorthand docker cuts no single listener" >&2; exit 3; }
     case $direction in in) chain=INQUEST-IN end=-s to=--dport;; *) chain=INQUEST-OUT end=-d to=--sport;; esac
     [ "$peer" != clients ] || continue
-    found=$(addresses "$peer")  # a container that does not run has none, and is cut when it is started
+    found=$(addresses "$peer")
     for one in $found; do echo "-A $chain $end $one -j DROP"; done
 done
 echo "$INQUEST_CUTS" | while read -r direction peer listener; do
@@ -73,7 +84,7 @@ within iptables -w -C INPUT -j INQUEST-IN 2>/dev/null || within iptables -w -I I
 within iptables -w -C OUTPUT -j INQUEST-OUT 2>/dev/null || within iptables -w -I OUTPUT -j INQUEST-OUT
 """
 )
-_MEND: Final = (
+MEND: Final = (
     _BOX
     + """
 [ -e "$box" ] || exit 0  # a container that does not run has no rules
@@ -95,5 +106,5 @@ def docker_hooks(*, disks: bool) -> dict[str, str]:
     if disks:
         made["collect"] += DISKS
     if os.geteuid() == 0 and all(map(shutil.which, PROGRAMS)):
-        made |= {"cut": _CUT, "mend": _MEND}
+        made |= {"cut": CUT, "mend": MEND}
     return made

@@ -1,7 +1,8 @@
 """`inquest doctor --cluster FILE`: is the cluster one that a run can use, and does each hook do what it says?
 
 Each node is broken by each hook, seen to be broken, healed, and seen to be back, one after the other. A node
-that is ended, stands still or drops what clients send answers no question; one that was healed does.
+that is ended, stands still or drops what clients send answers no question; one that was healed does. Brokers
+that drop what the others send are fenced by the controller, or see that it has fenced the others.
 """
 
 import tempfile
@@ -11,7 +12,9 @@ from typing import Final, NamedTuple
 
 from core.capabilities import Cut, Direction
 from core.errors import ClusterError, ConfigError
+from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
+from harness.brokers.admin.protocol import view
 from harness.external import belongings, named
 from harness.external.disks import DATA
 from harness.external.hooks import PAIRS, HookRunner
@@ -75,6 +78,9 @@ def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]
     hooks.during = reaper.during
     try:
         yield from _hooks(hooks, brokers, names)
+        if file.cluster.profile == "kafka" and hooks.has("cut") and hooks.has("mend"):
+            session_s = int(reached.found.settings[SESSION]) / 1000
+            yield from (_cut_off(hooks, brokers, node, session_s) for node in _with_peers(brokers))
     finally:
         failed = hooks.heal(tuple(names))
         reaper.dismiss()
@@ -109,6 +115,37 @@ def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: i
         return "both ended well; a controller is not asked"
     until(BACK_S, POLL_S, lambda: _must_answer(brokers, node, after=heals, whether=True))
     return "it did not answer, and answers again"
+
+
+def _with_peers(brokers: Brokers) -> tuple[int, ...]:
+    return brokers.nodes if len(brokers.nodes) > 1 else ()
+
+
+def _cut_off(hooks: HookRunner, brokers: Brokers, node: int, session_s: float) -> TrialLine:
+    """Cut a broker off from the other ones, and mend it; what was seen."""
+    subject = f"cut from other nodes, mend: node {node}"
+    peers = [other for other in brokers.nodes if other != node]
+    cuts = [Cut(node=node, direction=way, peer=other) for other in peers for way in Direction]
+    try:
+        try:
+            hooks.links(node, cuts)
+            until(session_s + BROKEN_S, POLL_S, lambda: _must_be_whole(brokers, whether=False))
+        finally:
+            _run(hooks, "mend", node)
+        until(session_s + BACK_S, POLL_S, lambda: _must_be_whole(brokers, whether=True))
+    except ClusterError as error:
+        return TrialLine(subject, False, str(error))
+    return TrialLine(subject, True, "brokers lost sight of each other, and see each other again")
+
+
+def _must_be_whole(brokers: Brokers, *, whether: bool) -> None:
+    """Raises: NotYet, where all brokers see all others that must not, or do not that must."""
+    views, every = broker_views.ask_all(brokers, view), frozenset(brokers.nodes)
+    seen = all(one.brokers == every for one in views.values())
+    if seen and not whether:  # that one does not answer is another matter
+        raise NotYet("after the hook cut all brokers still see each other")
+    if whether and not (seen and len(views) == len(every)):
+        raise NotYet("after the hook mend not all brokers see each other")
 
 
 def _end(hooks: HookRunner, brokers: Brokers, breaks: str, node: int) -> None:

@@ -69,6 +69,24 @@ def test_hooks_that_only_say_so_are_not(
     assert not any(stopped(pid) for pid in model.pids)
 
 
+@pytest.mark.sampled(25)
+def test_a_cut_from_other_nodes_is_tried(model: ModelCluster, cluster_file: FileMaker) -> None:
+    """A broker that stands still hears nothing of any other; the hook of node 1 cuts off clients alone."""
+    cut = "cut = 'case $INQUEST_NODE:$INQUEST_CUTS in 1:*clients|[23]:*) kill -s STOP $INQUEST_NAME;; esac'\n"
+    mend = "mend = 'kill -s CONT $INQUEST_NAME'\n"
+    code, said = doctor(cluster_file(f"{nodes(model)}[hooks]\n{cut}{mend}"), "--owned")
+    assert code == ExitCode.HARNESS
+    clients = "it did not answer, and answers again"
+    assert said[2:5] == [f"well  cut, mend: node {node}: {clients}" for node in model.nodes]
+    peers = "brokers lost sight of each other, and see each other again"
+    what = "cut from other nodes, mend: node"
+    assert said[5:8] == [
+        f"BAD   {what} 1: after the hook cut all brokers still see each other",
+        *(f"well  {what} {node}: {peers}" for node in model.nodes[1:]),
+    ]
+    assert said[-1] == "well  healing: all hooks that heal, on all nodes at once"
+
+
 @pytest.mark.sampled(14)
 def test_a_cluster_of_others_is_not_broken(model: ModelCluster, cluster_file: FileMaker) -> None:
     run_blocking(model.create_topic(f"orders-{os.getpid()}-too", 1, 3, {}))
