@@ -9,6 +9,7 @@ from harness.report import wording
 from harness.report.wording import VerdictState
 from history.jsonl import being_written
 from history.tables import TableRow
+from history.verdict import ResultWord
 
 UNDER_WAY = "under way"
 UNDECIDED: Final = ("unknown",)
@@ -111,6 +112,8 @@ def headline(session: SoakSession, numbers: TableRow) -> list[VerdictState]:
     unseen = "A control misbehaves in a known way; here the checks did not see it."
     lacks = "It does not show what was required of it."
     late = "The cluster did not recover in time."
+    idle = sum(result.word == ResultWord.NOT_EXERCISED for _, result in results)
+    untried = "It tested little or nothing: no fault reached what it is for, or no record was acknowledged."
     found = [
         (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),
         (numbers["known"], "known", "✕", "finding", " of known bugs", bugs),
@@ -120,6 +123,7 @@ def headline(session: SoakSession, numbers: TableRow) -> list[VerdictState]:
         (runs("not-recovered"), "not-recovered", "!", "run", " did not recover", late),
         (runs("unknown"), "unknown", "!", "run", " unknown", "A check of it could not decide."),
         (runs("error"), "unknown", "!", "error", " of the harness", "Nothing can be concluded from it."),
+        (idle, "silent", "○", "run", " not exercised", untried),
     ]
     parts = [_void(session)] if session.void else []
     parts += [

@@ -375,6 +375,14 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
          ["1 finding of known bugs", "1 run unknown"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
          ["1 finding of known bugs", "1 run did not recover"]),
+        ([(canary(), outcome()), (task(), outcome(result="not exercised")),
+          (task(seed=2), outcome(result="not exercised"))], ["2 runs not exercised"]),
+        ([(canary(), outcome()), (task(), outcome(result="not exercised")),
+          (task(seed=2), outcome(result="valid"))], ["1 run not exercised"]),
+        ([(canary(), outcome(result="control fired", fired=True)), (task(), outcome(result="valid")),
+          (task(seed=2), outcome())], ["Valid"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST)),
+          (task(seed=2), outcome(result="not exercised"))], ["1 open finding", "1 run not exercised"]),
     ],
 )  # fmt: skip
 @pytest.mark.sampled(5)
