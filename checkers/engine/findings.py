@@ -111,7 +111,8 @@ class Shown:
     """A record as a witness shows it: `what` an op did to `value` at `offset`.
 
     outcome, source, invoke_ns: of sends; source: partition and offset that it was copied from.
-    leader_epoch: of reads, as the client knew it. done_ns: when it was acknowledged or read, -1 = never.
+    leader_epoch: of reads, as the client knew it. done_ns: when it was acknowledged or read, -1 = never, or
+    unknown.
     """
 
     op: int
@@ -429,8 +430,15 @@ class Found:
 def entered(finding: Finding, kind: Kind) -> Finding:
     """A finding with its kind, and the ops of its records where it names none."""
     ops = finding.ops or tuple(dict.fromkeys(each.op for each in finding.records))
+    at_ns = finding.at_ns if finding.at_ns < NEVER else -1
     return replace(
-        finding, name=kind.name, variant=kind.variant, excuse=kind.excuse, check=kind.check, ops=ops
+        finding,
+        name=kind.name,
+        variant=kind.variant,
+        excuse=kind.excuse,
+        check=kind.check,
+        ops=ops,
+        at_ns=at_ns,
     )
 
 

@@ -451,6 +451,7 @@ class KernelView:
         """A read as a witness shows it."""
         names = ("op", "value", "offset", "process", "complete_ns", "leader_epoch")
         op, value, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
+        done = done if done < NEVER else -1  # in an op that never ended: when is not on record
         return Shown(op, What.READ, self.tp, value, offset, process, done, leader_epoch=epoch)
 
     def process_of(self, row: int) -> int:

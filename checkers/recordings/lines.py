@@ -38,6 +38,7 @@ from core.op import (
     TopicPartition,
 )
 from history import journal as j
+from history.tables import OPEN
 
 FORMAT: Final = 1
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
@@ -114,8 +115,9 @@ class CommittedOffset(Partition, frozen=True, kw_only=True, forbid_unknown_field
 
 class OpLine(_NamedLine, frozen=True, kw_only=True, tag="op"):
     """One op: what the client set out to do between begin_ns and end_ns (one clock for all processes; end_ns
-    null = it never ended), and what happened. outcome: `ok` it happened, `fail` it did not and never will,
-    `info` it may have. txn: it is one transaction. final: its reads are final reads."""
+    null = it never ended, so that when it read or was acknowledged is not known), and what happened. outcome:
+    `ok` it happened, `fail` it did not and never will, `info` it may have. txn: it is one transaction. final:
+    its reads are final reads."""
 
     process: Number
     outcome: Literal["ok", "fail", "info"]
@@ -302,9 +304,8 @@ class LinesImport:
         if why := _contradiction(line, self._settings.get(process)):
             raise _Contradiction(why)
         self._begins(process, line.begin_ns)
-        ended = line.begin_ns if end is None else end
-        self._busy_until[process] = NEVER if end is None else ended
-        self._recording.write(process, *_op_lines(self._recording.ops, line, ended))
+        self._busy_until[process] = NEVER if end is None else end
+        self._recording.write(process, *_op_lines(self._recording.ops, line))
         self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
 
 
@@ -323,8 +324,10 @@ def _contradiction(line: OpLine, settings: ProcessLine | None) -> str:
     return ""
 
 
-def _op_lines(number: int, line: OpLine, ended: int) -> list[j.Line]:
+def _op_lines(number: int, line: OpLine) -> list[j.Line]:
     began, polls = line.begin_ns, bool(line.reads) or not line.sends
+    # When an op that never ended was acknowledged, or read, is not known: maybe long after it began.
+    acked, ended = (-1, OPEN) if line.end_ns is None else (line.end_ns, line.end_ns)
     mops: list[Mop] = [Send(record.tp, value_id(record.value)) for record in line.sends]
     f = "txn" if line.sends and line.reads else "send" if line.sends else "poll"
     invoked = j.Invoked(
@@ -339,7 +342,7 @@ def _op_lines(number: int, line: OpLine, ended: int) -> list[j.Line]:
     found: list[j.Line] = [invoked]
     if line.sends:
         results = [
-            (int(_outcome(line, r)), -1 if r.offset is None else r.offset, ended, "") for r in line.sends
+            (int(_outcome(line, r)), -1 if r.offset is None else r.offset, acked, "") for r in line.sends
         ]
         found.append(j.SendResults(op=number, mop=0, begin_ns=began, ns=ended, results=results))
     if line.reads:

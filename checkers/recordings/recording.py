@@ -128,7 +128,8 @@ class Recording:
             if isinstance(line, j.Invoked):
                 self.ops += 1
                 self.began_ns = min(self.began_ns, line.ns)
-        self._last[process] = lines[-1].ns
+            if line.ns < NEVER:  # else when it happened is not on record
+                self._last[process] = max(self._last.get(process, 0), line.ns)
 
     def ended(self, process: int, end: End) -> None:
         """How the process ended; CRASHED where nothing says it."""
