@@ -175,6 +175,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return self.hits is not None and self.hits.nothing is True
 
     @property
+    def without_effect(self) -> bool:
+        """It is idle, and hit nothing."""
+        return self.idle and self.hits is not None and self.hits.nothing is True
+
+    @property
     def known_to_reach(self) -> bool:
         """It reached something of that. Of some faults neither is known."""
         if self.wanted:

@@ -487,7 +487,7 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
         "records read": int(np.sum(numbers(ops, "n_reads"))),
         "partitions": run.history.tables["tps"].num_rows,
         "faults": len(faults),
-        "faults that hit nothing": sum(fault.idle for fault in faults),
+        "idle faults": sum(fault.idle for fault in faults),
         "faults that were not made": sum(isinstance(event, FaultFailed) for event in run.history.events),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
@@ -506,6 +506,20 @@ def _usual(name: str, anomaly: Anomaly) -> bool:
 
 def _count(many: float, one: str) -> str:
     return f"{many:.0f} {one}{'s' * (many != 1)}"
+
+
+def _idle(faults: Sequence[Fault]) -> str:
+    """How many of them took no effect, and how many did not reach what they are for."""
+    idle = [fault for fault in faults if fault.idle]
+    hollow = sum(fault.without_effect for fault in idle)
+    told = f", {hollow} without effect" if hollow else ""
+    wanted_facts = dict.fromkeys(name for fault in idle for name in fault.wanted)
+    if wanted_facts and len(idle) == len(faults):
+        return f"{told}, and none reached {' or '.join(wanted_facts)}"
+    missed = len(idle) - hollow
+    return told + (
+        f", {missed} did not reach what {'it is' if missed == 1 else 'they are'} for" if missed else ""
+    )
 
 
 def _bugs(names: Sequence[str]) -> str:
@@ -540,14 +554,10 @@ def _summary(verdict: Verdict, interruption: str) -> str:
     s = verdict.stats
     fired = f"; the control found {', '.join(verdict.expect)}, as it must" if verdict.expect else ""
     under = f" under {_count(s['faults'], 'fault')}" if s["faults"] else ""
-    idle = s["faults that hit nothing"]
-    idly = f", {idle:.0f} without effect" if idle else ""
-    missed = dict.fromkeys(name for fault in verdict.faults if fault.idle for name in fault.wanted)
-    idly += f", and none reached {' or '.join(missed)}" if missed and not verdict.exercised else ""
     unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
     left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (
         f"no forbidden anomaly in {_count(s['ops'], 'op')}, {_count(s['records acknowledged'], 'record')}"
-        f" acknowledged and {s['records read']:.0f} read{under}{idly}{also}{fired}"
+        f" acknowledged and {s['records read']:.0f} read{under}{_idle(verdict.faults)}{also}{fired}"
         f"{left}"
     )

@@ -300,7 +300,8 @@ def _of(some: int | None, all_of_them: int, one: str, more: str) -> str:
 
 
 def faults_line(verdict: Verdict) -> str:
-    """The faults of a run in one line: how many, which took no effect, how much of their time was served."""
+    """The faults of a run in one line: how many, which took no effect or not the one that they are for, how
+    much of their time was served."""
     failed = int(verdict.stats.get("faults that were not made", 0))
     unmade = [f"{count(failed, 'planned fault was', 'planned faults were')} not made"] * bool(failed)
     if verdict.config.get("imported") is not None:
@@ -308,11 +309,14 @@ def faults_line(verdict: Verdict) -> str:
     if not verdict.faults:
         return ", ".join(["none", *unmade])
     found = [fault for fault in verdict.faults if fault.hits]
-    idle = sum(fault.idle for fault in found)
+    idle, hollow = sum(fault.idle for fault in found), sum(fault.without_effect for fault in found)
     unknown = sum(
         not fault.wanted and fault.hits is not None and fault.hits.nothing is None for fault in found
     )
-    effects = [f"{number(idle)} took no effect"] * bool(idle)
+    effects = [f"{number(hollow)} took no effect"] * bool(hollow)
+    effects += [
+        f"{number(idle - hollow)} did not reach what {'it is' if idle - hollow == 1 else 'they are'} for"
+    ] * (idle > hollow)
     effects += [f"the effect of {number(unknown)} is not known"] * bool(unknown)
     if found and not effects:
         effects = ["it took effect" if len(verdict.faults) == 1 else "all took effect"]

@@ -217,6 +217,16 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
         return faults_line(msgspec.structs.replace(verdict, faults=list(faults)))
 
     assert line(known, busy, busy) == "3 faults injected, 1 took no effect"
+    aside = msgspec.structs.replace(busy, wanted=["leader-moved"], reached=["in-doubt"])
+    assert line(aside, busy) == "2 faults injected, 1 did not reach what it is for"
+    assert line(aside, aside) == "2 faults injected, 2 did not reach what they are for"
+    nowhere = msgspec.structs.replace(aside, hits=IDLE, reached=[])
+    assert (
+        line(known, nowhere, aside) == "3 faults injected, 2 took no effect, 1 did not reach what it is for"
+    )
+    assert (
+        line(msgspec.structs.replace(aside, reached=["leader-moved"])) == "1 fault injected, it took effect"
+    )
     assert line() == "none"
     assert line(msgspec.structs.replace(known, hits=None)) == "1 fault injected"  # an older verdict
     doubt = msgspec.structs.replace(known, hits=msgspec.structs.replace(IDLE, nothing=None))
@@ -237,7 +247,7 @@ def test_a_short_pause_hits_a_simulated_cluster_under_load_and_not_an_idle_one(
     verdict = simulated(tmp_path, nemesis="pause:short@leader", rate=rate, faults_begin="planned")
     first = verdict.faults[0]
     assert first.hits is not None
-    assert (first.hits.nothing, verdict.stats["faults that hit nothing"] > 0) == (nothing, nothing)
+    assert (first.hits.nothing, verdict.stats["idle faults"] > 0) == (nothing, nothing)
 
 
 @pytest.mark.sampled(3)

@@ -113,7 +113,7 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
         "records read": 8,
         "partitions": 1,
         "faults": 1,
-        "faults that hit nothing": 1,
+        "idle faults": 1,
         "faults that were not made": 1,
         "seconds recorded": 9,
     }
@@ -222,6 +222,41 @@ def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Pa
     bad = judged(tmp_path / "c", built.tables()).anomalies["aborted-read"]
     assert (bad.count, bad.disallowed) == (2, 1)
     assert not bad.examples[0].allowed
+
+
+KILL, IN_TRANSACTION = "kill:one", "client:crash-in-transaction@member"
+CALM, BUSY = 3, 5
+"""Seconds at which nothing is under way, and an op that fails."""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ({KILL: CALM}, "1 fault, 1 without effect"),
+        ({KILL: BUSY}, "1 fault"),
+        ({IN_TRANSACTION: BUSY}, "1 fault, and none reached open-transaction"),
+        ({KILL: CALM, IN_TRANSACTION: BUSY}, "2 faults, 1 without effect, and none reached open-transaction"),
+        ({KILL: BUSY, IN_TRANSACTION: CALM}, "2 faults, 1 without effect"),
+        ({KILL: BUSY, IN_TRANSACTION: BUSY}, "2 faults, 1 did not reach what it is for"),
+    ],
+)
+def test_the_summary_counts_the_faults_that_took_no_effect_and_those_that_missed(
+    faults: dict[str, int], words: str, tmp_path: Path
+) -> None:
+    built = history()
+    failed = Op(process=1, f="send", invoke=BUSY * S, complete=(BUSY + 1) * S, outcome=Outcome.FAIL)
+    failed.mops = [Send(tp=0, value=value_of(1, 5))]
+    built.ops.append(failed)
+    events: list[Event] = []
+    for number, (name, at) in enumerate(faults.items()):
+        start, end = at * S, (at + 1) * S
+        began = FaultStarted(
+            begin_ns=start, ns=start, fault=number, name=name, nodes=(4,), text="x", colour="red", slots=(3,)
+        )
+        events += [began, FaultHealed(begin_ns=end, ns=end, fault=number)]
+    summary = judged(tmp_path / "run", built.tables(), None, STARTED, *events, RECOVERED).summary
+    assert summary.endswith(f" read under {words}"), summary
 
 
 def test_what_is_legal_everywhere_is_not_told_in_the_summary(tmp_path: Path) -> None:
