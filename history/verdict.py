@@ -402,8 +402,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def result(self) -> ResultWord:
         """It follows from the findings, the worst first, and not from the exit code: a verdict file that
         another program wrote or edited must not look better than what it contains."""
-        bad = [one for name, one in self.anomalies.items() if one.disallowed and name != NOT_RECOVERED]
-        if bad and all(one.known_bug for one in bad):
+        every = {name: one for name, one in self.anomalies.items() if one.disallowed}
+        bad = [name for name in every if name != NOT_RECOVERED]
+        if bad and all(one.known_bug for one in every.values()) and self.valid is False and not self.unknown:
             return ResultWord.KNOWN_BUGS
         if bad or (self.valid is False and self.recovered is not False):
             return ResultWord.ANOMALY

@@ -112,7 +112,7 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
             log_end=log_end,
             fresh=first_ack >= s.invoke_ns,
             first=s.value < int(lowest[p.owner[row]]) < NEVER,
-            withheld=bool(p.withheld[row]),
+            withheld=bool(p.shown_any[row] and not p.returned[row]),
         )
 
     codes = promised(p, missing)

@@ -171,9 +171,9 @@ def judge(run: JudgedRun) -> Verdict:
     reasons += undecided(run.logs, checks)
     interrupted = any(isinstance(event, Interrupted) for event in history.events)
     found = {kind.name for kind in run.counts if not kind.check}  # a control is about what clients see
-    # what a check that crashed would have found is not known to be missing
-    crashed = [name for name in CHECKS if checks[name].status == "crashed"]
-    open_ = {name for check in crashed for name in CHECKS[check].anomalies}
+    # what a check that crashed, or could not decide, would have found is not known to be missing
+    without_answer = [name for name in CHECKS if checks[name].status in ("crashed", "unknown")]
+    open_ = {name for check in without_answer for name in CHECKS[check].anomalies}
     wanted = [name for name in run.config.expect if not run.mixed and name not in open_ - found]
     expect = {name: name in found for name in wanted}
     valid: bool | Literal["unknown"] = not forbidden
@@ -535,14 +535,14 @@ def _summary(verdict: Verdict, interruption: str) -> str:
     )
     also = f"; allowed here: {legal}" if legal else ""
     missing = [name for name, found in verdict.expect.items() if not found]
+    beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
     if bad:
         bugs = {a.known_bug for a in bad.values()}
         known = f"; all match {_bugs(sorted(bugs))}" if "" not in bugs else ""
         cut = "the run was interrupted; " if verdict.interrupted else ""
-        beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
         return f"{cut}found {told}, which this configuration forbids{known}{beside}{also}"
     if missing:
-        return f"this control had to find {', '.join(missing)} and did not{also}"
+        return f"this control had to find {', '.join(missing)} and did not{beside}{also}"
     if verdict.valid == "unknown" and interruption:
         return f"{interruption}; no forbidden anomaly until then{also}"
     if verdict.valid == "unknown":

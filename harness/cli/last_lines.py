@@ -44,7 +44,8 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
         yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
     elif verdict.faults and not run.shrunk.exists():
         folder = shlex.quote(str(run.folder))
-        yield f"next: {pasted('inquest recording shrink')} {folder}    # with as few faults as still show it"
+        shrink = f"{pasted('inquest recording shrink')} --anomaly {shlex.quote(worst[0])} {folder}"
+        yield f"next: {shrink}    # with as few faults as still show it"
 
 
 def pasted(command: str) -> str:

@@ -15,6 +15,7 @@ junit     The verdict as JUnit XML, for CI systems.
 messages  Messages and states around a finding of a simulated run; else captured messages.
 near_faults  The faults next to a finding.
 next_steps  What to do after reading a finding: commands, and where to look further.
+repetition  What a command needs, beside its words, to repeat a run.
 page      The page: everything that the report shows, in one HTML file.
 records   Ranges of records that findings are about.
 story     The first screen of a failing run: what broke, which records, next to what, what now.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.report import wording
+from harness.report import repetition, wording
 from history.verdict import Anomaly, Verdict
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -50,7 +50,8 @@ def render(verdict: Verdict) -> str:
         ]
     lines += [f"- Incident: {escaped(line)}" for line in wording.incident_lines(verdict)]
     lines += [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]]
-    lines += ["", "Repeat with", "", *_block(verdict.repro), "", ""]
+    where = repetition.where(verdict.config)
+    lines += ["", f"Repeat{f', {where}' * bool(where)}, with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
 
 

@@ -1,7 +1,9 @@
 """What broke, in plain words: a headline for each class of anomaly, with the number of what it counts."""
 
-from harness.report.wording import found_in_logs, number, told
-from history.verdict import Anomaly, Verdict
+from collections.abc import Sequence
+
+from harness.report.wording import found_in_logs, number, shown_examples, told
+from history.verdict import Anomaly, Example, Verdict
 
 HEADLINES = {
     "lost-write": ("{} acknowledged record is gone", "{} acknowledged records are gone"),
@@ -114,6 +116,8 @@ HEADLINES = {
 
 UNACKNOWLEDGED = ("{} record that took effect is gone", "{} records that took effect are gone")
 """Of lost-write, where no record was acknowledged."""
+WITHHELD = ("{} acknowledged record never becomes visible", "{} acknowledged records never become visible")
+"""Of lost-write, where logs have the records, and readers at read_committed do not get them."""
 IN_LOGS = (
     "A leader’s log lacks what was acknowledged or read, at {} place",
     "Leaders’ logs lack what was acknowledged or read, at {} places",
@@ -121,15 +125,36 @@ IN_LOGS = (
 """Of lost-write, where clients missed nothing, and brokers' logs do."""
 
 
-def headline(name: str, title: str, many: int, *, acknowledged: bool = True, in_logs: bool = False) -> str:
+def headline(
+    name: str,
+    title: str,
+    many: int,
+    *,
+    acknowledged: bool = True,
+    in_logs: bool = False,
+    withheld: bool = False,
+) -> str:
     """What broke. title: of a class without a headline. acknowledged: whether any of the records was.
-    in_logs: rules about brokers' logs alone found it."""
+    in_logs: rules about brokers' logs alone found it. withheld: logs have the records."""
     if name not in HEADLINES:
         return f"{title}: {number(many)}"
     one, more = HEADLINES[name]
-    if name == "lost-write" and (in_logs or not acknowledged):
-        one, more = IN_LOGS if in_logs else UNACKNOWLEDGED
+    if name == "lost-write":
+        one, more = _of_losses(acknowledged=acknowledged, in_logs=in_logs, withheld=withheld)
     return (one if many == 1 else more).format(number(many))
+
+
+def _of_losses(*, acknowledged: bool, in_logs: bool, withheld: bool) -> tuple[str, str]:
+    if in_logs:
+        return IN_LOGS
+    if not acknowledged:
+        return UNACKNOWLEDGED
+    return WITHHELD if withheld else HEADLINES["lost-write"]
+
+
+def withheld(examples: Sequence[Example]) -> bool:
+    """Whether logs have the records of all these examples of lost-write."""
+    return all("final reads at read_uncommitted returned it" in example.sentence for example in examples)
 
 
 def of_run(verdict: Verdict) -> str:
@@ -138,13 +163,15 @@ def of_run(verdict: Verdict) -> str:
     if found is None:
         return ""
     name, anomaly = found
-    acknowledged = any("acknowledged" in example.sentence for example in anomaly.examples)
+    alone = in_logs_alone(verdict, name, anomaly)
+    shown = shown_examples(anomaly)
     return headline(
         name,
         anomaly.title,
         many(verdict, name, anomaly),
-        acknowledged=acknowledged,
-        in_logs=in_logs_alone(verdict, name, anomaly),
+        acknowledged=any("acknowledged" in example.sentence for example in shown),
+        in_logs=alone,
+        withheld=withheld(shown),
     )
 
 

@@ -13,7 +13,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult, SystemOut
 
 from core.systems import report_title
-from harness.report import wording
+from harness.report import repetition, wording
 from history.verdict import NOT_RECOVERED, CheckResult, Verdict
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -27,7 +27,9 @@ def render(verdict: Verdict) -> bytes:
     for key, value in _properties(verdict).items():
         suite.add_property(key, _text(value))
     suite.add_testcases(list(_cases(verdict)))
-    suite.append(SystemOut(_text(f"{verdict.summary}\n{verdict.repro}")))
+    where = repetition.where(verdict.config)
+    repeat = f"repeat{f', {where}' * bool(where)}: {verdict.repro}"
+    suite.append(SystemOut(_text(f"{verdict.summary}\n{repeat}")))
     root = JUnitXml("inquest")
     root.add_testsuite(suite)
     root.update_statistics()

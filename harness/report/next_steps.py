@@ -7,12 +7,11 @@ command unless they are plain words.
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import HistoryError
-from core.extensions import APP, CLIENT, CLUSTER, EFFECTS
+from harness.report import repetition
 from harness.report.classes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_SHARES, OF_TRANSACTIONS
 from harness.report.traces import Traces
 from history.broker_logs import replica_lines
@@ -171,26 +170,14 @@ def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     """What can be done about a finding of any class."""
     inputs = traces.inputs
     folder = shlex.quote(str(inputs.run.folder))
-    named = ", ".join(variables(inputs.verdict.config))
-    yield f"Repeat the run{f', with {named} as for this one' * bool(named)}", inputs.verdict.repro
+    where = repetition.where(inputs.verdict.config)
+    yield f"Repeat the run{f', {where}' * bool(where)}", inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
-        yield "Find the fewest faults that still show it", f"inquest recording shrink {folder}"
+        about = f"--anomaly {name} " * bool(NAME.fullmatch(name))
+        yield "Find the fewest faults that still show it", f"inquest recording shrink {about}{folder}"
     if NAME.fullmatch(name):  # it goes into a command line
         query = f"SELECT partition, process, ops, key FROM findings WHERE anomaly = '{name}'"
         yield "List all its findings", f'inquest sql "{query}" --results {folder}'
-
-
-def variables(config: Mapping[str, Any]) -> list[str]:
-    """Variables of the environment that a repeated run needs: they name programs of the user's and files that
-    no run folder brings (`core.extensions`)."""
-    app = config.get("app")
-    wanted = {
-        CLIENT: config.get("clients") == "command",
-        APP: app is not None,
-        EFFECTS: bool(app and app.get("effects")),
-        CLUSTER: config.get("sut") == "external",
-    }
-    return [name for name, needed in wanted.items() if needed]
 
 
 def paths(traces: Traces) -> list[tuple[str, str]]:

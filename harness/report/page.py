@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from core.errors import HistoryError, InquestError
 from core.systems import planted_bug
-from harness.report import clock, colours, near_faults, story, wording
+from harness.report import clock, colours, near_faults, repetition, story, wording
 from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
@@ -163,6 +163,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "inputs": inputs,
         "verdict": verdict,
         "foreign": verdict.config.get("imported") is not None,
+        "repeat_where": repetition.where(verdict.config),
         "planted": planted_bug(verdict.config),
         "system": wording.system(verdict.config),
         "application": verdict.config.get("app") is not None,
@@ -212,7 +213,9 @@ def recovery(verdict: Verdict) -> tuple[str, str] | None:
         return "not-recovered", "! did not recover"
     if not verdict.faults:
         return None
-    what = "all replicas in sync, all clients served"
+    stalled = verdict.anomalies.get("stalled-client")
+    served = f"{wording.count(stalled.count, 'client')} stood still" if stalled else "all clients served"
+    what = f"all replicas in sync, {served}"
     seconds = verdict.recovery_s
     return "neutral", what if seconds is None else f"{what} {wording.number(seconds, 1)} s after healing"
 

@@ -128,6 +128,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
             many,
             acknowledged=partial or any(one.begin is not None for one in ranges),
             in_logs=headlines.in_logs_alone(inputs.verdict, name, anomaly),
+            withheld=headlines.withheld(shown),
         ),
         example=example,
         place=(name, anomaly.examples.index(example)),

@@ -209,6 +209,22 @@ def test_a_record_that_only_uncommitted_readers_get_is_told_of_as_one_that_is_in
     assert (gone.withheld, gone.records[0].offset) == (False, 3)
 
 
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_record_of_a_transaction_that_only_uncommitted_readers_get_is_in_the_log(shown: bool) -> None:
+    """A leader without the marker that the others have (KAFKA-20734)."""
+    built = lossy(4)
+    for op in built.ops:
+        op.txn = op.f == "txn" or op.process == 1
+    built.processes[1] = Process(txn_id=1)
+    built.processes[3] = Process(isolation=Isolation.READ_UNCOMMITTED, acks=-2)
+    other = Op(process=3, f="final", invoke=5, complete=6, phase=Phase.FINAL)
+    other.mops = [Read(tp=0, offset=1, value=value_of(1, 1))] if shown else []
+    built.ops.append(other)
+    found = check_tables(built.tables())
+    lost = [one for one in found.findings if isinstance(one, LostWrite) and one.records[0].offset == 1]
+    assert [one.withheld for one in lost] == [shown]
+
+
 @pytest.mark.parametrize(
     ("ends", "read_to", "hole"),
     [((4, 4), (4, 4), False), ((5, 4), (5, 4), True), ((4, 5), (4, 5), True), ((4, 9), (4, 2), False)],

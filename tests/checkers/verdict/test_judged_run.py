@@ -758,6 +758,18 @@ def test_a_control_whose_check_crashed_is_unknown_not_silent(
     assert (verdict.exit_code, verdict.expect) == (code, expect)
 
 
+@pytest.mark.parametrize(("whole", "code"), [(True, 4), (False, 2)])
+def test_a_control_whose_check_could_not_decide_is_unknown_not_silent(
+    tmp_path: Path, whole: bool, code: int
+) -> None:
+    built = history(acks=1)
+    if not whole:
+        built.bounds.clear()
+    verdict = judged(tmp_path / "run", built.tables(), {"expect": ["lost-write"], "preset": "acks1"})
+    assert (verdict.exit_code, verdict.expect) == (code, {"lost-write": False} if whole else {})
+    assert verdict.result is (ResultWord.CONTROL_SILENT if whole else ResultWord.UNKNOWN)
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
 def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:

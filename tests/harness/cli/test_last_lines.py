@@ -71,6 +71,16 @@ KNOWN = {"anomalies": {"lost-write": anomaly(1, "KAFKA-1")}, "valid": False}
             ResultWord.ANOMALY,
             1,
         ),
+        (KNOWN | {"unknown": ["durability: not whole"]}, ResultWord.ANOMALY, 1),
+        (
+            {
+                "anomalies": KNOWN["anomalies"] | {"not-recovered": anomaly()},  # type: ignore[operator]
+                "valid": False,
+                "recovered": False,
+            },
+            ResultWord.ANOMALY,
+            1,
+        ),
         ({"anomalies": {"lost-write": anomaly(0, "")}}, ResultWord.VALID, 0),
         ({"faults": [fault(True)]}, ResultWord.NOT_EXERCISED, 0),
         ({"faults": [fault(True), fault(False)]}, ResultWord.VALID, 0),
@@ -102,7 +112,7 @@ def test_the_first_witness_is_of_the_most_severe_class_that_is_no_known_bug(tmp_
     assert worst[0] == "lost-write"
     lines = list(last_lines(found, Run(tmp_path / "a run"), "none"))
     assert lines[1] == "first lost-write: gone"
-    assert f"shrink '{tmp_path}/a run'" in lines[-1]
+    assert f"shrink --anomaly lost-write '{tmp_path}/a run'" in lines[-1]
 
 
 def test_a_run_that_was_shrunk_has_nothing_left_to_shrink(tmp_path: Path) -> None:

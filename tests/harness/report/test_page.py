@@ -16,7 +16,7 @@ import pytest
 from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.explore.shrink import Shrunk
-from harness.report import build, page, wording
+from harness.report import build, github, junit, page, wording
 from history.run_folder import Run
 from history.verdict import FaultLiveness, Liveness, RecordedClients, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
@@ -298,6 +298,14 @@ def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     with_faults = msgspec.structs.replace(verdict, faults=FAULTS[:1])
     kind, text = page.recovery(with_faults) or ("", "")
     assert (kind, text) == ("neutral", "all replicas in sync, all clients served 2.5 s after healing")
+    found = anomalous().verdict
+    assert found is not None
+    one = msgspec.structs.replace(next(iter(found.anomalies.values())), count=1)
+    stood = msgspec.structs.replace(with_faults, anomalies={"stalled-client": one})
+    assert page.recovery(stood) == (
+        "neutral",
+        "all replicas in sync, 1 client stood still 2.5 s after healing",
+    )
     assert page.recovery(msgspec.structs.replace(with_faults, faults=[])) is None
     for recovered, word in ((None, "not known"), (False, "did not recover")):
         assert (
@@ -562,3 +570,39 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
         "Assumed": "acks all, idempotent, read_committed, where the recording does not say it",
         "Faults": "not on record",
     }
+
+
+@pytest.mark.parametrize(
+    ("config", "where"),
+    [
+        ({"app": {"effects": False}}, "with INQUEST_APP as for this one"),
+        ({"workload": "of-a-file"}, "with INQUEST_EXTENSIONS as for this one"),
+        ({"sut": "imported", "workload": "imported"}, "in the folder of the recording"),
+    ],
+)
+def test_each_output_says_what_its_command_to_repeat_needs(
+    config: dict[str, object], where: str, tmp_path: Path
+) -> None:
+    folder = clean(ops=50)
+    assert folder.verdict is not None
+    for changes, said in (({}, False), (config, True)):
+        verdict = msgspec.structs.replace(folder.verdict, config=folder.verdict.config | changes)
+        folder.verdict = verdict
+        outputs = (
+            text_of(folder, tmp_path / str(said)),
+            github.render(verdict),
+            junit.render(verdict).decode(),
+        )
+        assert [where in text.replace("\\", "") for text in outputs] == [said] * 3
+
+
+def test_a_check_that_found_what_is_permitted_is_not_among_those_that_found_nothing(tmp_path: Path) -> None:
+    folder = clean(ops=50)
+    assert folder.verdict is not None
+    name, check = next(iter(folder.verdict.client_checks.items()))
+    total = len(folder.verdict.client_checks)
+    for status, quiet in (("valid", total), ("permitted", total - 1)):
+        changed = msgspec.structs.replace(check, status=status, why="found lost-write, which acks=1 permits")
+        checks = folder.verdict.checks | {name: changed}
+        folder.verdict = msgspec.structs.replace(folder.verdict, checks=checks)
+        assert f"{quiet} checks that found nothing" in text_of(folder, tmp_path / status)

@@ -93,7 +93,7 @@ def test_what_now_repeats_shrinks_and_asks_this_run(lost: Run) -> None:
     _, found = told(lost)
     commands = dict(found.steps)
     assert commands["Repeat the run"] == inputs.read(lost).verdict.repro
-    assert f"inquest recording shrink {lost.folder}" in commands.values()
+    assert f"inquest recording shrink --anomaly lost-write {lost.folder}" in commands.values()
     assert commands["List all its findings"].endswith(f"--results {lost.folder}")
     assert "anomaly = 'lost-write'" in commands["List all its findings"]
     assert all(Path(path).exists() for _, path in found.paths)
@@ -269,6 +269,18 @@ def test_what_no_broker_acknowledged_is_not_called_acknowledged() -> None:
     assert headlines.headline("duplicate", "", 1, acknowledged=False) == headlines.headline(
         "duplicate", "", 1
     )
+
+
+def test_a_record_that_is_in_the_log_is_not_called_gone() -> None:
+    told = headlines.headline("lost-write", "", 2, withheld=True)
+    assert told == "2 acknowledged records never become visible"
+    assert headlines.headline("duplicate", "", 1, withheld=True) == headlines.headline("duplicate", "", 1)
+    in_log, gone = (
+        Example(sentence=f"It was acknowledged; {seen}.", allowed=False, why="", at_s=1.0)
+        for seen in ("the final reads at read_uncommitted returned it, and those went beyond it", "gone")
+    )
+    assert headlines.withheld([in_log])
+    assert not headlines.withheld([in_log, gone])
 
 
 def test_a_loss_that_brokers_logs_alone_show_is_called_that() -> None:
@@ -494,7 +506,7 @@ def test_the_page_tells_the_story_first(lost: Run) -> None:
     at = page.index(found.headline)
     assert page.index("<h1") < at < page.index('id="tested"') < page.index('id="anomalies"')
     assert page.index('id="anomalies"') < page.index('id="timeline"')
-    assert f"inquest recording shrink {lost.folder}" in page
+    assert f"inquest recording shrink --anomaly lost-write {lost.folder}" in page
     assert "simulated: no Kafka ran" in page
     first, _ = found.ranges[0].values  # type: ignore[misc]
     assert f"is record {wording.number(first & 0xFFFFFFFF)} of process {first >> 32}." in page
