@@ -5,7 +5,7 @@ has ended is one that ended on its own, or from outside (`core.cluster.NodeEnd`)
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from core.cluster import UNREGISTERED, NodeEnd, is_error
@@ -29,16 +29,20 @@ LAST_SIGNAL: Final = 31
 class NodeEnds:
     """What is known of the ends of a cluster's nodes. Safe from any thread.
 
-    down: numbers of the nodes that do not run now. describe: how one of them ended. Both may raise
-    ClusterError: then nothing is seen. An end that is not seen before the cluster ends or starts that node is
-    never seen.
+    down: numbers of the nodes that do not run now, or that ended since the last look and run again; each with
+    what tells this end of the node from others ("" = only that it runs in between). describe: how one of them
+    ended. Both may raise ClusterError: then nothing is seen, of all nodes or of that one; the latter
+    EndsMissed, where nothing says how that node ended. An end that is not seen before the cluster ends or
+    starts that node is never seen.
     """
 
-    def __init__(self, down: Callable[[], Iterable[int]], describe: Callable[[int], NodeEnd]) -> None:
+    def __init__(self, down: Callable[[], Mapping[int, str]], describe: Callable[[int], NodeEnd]) -> None:
         self._down, self._describe = down, describe
         self._lock = threading.Lock()
-        self._known: set[int] = set()
-        """Nodes whose end was asked for, or has been seen, and that were not started since."""
+        self._asked: set[int] = set()
+        """Nodes whose end was asked for, and that were not started since."""
+        self._seen: dict[int, str] = {}
+        """Node -> its end, which has been seen; until the node is seen to run."""
         self._new: list[NodeEnd] = []
         self._blind: ClusterError | None = None
         """Why the last look failed."""
@@ -50,31 +54,42 @@ class NodeEnds:
         self.look()
         with self._lock:
             self._miss(nodes)
-            self._known.update(nodes)
+            self._asked.update(nodes)
 
-    def started(self, nodes: Iterable[int]) -> None:
+    def started(self, nodes: Collection[int]) -> None:
         """The cluster has started these nodes; `look` comes before."""
         with self._lock:
             self._miss(nodes)
-            self._known.difference_update(nodes)
+            self._asked.difference_update(nodes)
+            self._seen = {node: end for node, end in self._seen.items() if node not in nodes}
 
     def _miss(self, nodes: Iterable[int]) -> None:
         """From here on the run knows how these nodes stand, and did not before."""
-        if self._blind is not None and not self._known.issuperset(nodes):
+        if self._blind is not None and not (self._asked | self._seen.keys()).issuperset(nodes):
             self._missed = self._missed or self._blind
 
     def look(self) -> None:
         """See which nodes have ended; never raises."""
         with self._lock:
             try:
-                for node in self._down():
-                    if node not in self._known:
-                        self._new.append(self._describe(node))
-                        self._known.add(node)
+                found, self._blind = self._down(), None
             except ClusterError as error:
                 self._blind = error
-            else:
-                self._blind = None
+                return
+            self._seen = {node: end for node, end in self._seen.items() if node in found}
+            for node, end in found.items():
+                if node not in self._asked and self._seen.get(node) != end:
+                    self._see(node, end)
+
+    def _see(self, node: int, end: str) -> None:
+        try:
+            self._new.append(self._describe(node))
+        except EndsMissed as error:
+            self._missed = self._missed or error
+        except ClusterError as error:
+            self._blind = self._blind or error
+            return
+        self._seen[node] = end
 
     def take(self) -> list[NodeEnd]:
         """Look, and hand out what was seen since the last call. Raises: as `core.cluster.Cluster.ended`."""

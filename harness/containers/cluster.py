@@ -386,15 +386,16 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
             raise ClusterError("the cluster was not started")
         return [self._containers[node] for node in nodes]
 
-    def _down(self) -> list[int]:
+    def _down(self) -> dict[int, str]:
         """Nodes whose container does not run, asked over a connection that waits for no other call."""
         if self._watcher is None or len(self._containers) < len(self._nodes):
-            return []
+            return {}
         with engine.explained("the nodes could not be looked at"):
             found = self._watcher.api.containers(
                 all=True, filters={"label": [f"{engine.RUN_LABEL}={self.run}", engine.NODE_LABEL]}
             )
-        return sorted(int(one["Labels"][engine.NODE_LABEL]) for one in found if one["State"] in ENDED)
+        down = sorted(int(one["Labels"][engine.NODE_LABEL]) for one in found if one["State"] in ENDED)
+        return dict.fromkeys(down, "")
 
     def _described_end(self, node: int) -> NodeEnd:
         own, watcher = self._containers[node].own.id, self._watcher

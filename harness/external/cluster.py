@@ -76,7 +76,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         self._means = nodes
         ports = {node: where.port for node, where in found.brokers.items()}
         hooks = HookRunner(file, nodes, its.without_secrets, ports)
-        ends = DockerEnds(nodes.names) if file.cluster.docker else None
+        ends = DockerEnds(nodes.names, its.without_secrets) if file.cluster.docker else None
         HookedNodes.__init__(self, hooks, brokers, ends)
         self._disks = Disks(hooks, self.nodes, self._still)
         self._claim: claims.Claim | None = None

@@ -165,8 +165,8 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         """Processes that ended, and neither `kill` nor another verb had ended them."""
         return self._ends.take()
 
-    def _down(self) -> list[int]:
-        return [node for node, one in self._processes.items() if one.pid >= 0 and not one.is_up]
+    def _down(self) -> dict[int, str]:
+        return {node: "" for node, one in self._processes.items() if one.pid >= 0 and not one.is_up}
 
     async def collect(self, into: Path) -> None:
         """Each node's log, over its restarts."""

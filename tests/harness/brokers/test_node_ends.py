@@ -13,14 +13,17 @@ class Nodes:
     def __init__(self) -> None:
         self.down: set[int] = set()
         self.silent = False
+        self.strange: dict[int, ClusterError] = {}
         self.ends = NodeEnds(self._down, self._describe)
 
-    def _down(self) -> list[int]:
+    def _down(self) -> dict[int, str]:
         if self.silent:
             raise ClusterError("the engine does not answer")
-        return sorted(self.down)
+        return dict.fromkeys(sorted(self.down), "")
 
     def _describe(self, node: int) -> NodeEnd:
+        if node in self.strange:
+            raise self.strange[node]
         return NodeEnd(node=node, exit_code=1)
 
     def taken(self) -> list[int]:
@@ -78,6 +81,23 @@ def test_an_end_is_seen_later_where_the_engine_does_not_answer_now() -> None:
     assert not isinstance(raised.value, EndsMissed)
     nodes.silent = False
     assert nodes.taken() == [3]
+
+
+def test_a_node_whose_end_cannot_be_described_hides_no_other() -> None:
+    nodes = Nodes()
+    nodes.down, nodes.strange = {1, 2}, {1: ClusterError("its log cannot be read")}
+    with pytest.raises(ClusterError, match="its log"):
+        nodes.taken()
+    nodes.strange.clear()
+    assert nodes.taken() == [2, 1]
+
+
+def test_an_end_that_nothing_describes_is_missed_once() -> None:
+    nodes = Nodes()
+    nodes.down, nodes.strange = {1, 2}, {1: EndsMissed("nothing says how node 1 ended")}
+    with pytest.raises(EndsMissed, match="node 1"):
+        nodes.taken()
+    assert nodes.taken() == [2]
 
 
 @pytest.mark.parametrize("verb", ["kill", "revive"])
