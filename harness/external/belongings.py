@@ -1,19 +1,24 @@
 """Topics and groups of a cluster: which are the run's, which are not, and taking away those that are.
 
 A run owns what its prefix begins, and nothing else.
+
+Metadata and ListGroups leave out what the user may not describe. The right to describe the cluster shows all
+groups, and the brokers' disks, which have all topics; a user without it sees neither.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from kio.schema.delete_groups.v1.response import DeleteGroupsResponse
 from kio.schema.delete_topics.v3.response import DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v2.response import ListGroupsResponse
+from kio.schema.metadata.v9.response import MetadataResponse
 
+from core.cluster import internal
 from core.errors import ClusterError
-from core.flushing import INTERNAL
-from harness.brokers.admin import broker_views
+from harness.brokers.admin import broker_views, log_directories
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
 from harness.brokers.admin.protocol import view
 from harness.containers import claims
@@ -25,26 +30,30 @@ BACK_S: Final = 90.0
 """Brokers that were started a moment ago answer within this time."""
 PAUSE_S: Final = 0.5
 GONE: Final = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+DESCRIBE: Final = 1 << 8
+"""The bit of the operation in what a user is authorized to (KIP-430)."""
 NAMED: Final = 5
 """Names in one sentence."""
 
 
 class Belongings(NamedTuple):
-    """Names, sorted. unseen: brokers that did not say which groups they coordinate."""
+    """Names, sorted. unseen: brokers that did not say which groups they coordinate. blind: the user may not
+    describe the cluster, so that there may be others."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...]
     unseen: tuple[int, ...] = ()
+    blind: bool = False
 
     def under(self, prefix: str) -> "Belongings":
         """Those that the prefix begins."""
         topics, groups = (tuple(n for n in some if n.startswith(prefix)) for some in self[:2])
-        return Belongings(topics, groups, self.unseen)
+        return self._replace(topics=topics, groups=groups)
 
     def outside(self, prefix: str) -> "Belongings":
         """Those that it does not."""
         topics, groups = (tuple(n for n in some if not n.startswith(prefix)) for some in self[:2])
-        return Belongings(topics, groups, self.unseen)
+        return self._replace(topics=topics, groups=groups)
 
     def text(self) -> str:
         """In words, "" = there are none."""
@@ -63,6 +72,11 @@ class Belongings(NamedTuple):
             text = f"a broker, {self.unseen[0]}, that does not list its groups"
         if text and not owned:
             return f"the cluster has {text}, which others may use: --owned, if it is yours to break"
+        if self.blind and not owned:
+            return (
+                "the client may not describe the cluster, so that topics and groups of others do not show: "
+                "--owned, if it is yours to break"
+            )
         return ""
 
 
@@ -79,10 +93,40 @@ def listed(brokers: Brokers) -> Belongings:
     topics = {tp.topic for one in views.values() for tp in one.partitions}
     groups = broker_views.ask_all(brokers, _groups)
     return Belongings(
-        tuple(sorted(topic for topic in topics if not topic.startswith(INTERNAL))),
+        tuple(sorted(topic for topic in topics if not internal(topic))),
         tuple(sorted({name for some in groups.values() for name in some})),
         tuple(node for node in brokers.nodes if node not in groups),
     )
+
+
+def refusal(brokers: Brokers, prefix: str, within_s: float, *, owned: bool) -> str:
+    """See `Belongings.refusal`. Raises: NotYet, where no broker answers in time."""
+    found = until(within_s, PAUSE_S, lambda: listed(brokers))
+    return (found if owned else _with_hidden(brokers, found, prefix)).refusal(prefix, owned=owned)
+
+
+def _with_hidden(brokers: Brokers, found: Belongings, prefix: str) -> Belongings:
+    """The same, with others' topics that only the disks show. What the prefix begins is left out there: a
+    disk has a topic for a while after its deletion."""
+    stored: set[str] = set()
+    for node in brokers.nodes:
+        with suppress(ClusterError):  # not every program of Kafka's protocol has the request
+            each = log_directories.replicas(brokers, node).values()
+            stored |= {tp.topic for tps in each for tp in tps or ()}
+    theirs = {topic for topic in stored if not topic.startswith(prefix) and not internal(topic)}
+    may = broker_views.ask_all(brokers, may_describe).values()
+    return found._replace(topics=tuple(sorted({*found.topics, *theirs})), blind=not may or not all(may))
+
+
+def may_describe(connection: BrokerConnection) -> bool:
+    """Whether this user may describe the cluster; it may do all where nothing is asked of users."""
+    answer = connection.call(
+        MetadataResponse,
+        topics=(),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+    )
+    return answer.cluster_authorized_operations > 0 and bool(answer.cluster_authorized_operations & DESCRIBE)
 
 
 def _groups(connection: BrokerConnection) -> tuple[str, ...]:

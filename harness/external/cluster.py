@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from core.capabilities import Pausable
-from core.cluster import Address, Endpoint, NodeEnd, Roles
+from core.cluster import Address, Endpoint, NodeEnd, Roles, internal
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
-from core.flushing import INTERNAL
 from core.op import TopicPartition
 from core.systems import ExternalSection, Profile
 from core.terminal import say
@@ -97,8 +96,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         """Returns when all brokers answer and see each other. Raises: ClusterError; ConfigError, where the
         cluster is not the run's to use: nothing was changed then."""
         self._claim = belongings.claim(self.admin)
-        found = until(READY_S, POLL_S, lambda: belongings.listed(self.admin))
-        if why := found.refusal(self._section.prefix, owned=named.owned()):
+        if why := belongings.refusal(self.admin, self._section.prefix, READY_S, owned=named.owned()):
             raise ConfigError(why)
         log = str((self._run.cluster / LOG).resolve())
         self._reaper = start_reaper(order_of(self._means, self.admin, self._prefix, ids=self._ids, log=log))
@@ -120,7 +118,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         return {tp: nodes for tp, nodes in (await super().replicas()).items() if self._own(tp.topic)}
 
     def _own(self, topic: str) -> bool:
-        return topic.startswith((self._prefix, INTERNAL))
+        return topic.startswith(self._prefix) or internal(topic)
 
     async def trouble(self) -> str:
         """A proxy has ended."""

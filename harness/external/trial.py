@@ -59,8 +59,7 @@ def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]
     if left := belongings.remove(brokers, prefix):
         yield TrialLine("prefix", False, "; ".join(left))
         return
-    there = until(belongings.BACK_S, POLL_S, lambda: belongings.listed(brokers))
-    if why := there.refusal(prefix, owned=named.owned()):
+    if why := belongings.refusal(brokers, prefix, belongings.BACK_S, owned=named.owned()):
         raise ConfigError(why)
     yield TrialLine("prefix", True, f"nothing is left of {prefix}")
     if nodes.text:

@@ -8,7 +8,8 @@ import pytest
 from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.external import named, system
+from harness.brokers.admin import broker_views
+from harness.external import belongings, named, system
 from harness.modelled.real.cluster import ModelCluster
 from tests.harness.external.conftest import FileMaker
 
@@ -34,3 +35,9 @@ def test_topics_of_others_are_not_the_runs(
         run_blocking(cluster.stop())
     internal = {TRANSACTION_TOPIC, GROUP_TOPIC}  # there, where another test has used them
     assert [{tp.topic for tp in one} - internal for one in found] == [run, run]
+
+
+@pytest.mark.sampled(1)
+def test_brokers_that_ask_nothing_of_users_let_them_describe_the_cluster(model: ModelCluster) -> None:
+    said = broker_views.ask_all(model.admin, belongings.may_describe)
+    assert said == dict.fromkeys(model.brokers, True)

@@ -43,6 +43,9 @@ TOPIC: Final = 2
 STATIC: Final = 4
 """STATIC_BROKER_CONFIG: the source of a setting."""
 TRANSACTION_VERSION: Final = "transaction.version"
+NOT_ASKED: Final = -(1 << 31)
+ALL_OPERATIONS: Final = 0b1_1111_1010_0000
+"""Of a cluster: each has its own number's bit (`org.apache.kafka.common.acl.AclOperation`)."""
 
 
 def _versions(call: Call) -> None:
@@ -110,9 +113,15 @@ def _metadata(call: Call) -> None:
             cluster_id=call.node.given.cluster,
             controller_id=_controller(answer),
             topics=found + nameless,
+            cluster_authorized_operations=ALL_OPERATIONS if _asks_operations(call) else NOT_ASKED,
         )
 
     call.ask(Metadata(), told)
+
+
+def _asks_operations(call: Call) -> bool:
+    """Versions 8 to 10 can ask."""
+    return getattr(call.request, "include_cluster_authorized_operations", False)
 
 
 def _brokers(call: Call, key: str, answer: MetadataResponse) -> list[Values]:
