@@ -8,6 +8,7 @@ those of one key. An input's key is known where the input stands: it stays there
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -15,13 +16,14 @@ from checkers.allowed import Answer, Ground, truncated
 from checkers.checks.exactly_once import outputs_not_read, sent_after
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
-from checkers.engine.findings import Finding, PartitionResult, Shown, What, offsets_of, sent
+from checkers.engine.findings import Finding, PartitionResult, Runs, Shown, What, offsets_of, runs, sent
 from checkers.engine.partition_view import KernelView, distinct
 from core.keys import INPUT_KEYS
 from history.columns import Array
 from history.reader import History
 
 BACK = "nonmonotonic-copy"
+NONE: Final = np.zeros(0, np.int64)
 LATER = 2
 """Copies of each of the two inputs in a witness."""
 
@@ -38,8 +40,25 @@ class InputKeys:
 
     def of(self, wanted: Mapping[int, Array]) -> "InputKeys":
         """Those that are wanted of this partition."""
-        mine = np.isin(self.offsets, wanted.get(self.tp, np.zeros(0, np.int64)))
+        mine = np.isin(self.offsets, wanted.get(self.tp, NONE))
         return InputKeys(tp=self.tp, offsets=self.offsets[mine], keys=self.keys[mine], late=self.late[mine])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Of one partition: its inputs, and the copies in it, as offsets by their group and source."""
+
+    inputs: InputKeys
+    copied: Mapping[tuple[int, int], Runs]
+
+    def of(self, wanted: Mapping[int, Array]) -> "Kept":
+        """What concerns these offsets of sources."""
+        copied = {
+            (group, source): runs(np.intersect1d(offsets_of(copies), wanted[source]))
+            for (group, source), copies in self.copied.items()
+            if source in wanted
+        }
+        return Kept(inputs=self.inputs.of(wanted), copied=copied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +132,22 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if not ordered:
         return
     placed = p.committed & (p.sends["place"] >= 0)
-    group = p.known.group[p.owner]
+    group, source = p.known.group[p.owner], p.sends["src_tp"]
     inputs = np.flatnonzero(placed & (group < 0))
     inputs = inputs[np.lexsort((p.sends["value"][inputs], p.sends["place"][inputs]))]
     offsets, after = np.unique(p.sends["place"][inputs][::-1], return_index=True)
     keys = p.sends["value"][inputs][::-1][after] % INPUT_KEYS
     removed = p.known.removed_ns
     late = offsets_of(sent_after(p, removed)) if removed >= 0 else offsets
-    result.kept[NAME] = InputKeys(
-        tp=p.tp, offsets=offsets, keys=keys.astype(np.int8), late=np.isin(offsets, late)
-    )
     copies = np.flatnonzero(placed & (p.sends["src_offset"] >= 0) & np.isin(group, [*ordered]))
-    pair = group[copies].astype(np.int64) << 32 | p.sends["src_tp"][copies]
-    of_pairs = [copies[pair == one] for one in distinct(pair).tolist()]
-    several = [rows for rows in of_pairs if len(distinct(p.sends["src_offset"][rows])) > 1]
+    pair = group[copies].astype(np.int64) << 32 | source[copies]
+    of_pairs = {(one >> 32, one & 0xFFFFFFFF): copies[pair == one] for one in distinct(pair).tolist()}
+    copied = {of: distinct(p.sends["src_offset"][rows]) for of, rows in of_pairs.items()}
+    result.kept[NAME] = Kept(
+        inputs=InputKeys(tp=p.tp, offsets=offsets, keys=keys.astype(np.int8), late=np.isin(offsets, late)),
+        copied={of: runs(each) for of, each in copied.items()},
+    )
+    several = [rows for of, rows in of_pairs.items() if len(copied[of]) > 1]
     if several:
         each = (_disorder(p, rows) for rows in several)
         result.parts[NAME] = [one for one in each if len(one.offsets)]
@@ -153,14 +174,18 @@ def _join(run: WholeRun, tally: Tally) -> None:
     wanted: dict[int, Array] = {}
     for _, one in found:
         wanted[one.source] = np.union1d(wanted.get(one.source, one.offsets), one.offsets)
-    keys = dict(run.ask(NAME, partial(_asked, wanted)))
+    kept = dict(run.ask(NAME, partial(_asked, wanted)))
     blind, undecided = outputs_not_read(run), 0
     for tp, one in found:
         logs = run.known.logs_of(one.group, records=True)
         excuse = run.known.windows.ever(tp, one.source, *logs, since=run.known.begun(one.group))
-        its = keys[one.source]
+        its, of = kept[one.source].inputs, (one.group, one.source)
         back = {finding.key[3]: finding for finding in _of_keys(tp, one, its)}
-        offsets = np.array(sorted(back), np.int64)
+        # an input with copies in other partitions may have been repeated into this one
+        apart = [
+            offsets_of(other.copied[of]) for at, other in kept.items() if at != tp and of in other.copied
+        ]
+        offsets = np.setdiff1d(np.array([*back], np.int64), np.concatenate([*apart, NONE]))
         open_ = np.isin(offsets, its.offsets[~its.late]) | bool(blind)
         undecided += int(open_.sum())
         tally.report(BACK, offsets[~open_], back.__getitem__, excuses=excuse)
@@ -173,8 +198,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     )
 
 
-def _asked(wanted: Mapping[int, Array], kept: object) -> InputKeys:
-    assert isinstance(kept, InputKeys)
+def _asked(wanted: Mapping[int, Array], kept: object) -> Kept:
+    assert isinstance(kept, Kept)
     return kept.of(wanted)
 
 

@@ -114,6 +114,8 @@ def _reordered(f: Facts) -> Iterator[tuple[Key, int, bool]]:
             of.setdefault(copy["src_offset"], []).append(copy)
         for (tp, source), of in places.items():
             for a, copies in of.items():
+                if any(s["tp"] != tp and (s["src_tp"], s["src_offset"]) == (source, a) for s in placed):
+                    continue  # it may have been repeated into this one
                 if any(
                     a < b
                     and _key(f, source, a) == _key(f, source, b) >= 0

@@ -253,7 +253,8 @@ def _reordered(history: History) -> Iterator[tuple[Key, bool]]:
                 continue
             first = min(c["place"] for r, c in copies if r is p and _of_one_input(history, c, a))
             last = max(c["place"] for r, c in copies if r is p and _of_one_input(history, c, b))
-            if first > last:
+            apart = any(r is not p and _of_one_input(history, c, a) for r, c in copies)
+            if first > last and not apart:
                 source = next(each for each in history.partitions if each.tp == a["src_tp"])
                 removed = _output_removed(history, source, a["src_offset"])
                 key: Key = ("nonmonotonic-copy", p.tp, _group(history, a), a["src_tp"], a["src_offset"])
