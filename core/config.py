@@ -24,9 +24,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from core.cluster import internal
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
-from core.op import Isolation
+from core.op import DATABASE, Isolation
 from core.presets import PRESETS, NamedSettings
 from core.secrets import HIDDEN, is_secret, masked, shown
 from core.systems import SYSTEMS, ExternalSection, Section, short_settings
@@ -80,6 +81,25 @@ class Application(BaseModel):
     def ordered(self) -> bool:
         """Its output stands in a log, where the order of records means something."""
         return not self.effects and self.shape != "aggregate"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _outside(cls, given: object) -> object:
+        """Where effects are its output, no topic is."""
+        if isinstance(given, Mapping) and given.get("effects") is True:
+            return {"output": "", **given}
+        return given
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        if self.effects == bool(self.output):
+            raise ValueError("the output is a topic, or effects: one of the two")
+        for topic in filter(None, (self.input, self.output)):
+            if topic in (DATABASE, ".", "..") or internal(topic):
+                raise ValueError(f"{topic!r} cannot be the name of a topic of a run")
+        if self.input.replace(".", "_") == self.output.replace(".", "_"):
+            raise ValueError(f"input {self.input} and output {self.output} are one topic to Kafka")
+        return self
 
     @model_validator(mode="after")
     def _several(self) -> Self:

@@ -165,16 +165,13 @@ class AppPart(_Part):
     def section(self) -> Application:
         """What the run's config says of it. Raises: ValidationError."""
         found = self.model_dump(include={"input", "group", "shape", "outputs"}, exclude_none=True)
-        if self.effects:
-            found |= {"output": "", "effects": True}
-        elif self.out is not None:
+        found["effects"] = bool(self.effects)
+        if self.out is not None:
             found["output"] = self.out
         return Application.model_validate(found)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.effects and self.out is not None:
-            raise ValueError("out and effects: each says where the output is; give one")
         try:
             _ = self.section
         except ValidationError as error:

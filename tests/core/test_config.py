@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,3 +133,40 @@ def test_a_version_of_no_known_line_runs_only_once_it_was_fetched(
         return
     with pytest.raises(ConfigError, match=r"3\.3 to 4\.4 can run.*setup --kafka 9\.9\.9"):
         plan(config)
+
+
+@pytest.mark.parametrize(
+    ("app", "why"),
+    [
+        ({"input": "database"}, "'database' cannot be the name of a topic of a run"),
+        ({"output": "database"}, "'database' cannot be"),
+        ({"input": "__consumer_offsets"}, "'__consumer_offsets' cannot be"),
+        ({"output": ".."}, "'..' cannot be"),
+        ({"input": "x", "output": "x"}, "input x and output x are one topic to Kafka"),
+        ({"output": "app-in"}, "are one topic"),
+        ({"input": "a.b", "output": "a_b"}, "are one topic"),  # names of metrics collide
+        ({"output": ""}, "a topic, or effects: one of the two"),
+        ({"output": "x", "effects": True}, "a topic, or effects: one of the two"),
+    ],
+)
+def test_topics_of_an_application_that_cannot_work_are_refused(app: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        run_config({"seed": 1, "app": app})
+
+
+@pytest.mark.parametrize(
+    ("app", "topics"),
+    [
+        ({}, ("app-in", "app-out")),
+        ({"input": "databases", "output": "_x"}, ("databases", "_x")),
+        ({"input": "a.b", "output": "a.c"}, ("a.b", "a.c")),
+        ({"effects": True}, ("app-in", "")),
+        ({"effects": True, "output": ""}, ("app-in", "")),
+        ({"effects": False}, ("app-in", "app-out")),
+    ],
+)
+def test_other_topics_of_an_application_are_taken(app: dict[str, Any], topics: tuple[str, str]) -> None:
+    made = run_config({"seed": 1, "app": app}).app
+    assert made is not None
+    assert (made.input, made.output) == topics
+    assert RunConfig.model_validate_json(RunConfig(seed=1, app=made).model_dump_json()).app == made

@@ -374,7 +374,7 @@ def test_commits_that_are_not_known_are_not_journaled() -> None:
 
 
 def test_a_program_learns_its_topics_group_and_brokers() -> None:
-    app = Application(input="orders", output="", group="billing")
+    app = Application(input="orders", effects=True, group="billing")
     spec = SessionSpec(slot=6, process=17, group="billing")
     config = RunConfig(seed=1, workload="application", app=app)
     around = surroundings(config, spec, {"bootstrap.servers": "127.0.0.1:9"}, Path("/runs/1"))

@@ -97,9 +97,13 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "two places of its output": (
         PLAIN + '[app]\ncommand = "x"\nout = "x"\neffects = "y"\n',
-        "app: out and effects: each says where the output is; give one",
+        "app: the output is a topic, or effects: one of the two",
     ),
     "a topic that is none": (PLAIN + '[app]\ncommand = "x"\nin = "a/b"\n', "app: in: .* pattern"),
+    "an output that is the input": (
+        PLAIN + '[app]\ncommand = "x"\nin = "a"\nout = "a"\n',
+        "app: input a and output a are one topic",
+    ),
     "a shape that is none": (PLAIN + '[app]\ncommand = "x"\nshape = "sieve"\n', "app: shape: .* 'filter'"),
     "outputs of a shape that has none": (
         PLAIN + '[app]\ncommand = "x"\noutputs = 2\n',
