@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from checkers.windows import FOREVER, Span, Windows
+from checkers.windows import FOREVER, Span, Windows, may_move_leaders
 from core.config import RunConfig
 from core.flushing import number
 from core.systems import ExternalSection
@@ -49,6 +49,7 @@ def hindrances(events: Sequence[Event], config: RunConfig) -> Hindrances:
         for event in events
         if isinstance(event, FaultStarted)
         and (event.nodes or not event.slots)
+        and may_move_leaders(event)
         and event.begin_ns < healed.get(event.fault, FOREVER)
     ]
     of_all = [*_without_quorum(faults, _voters(config))]

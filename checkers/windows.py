@@ -46,6 +46,12 @@ OF_SHARES: Final = (SHARE_STATE, OFFSETS)
 """What may lose the state of share groups: the log that has it, and that of groups, whose coordinator
 initialises a state that it does not know to be there."""
 POWER: Final = "power"
+BESIDE_BROKERS: Final = (
+    "links:", "half-open:", "wire:", "partition:clients-", "delete-records:", "add-partitions:",
+)  # fmt: skip
+"""How the names of faults begin that leave brokers and the links between them alone: no leader moves."""
+BETWEEN_BROKERS: Final = ("wire:markers", "wire:share-state")
+"""Names of faults that begin like one of these, and are between brokers all the same."""
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
@@ -399,7 +405,7 @@ class _Seen:
     def __init__(self, events: Sequence[Event]) -> None:
         self.roles = sorted((e for e in events if isinstance(e, RolesSeen)), key=lambda e: e.ns)
         self.healed = {e.fault: e.ns for e in events if isinstance(e, FaultHealed)}
-        faults = (e for e in events if isinstance(e, FaultStarted))
+        faults = (e for e in events if isinstance(e, FaultStarted) and may_move_leaders(e))
         self.faults = sorted(faults, key=lambda e: (e.begin_ns, e.fault))
         self.ended = [e for e in events if isinstance(e, NodeEnded)]
 
@@ -550,6 +556,12 @@ class _Seen:
             elif out and one.ns > healed:
                 return one.ns
         return FOREVER
+
+
+def may_move_leaders(fault: FaultStarted) -> bool:
+    """Whether a fault may keep brokers from each other, or from work: not, if it is one of clients, of what
+    lies between them and brokers, or a request that whole brokers honour."""
+    return fault.name.startswith(BETWEEN_BROKERS) or not fault.name.startswith(BESIDE_BROKERS)
 
 
 def _concerns(fault: FaultStarted, replicas: set[int]) -> bool:

@@ -4,6 +4,7 @@ Each rule about what is missing says between which moments it may have been take
 `tests.adversary.facts`.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,6 +40,17 @@ class Span(NamedTuple):
     behind: tuple[tuple[int, int, int], ...] = ()
     cleaned: bool = False
     """A replica that was away may never have had it."""
+
+
+SPARING = re.compile(
+    "(links|half-open|delete-records|add-partitions):|partition:clients-|wire:(?!markers|share-state)"
+)
+
+
+def spares_brokers(fault: str) -> bool:
+    """A fault of this name strikes clients, or what lies between them and brokers, or asks something of whole
+    brokers."""
+    return bool(SPARING.match(fault))
 
 
 class Logs:
@@ -154,6 +166,8 @@ class Logs:
         if led and led[-1][1] < 0:
             yield led[-1][0] - TEN_S, EVER
         for fault in self.faults:
+            if spares_brokers(fault.name):
+                continue
             if set(fault.nodes) & replicas or not (fault.nodes or fault.slots):
                 healed = self.healed.get(fault.fault)
                 yield fault.begin_ns, EVER if healed is None else healed + TEN_S
@@ -206,6 +220,7 @@ class Logs:
         ended = any(e.ns < begin and e.end.node in replicas for e in self.ended)
         struck = any(
             other.begin_ns < begin
+            and not spares_brokers(other.name)
             and self.healed.get(other.fault, EVER) >= since
             and (not replicas or set(other.nodes) & replicas or not (other.nodes or other.slots))
             for other in self.faults

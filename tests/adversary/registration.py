@@ -9,6 +9,7 @@ from typing import Final
 from core.cluster import NodeEnd
 from core.config import RunConfig
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded
+from tests.adversary.excuses import spares_brokers
 
 SHARE: Final = 0.1
 LIMIT: Final = "initial.broker.registration.timeout.ms"
@@ -44,6 +45,7 @@ def hindered(config: RunConfig, events: list[Event], died: NodeEnded) -> bool:
         (event.begin_ns, healed.get(event.fault, EVER), event.nodes or (1, 2, 3))
         for event in events
         if isinstance(event, FaultStarted) and (event.nodes or not event.slots)
+        if not spares_brokers(event.name)
     ]
     begun = died.ns - limit
     for since in {begun, *(end for _, end, _ in faults if begun <= end < died.ns)}:

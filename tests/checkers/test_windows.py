@@ -351,6 +351,45 @@ def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_r
     assert seconds(of_x([START, ended]).leader) == [(0, 0), (60, 80)]
 
 
+@pytest.mark.parametrize(
+    ("name", "nodes", "moves"),
+    [
+        ("links:latency@all", (1, 2, 3), False),
+        ("half-open:clients@leader", (1,), False),
+        ("partition:clients-requests@leader", (1,), False),
+        ("partition:clients-responses@leader", (1,), False),
+        ("wire:produce", (1,), False),
+        ("wire:random", (1,), False),
+        ("delete-records:all@leader", (1,), False),
+        ("add-partitions:all", (), False),
+        ("partition:one-way-in@leader", (1,), True),
+        ("partition:isolate@leader", (1,), True),
+        ("wire:markers", (1,), True),
+        ("wire:share-state", (1,), True),
+        ("slow-follower:lead@random", (1,), True),
+        ("pause:short@leader", (1,), True),
+        ("elections:shuffle", (1,), True),
+        ("elections:preferred", (), True),
+        ("links2:latency@leader", (1,), True),
+    ],
+)
+def test_what_leaves_brokers_and_their_links_alone_moves_no_leader(
+    name: str, nodes: tuple[int, ...], moves: bool
+) -> None:
+    made = [START, *fault(name, 100, *nodes, until=107)]
+    assert seconds(of_x(made).leader) == [(0, 0), (100, 117)][: 1 + moves]
+    moved = of_x([*made, roles(120, 2, 2, 3)], unclean_leader_election=True)
+    assert seconds(moved.leader) == seconds(moved.unclean) == [(0, 0), (100 if moves else 110, 130)]
+
+
+@pytest.mark.parametrize(("name", "young"), [("links:reset@leader", False), ("kill:one@leader", True)])
+def test_what_leaves_brokers_alone_makes_no_replica_late(name: str, young: bool) -> None:
+    before = [START, *fault(name, 90, 1, number=7, until=95)]
+    flusher = {"log.flush.scheduler.interval.ms": "1000"}
+    windows = of_x([*before, *fault("power:all@random", 100, 1, 2, 3)], broker_settings=flusher)
+    assert bool(windows.power.young) == young
+
+
 def test_a_flusher_limits_what_a_loss_of_power_may_take() -> None:
     brokers = {"log.flush.scheduler.interval.ms": "1000", "log.initial.task.delay.ms": "0"}
     windows = of_x([START, *fault("power:all", 60, 1, 2, 3)], broker_settings=brokers)

@@ -24,7 +24,7 @@ from history.events import (
     Recovered,
     WorkerLost,
 )
-from tests.oracle.windows import power_took
+from tests.oracle.windows import of_brokers, power_took
 from tests.oracle.words import History, Key
 
 HUP, INT, KILL, TERM = 1, 2, 9, 15
@@ -72,7 +72,7 @@ def hindered(history: History, died: NodeEnded) -> bool:
     faults = [
         (e.begin_ns, healed.get(e.fault, 2**63 - 1), set(e.nodes or everyone))
         for e in history.events
-        if isinstance(e, FaultStarted) and not (e.slots and not e.nodes)
+        if isinstance(e, FaultStarted) and not (e.slots and not e.nodes) and of_brokers(e)
     ]
 
     def free(at: float) -> bool:

@@ -16,6 +16,17 @@ Times = list[tuple[int, int]]
 T = TypeVar("T")
 
 
+def of_brokers(fault: FaultStarted) -> bool:
+    """It is not one beside the brokers."""
+    family, _, rest = fault.name.partition(":")
+    kind = rest.split("@")[0]
+    if family == "partition":
+        return kind not in ("clients-requests", "clients-responses")
+    if family == "wire":
+        return kind in ("markers", "share-state")
+    return family not in ("links", "half-open", "delete-records", "add-partitions")
+
+
 class Windows:
     """The windows of one partition, by its name."""
 
@@ -66,7 +77,7 @@ class Windows:
                 found.append((max(a, b - TEN_S), b + TEN_S))
         if led and led[-1][1] == -1:
             found.append((led[-1][0] - TEN_S, EVER))
-        for fault in _of(self.history, FaultStarted):
+        for fault in filter(of_brokers, _of(self.history, FaultStarted)):
             healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == fault.fault]
             if self.replicas & set(fault.nodes) or not (fault.nodes or fault.slots):
                 found.append((fault.begin_ns, healed[-1] + TEN_S if healed else EVER))
@@ -153,7 +164,7 @@ class Windows:
         begin, since = fault.begin_ns, fault.begin_ns - self.flush_ns()
         if any(e.end.node in self.replicas and e.ns < begin for e in _of(self.history, NodeEnded)):
             return True
-        for other in _of(self.history, FaultStarted):
+        for other in filter(of_brokers, _of(self.history, FaultStarted)):
             here = not (other.nodes or other.slots) or not self.replicas or self.replicas & set(other.nodes)
             healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == other.fault]
             if here and other.begin_ns < begin and (not healed or healed[-1] >= since):

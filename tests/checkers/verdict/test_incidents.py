@@ -162,12 +162,19 @@ UNREGISTERED = NodeEnd(
 )
 
 
-def fault(number: int, nodes: tuple[int, ...], begin: float, end: float, **more: Any) -> list[Event]:
+def fault(
+    number: int,
+    nodes: tuple[int, ...],
+    begin: float,
+    end: float,
+    name: str = "partition:isolate@leader",
+    **more: Any,
+) -> list[Event]:
     begun = ev.FaultStarted(
         begin_ns=round(begin * S),
         ns=round(begin * S),
         fault=number,
-        name="partition:isolate@leader",
+        name=name,
         nodes=nodes,
         text="x",
         colour="#000000",
@@ -187,6 +194,10 @@ HINDERED = [
     ([*fault(0, (1,), 30, 65), *fault(1, (3,), 65, 99)], {}, False),  # one after the other
     ([*fault(0, (2,), 5, 39)], {}, False),  # before it started
     ([*fault(0, (), 30, 99, slots=(1,))], {}, False),  # a client's
+    ([*fault(0, (1, 2, 3), 30, 99, "links:latency@all")], {}, False),  # of what lies before brokers
+    ([*fault(0, (2,), 30, 99, "partition:clients-requests@random")], {}, False),
+    ([*fault(0, (), 30, 99, "add-partitions:all")], {}, False),  # of whole brokers
+    ([*fault(0, (2,), 30, 71, "wire:markers")], {}, True),  # between brokers
     ([], {}, False),
     (
         [*fault(0, (2,), 5, 85)],
