@@ -10,6 +10,7 @@ from typing import NamedTuple
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.op import TopicPartition
+from core.systems import KafkaSection
 from nemesis.types import ClusterView, NoTarget, WorkloadNames
 
 TARGETS = {
@@ -152,6 +153,11 @@ def described(node: int, view: ClusterView, first: str = "") -> str:
             told.append(", ".join(named) + f" and {more} more" * (more > 0))
     told.sort(key=lambda text: not (first and text.startswith(first)))
     return f"node {node} ({'; '.join(told)})" if told else f"node {node}"
+
+
+def has_zookeeper(config: RunConfig) -> bool:
+    """Whether brokers of Kafka have their metadata in ZooKeeper."""
+    return config.has(KafkaSection) and config.section(KafkaSection).deployment == "zookeeper"
 
 
 def listed(nodes: Sequence[int]) -> str:

@@ -90,8 +90,9 @@ class ClusterView:
 @dataclass(slots=True)
 class Remaking:
     """How far the deletion of topics and the creation of new ones in their place is. doomed, unmade: numbers
-    of partitions of topics whose deletion may have been asked for; which are gone. made: there are new ones,
-    and no client knows of it. times: how often clients were let to new topics."""
+    of partitions of topics whose deletion may have been asked for; which are gone, and no node is known to
+    lead new ones. made: there are new ones, and no client knows of it. times: how often clients were let to
+    new topics."""
 
     doomed: dict[str, int] = field(default_factory=dict)
     unmade: dict[str, int] = field(default_factory=dict)

@@ -1,14 +1,13 @@
 """The nemesis `recreate-topics`: topics are deleted under load, and made again under their names."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from core.capabilities import Killable, Remakable
 from core.config import RunConfig
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.families.process import REVIVED, kill, revive
-from nemesis.targets import TARGETS, described, find
+from nemesis.targets import TARGETS, described, find, has_zookeeper, listed
 from nemesis.types import (
     Act,
     AimedFault,
@@ -47,6 +46,13 @@ def _refuses(config: RunConfig) -> str:
     return ""
 
 
+def _waits(config: RunConfig) -> str:
+    """Why no topic is deleted while a broker is down."""
+    if not has_zookeeper(config):
+        return ""
+    return "brokers with ZooKeeper delete a topic only once all of its replicas are up: set metadata to kraft"
+
+
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     topics = list(dict.fromkeys(tp.topic for tp in view.names.data))
     tps = tuple(sorted(tp for tp in view.roles.leaders if tp.topic in topics))
@@ -61,18 +67,20 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
-    """Raises: ClusterError; NoEffect, where a new partition has no leader, or a client does not end its
-    process."""
+    """Raises: NoTarget, where none would be deleted now; ClusterError; NoEffect, where a new partition has
+    no leader, or a client does not end its process."""
+    if (down := sorted(env.held_down())) and (why := _waits(env.config)):
+        raise NoTarget(f"another fault holds {listed(down)} down, and {why}")
     if hit.nodes:
         await kill(env, hit)
     counts: dict[str, int] = {}
     for tp in hit.tps:
         counts[tp.topic] = 1 + max(tp.partition, counts.get(tp.topic, 0) - 1)
     env.remaking.doomed.update(counts)
-    await _remake(env, hit.tps)
+    await _remake(env)
 
 
-async def _remake(env: Environment, tps: Sequence[TopicPartition]) -> None:
+async def _remake(env: Environment) -> None:
     """Delete what is to be deleted, make it again, let clients work on it; continues where it stopped."""
     assert isinstance(env.cluster, Remakable)
     remaking = env.remaking
@@ -83,14 +91,26 @@ async def _remake(env: Environment, tps: Sequence[TopicPartition]) -> None:
         await env.clock.sleep(MISSED_S)
     if late := await env.clients.rest(2 * env.config.verb_deadline_s):
         raise NoEffect(f"clients {', '.join(map(str, late))} do not end what they do")
-    factor, settings = env.config.replication_factor, env.config.settings_of_topics()
-    for topic, count in tuple(remaking.unmade.items()):
-        await env.cluster.make_topic(topic, count, factor, settings, GONE_S)
-        del remaking.unmade[topic]
-        remaking.made = True
-    if why := await env.until(partial(_unled, env, tps), LED_S):
+    if why := await env.until(lambda: _make(env), LED_S):
         raise NoEffect(why)
     await _work(env)
+
+
+async def _make(env: Environment) -> str:
+    """Make topics that are gone; "" where all their partitions have a leader. A topic that is still being
+    deleted counts as made when it is asked for, so it is asked for until it is led."""
+    assert isinstance(env.cluster, Remakable)
+    remaking = env.remaking
+    factor, settings = env.config.replication_factor, env.config.settings_of_topics()
+    for topic, count in remaking.unmade.items():
+        await env.cluster.make_topic(topic, count, factor, settings, GONE_S)
+    leaders = (await env.cluster.roles()).leaders
+    for topic, count in tuple(remaking.unmade.items()):
+        tps = [TopicPartition(topic, number) for number in range(count)]
+        if all(leaders.get(tp, -1) >= 0 for tp in tps):
+            del remaking.unmade[topic]
+            remaking.made = True
+    return f"no node leads all partitions of {', '.join(remaking.unmade)}" if remaking.unmade else ""
 
 
 async def _work(env: Environment) -> None:
@@ -101,23 +121,17 @@ async def _work(env: Environment) -> None:
     await env.clients.work(remaking.times)
 
 
-async def _unled(env: Environment, tps: Sequence[TopicPartition]) -> str:
-    """ "" where all partitions have a leader."""
-    leaders = (await env.cluster.roles()).leaders
-    return next((f"no node leads {tp}" for tp in tps if leaders.get(tp, -1) < 0), "")
-
-
 async def _undo(env: Environment, hit: AimedFault) -> None:
     """Start the broker; make what is still missing."""
     if hit.nodes:
         await revive(env, hit)
     if env.remaking.begun:
-        await _remake(env, ())
+        await _remake(env)
 
 
 def _remake_all(env: Environment) -> Act:
     async def act(_: Sequence[int]) -> None:
-        await _remake(env, ())
+        await _remake(env)
 
     return act
 
@@ -141,7 +155,8 @@ Operators do that to empty a topic, or to give it fewer partitions; deployment t
 topics of the workload are deleted by one DeleteTopics. Once no broker has them any more, clients still work
 on them for a second; then they end their processes, topics with the same names, partitions and settings
 are made, and the clients begin new processes. Kind `away`: a broker is killed before and started after,
-and comes back with the logs of the deleted topics.
+and comes back with the logs of the deleted topics. With ZooKeeper a topic with a replica that is down is
+not deleted until that is up again: `away` is refused there, and `all` waits until no fault holds one down.
 
 What Kafka does (KIP-516): a topic is known by its id, and the new one has another. Brokers delete the logs
 of the old one; one that was down finds on its start that an id is not the one in `partition.metadata`, and
@@ -168,6 +183,7 @@ loads its offsets after the deletion, and removes none (known bug `deleted-topic
             brokers_only=True,
             apply_s=4.0,
             needs=(Killable,),
+            refuses=_waits,
         ),
     },
     targets=TARGETS,

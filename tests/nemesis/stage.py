@@ -102,6 +102,8 @@ class Recording(Recorder):
         """Batches that a node loses with its power."""
         self.unled = False
         """Nobody leads partitions that a topic got."""
+        self.still_there: set[str] = set()
+        """Topics whose deletion waits: no broker tells of them, and none is made under their names."""
         self.silent = False
         """No request comes that a rule could take, and no connection that a cut could stop."""
         self.since: dict[int, float] = {}
@@ -384,7 +386,8 @@ class Recording(Recorder):
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], within_s: float
     ) -> None:
         if self.works("make_topic", [partitions]):
-            made = [TopicPartition(topic, number) for number in range(partitions)]
+            left = () if topic in self.still_there else range(partitions)
+            made = [TopicPartition(topic, number) for number in left]
             new = [tp for tp in made if tp not in self.order]
             self.order |= {tp: self.usual.get(tp, self.brokers[:replication]) for tp in new}
         self.told("make_topic", [partitions])
@@ -403,7 +406,7 @@ class Recording(Recorder):
 
     async def roles(self) -> Roles:
         alive = self.alive
-        leaders = {tp: self._leader(tp) for tp in sorted({*DATA, *self.order} - {*INTERNAL})}
+        leaders = {tp: self._leader(tp) for tp in sorted({*self.order} - {*INTERNAL})}
         isr = {tp: self._isr(tp, leader) for tp, leader in leaders.items()}
         held = self.brokers[:3]
         for tp in INTERNAL:

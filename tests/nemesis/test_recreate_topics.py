@@ -1,13 +1,15 @@
 """Topics that are deleted and made again: in which order, what is left where that fails, and its healing."""
 
+import dataclasses
+
 import pytest
 
-from core.config import run_config
+from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking
 from nemesis.execute import heal, heal_all
 from nemesis.registry import NEMESES
-from nemesis.types import NoEffect
+from nemesis.types import NoEffect, NoTarget
 from tests.nemesis.stage import DATA, Recording, RecordingClients, stage_of
 from tests.nemesis.test_restart import hit
 
@@ -56,6 +58,45 @@ def test_what_could_not_be_made_again_is_made_by_healing() -> None:
     assert not stage.remaking.begun
     assert [verb for verb, _ in clients.rested] == ["rest", "rest", "rest", "work"]
     assert clients.remade == 1
+
+
+def test_a_topic_whose_deletion_was_late_is_made_by_healing() -> None:
+    cluster, clients = Recording(3, replication=3), RecordingClients()
+    cluster.still_there.add("q")
+    stage = stage_of(cluster, clients)
+    with pytest.raises(NoEffect, match="no node leads all partitions of q"):
+        hit(cluster, ALL, stage=stage)
+    assert stage.remaking.unmade == {"q": len(DATA)}
+    assert "work" not in [verb for verb, _ in clients.rested]
+    with pytest.raises(ExceptionGroup, match="no node leads all partitions of q"):
+        run_blocking(heal_all(stage))
+    cluster.clock.then = cluster.still_there.clear  # it is gone a moment later
+    run_blocking(heal_all(stage))
+    assert {*DATA} <= {*cluster.order}
+    assert not stage.remaking.begun
+    assert clients.remade == 1
+
+
+def with_zookeeper(deployment: str) -> RunConfig:
+    return run_config({"seed": 1, "kafka": "3.9.1", "metadata": deployment})
+
+
+@pytest.mark.parametrize(("deployment", "waits"), [("zookeeper", True), ("kraft", False)])
+def test_no_topic_is_deleted_with_zookeeper_while_a_broker_is_down(deployment: str, waits: bool) -> None:
+    config = with_zookeeper(deployment)
+    assert bool(NEMESES["recreate-topics"].kinds["away"].refuses(config)) == waits
+    assert NEMESES["recreate-topics"].kinds["all"].refuses(config) == ""
+    cluster = Recording(3, replication=3)
+    cluster.order |= dict.fromkeys(DATA, (1, 2, 3))
+    stage = dataclasses.replace(stage_of(cluster), config=config)
+    killed = hit(cluster, "kill:one@controller", stage=stage)
+    if waits:
+        with pytest.raises(NoTarget, match="another fault holds node 3 down, and brokers with ZooKeeper"):
+            hit(cluster, ALL, stage=stage)
+        assert [verb for verb, _ in cluster.calls] == ["kill"]
+        run_blocking(heal(stage, killed))
+    hit(cluster, ALL, stage=stage)
+    assert stage.remaking.times == 1
 
 
 def test_nothing_is_made_while_a_client_still_works() -> None:
