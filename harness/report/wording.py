@@ -38,6 +38,8 @@ COMMITS = {
     "before": "committed on their own, before the output",
     "automatic": "committed by the client itself, now and then",
 }
+PROMISES = {"transaction": "exactly once", "after": "at least once", "before": "at most once"}
+"""By `commit`: what the user says of an application."""
 OF_DATA = frozenset({"lost-write", "replica-divergence", "damaged-log", "unclean-election"})
 """Classes that say more than that the cluster did not recover."""
 MODELLED = {"simulated": "simulated: no Kafka ran", "model": "the model’s brokers: no Kafka ran"}
@@ -446,14 +448,20 @@ def tested(verdict: Verdict) -> list[tuple[str, str]]:
             ("System", report_title(config)),
             ("Topics", f"{count(partitions, 'partition')}; their settings are not on record"),
         ]
-    producing = [kind for kind in verdict.clients if kind.produces]
-    consuming = [kind for kind in verdict.clients if kind.isolation]
+    # of an application's instances the history has no settings, only what they are: members of the group
+    instances = sum(kind.count for kind in verdict.clients if kind.group) if config.get("app") else 0
+    clients = [kind for kind in verdict.clients if not (instances and kind.group)]
+    producing = [kind for kind in clients if kind.produces]
+    consuming = [kind for kind in clients if kind.isolation]
     if producing:
         rows.append(("Producers", "; ".join(map(_producers, producing))))
     if consuming:
         rows.append(("Consumers", "; ".join(map(_consumers, consuming))))
-    if config.get("commit", "transaction") in COMMITS and config.get("workload") in having("commit"):
-        rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
+    if instances:
+        rows.append(("Application", f"{count(instances, 'instance')}; their settings are not on record"))
+    term, said = ("Promised", PROMISES) if config.get("app") else ("Input offsets", COMMITS)
+    if config.get("commit", "transaction") in said and config.get("workload") in having("commit"):
+        rows.append((term, said[config.get("commit", "transaction")]))
     if foreign:
         rows += _assumed(config)
         rows.append(("Faults", "not on record"))

@@ -542,6 +542,48 @@ def test_the_clients_that_were_tested_are_those_of_the_history() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("commit", "promised"),
+    [
+        ({}, "exactly once"),
+        ({"commit": "transaction"}, "exactly once"),
+        ({"commit": "after"}, "at least once"),
+        ({"commit": "before"}, "at most once"),
+        ({"commit": "automatic"}, None),
+    ],
+)
+def test_of_an_application_only_what_is_on_record_is_said(
+    commit: dict[str, str], promised: str | None
+) -> None:
+    """How its instances produce, read and commit is their own affair: the history holds placeholders."""
+    recorded = FOLDERS["clean"]().verdict
+    assert recorded is not None
+    instances = msgspec.structs.replace(READERS, count=3, produces=True, acks=-1)
+    feeder = msgspec.structs.replace(PRODUCERS, count=1, transactional=True)
+    config = {"workload": "application", "app": {"input": "app-in"}} | commit
+    verdict = msgspec.structs.replace(recorded, config=config, clients=[instances, PRODUCERS, feeder])
+    rows = dict(wording.tested(verdict))
+    assert rows["Application"] == "3 instances; their settings are not on record"
+    assert rows["Producers"] == "4, acks all, idempotent; 1, acks all, idempotent, transactional"
+    assert rows.get("Promised") == promised
+    assert not {"Consumers", "Input offsets"} & rows.keys()
+
+
+@pytest.mark.parametrize("app", [None, {"input": "app-in"}])
+def test_what_clients_of_the_harness_do_is_said_as_it_is(app: object) -> None:
+    recorded = FOLDERS["clean"]().verdict
+    assert recorded is not None
+    copiers = msgspec.structs.replace(READERS, produces=True, acks=-1, idempotent=True, transactional=True)
+    config = {"workload": "copier" if app is None else "application", "app": app, "commit": "after"}
+    rows = dict(wording.tested(msgspec.structs.replace(recorded, config=config, clients=[copiers])))
+    of_ours = {
+        "Producers": "2, acks all, idempotent, transactional, also reading",
+        "Consumers": "2, read_committed, in a group, also producing",
+        "Input offsets": "committed on their own, after the output",
+    }
+    assert of_ours.items() <= rows.items() if app is None else not of_ours.keys() & rows.keys()
+
+
 @pytest.mark.parametrize("content", ["", '{"of": "'])
 def test_a_shrunk_run_says_of_which_run_it_is_the_rest(tmp_path: Path, content: str) -> None:
     run = Run(tmp_path)
