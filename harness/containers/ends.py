@@ -21,14 +21,19 @@ TAIL: Final = 10_000
 """Lines of its log that are looked through."""
 
 
-def end_of(client: "DockerClient", container: str, node: int, *, own_program: bool = False) -> NodeEnd:
+def end_of(
+    client: "DockerClient", container: str, node: int, *, own_program: bool = False, started: str = ""
+) -> NodeEnd:
     """The last end of a node. container: its name or id. The log that counts begins with the last start:
-    what a node wrote before, with a disk that was full on purpose, says nothing of this end.
+    what a node wrote before, with a disk that was full on purpose, says nothing of this end. started: when it
+    had begun to run, where something else may have started it since; then container is its whole id.
 
-    Raises: ClusterError.
+    Raises: ClusterError; EndsMissed, as `end_before`.
     """
     with engine.explained(f"the end of node {node} could not be looked at"):
         state = client.api.inspect_container(container)["State"]
+        if started not in ("", state["StartedAt"]):
+            return end_before(client, container, node, started, state["StartedAt"])
         since = moment(state["StartedAt"])
         log = client.api.logs(container, tail=TAIL, since=since).decode(errors="replace")
     code = int(state["ExitCode"])

@@ -14,7 +14,7 @@ from core.cluster import NodeEnd
 from core.errors import EndsMissed
 from harness.brokers.node_ends import NodeEnds
 from harness.containers import engine
-from harness.containers.ends import CREATED, ENDED, RESTARTING, end_before, end_of
+from harness.containers.ends import CREATED, ENDED, RESTARTING, end_of
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -90,12 +90,8 @@ class DockerEnds:
         return found
 
     def _described(self, node: int) -> NodeEnd:
-        before, now = self._running[node], self._now[node]
         try:
-            if before == now:
-                end = end_of(self._engine(), self._ids[node], node)
-            else:
-                end = end_before(self._engine(), self._ids[node], node, before, now)
+            end = end_of(self._engine(), self._ids[node], node, started=self._running[node])
         except EndsMissed:
             self._tell(node)
             raise

@@ -137,6 +137,27 @@ def test_one_that_waits_for_its_new_start_has_ended_once() -> None:
     assert seen(ends) == [(3, "halt again")]
 
 
+def test_one_that_is_started_again_while_it_is_looked_at() -> None:
+    class Hasty(Engine):
+        """It starts the container right after it said that it had ended."""
+
+        def inspect_container(self, name: str) -> dict[str, Any]:
+            told = super().inspect_container(name)
+            if self.status == "restarting":
+                self.start(3.1)
+            return told
+
+    engine = Hasty(*LINES)
+    ends = watched(engine)
+    assert seen(ends) == []
+    engine.die(3, 1, "restarting")
+    assert seen(ends) == [(1, "halt")]
+    assert seen(ends) == []
+    engine.die(5, 3)
+    engine.start(5.1)
+    assert seen(ends) == [(3, "halt again")]
+
+
 def test_both_ends_of_one_that_was_started_in_between_are_seen() -> None:
     engine = Engine(*LINES)
     ends = watched(engine)
