@@ -46,17 +46,18 @@ def read(
     at_ns: int = -1,
     why: str = evidence.END,
     others: Sequence[Path] = (),
+    wanted: Callable[[str], bool] = lambda topic: True,
 ) -> dict[str, pa.Table]:
     """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `evidence.schema`.
 
     folder: the one with the metadata log. take, at_ns, why: of `evidence.TAKES`. others: further log
     directories of the node. A replica that was moved between two stands in both for a moment, with the same
-    batches: it is read once.
+    batches: it is read once. wanted: the topics whose partitions are read.
 
     A file that cannot be read as a whole is a row of `damage`, with its path below the folder; the rest of
     it, and all other files, are read.
     """
-    tables = _Directories((folder, *others), node, take).read()
+    tables = _Directories((folder, *others), node, take, wanted).read()
     return tables | {"takes": evidence.table(evidence.schema("takes"), [(take, node, at_ns, why)])}
 
 
@@ -69,11 +70,12 @@ def log_directories(folder: Path) -> list[Path]:
 
 
 class _Directories:
-    def __init__(self, folders: Sequence[Path], node: int, take: int) -> None:
+    def __init__(self, folders: Sequence[Path], node: int, take: int, wanted: Callable[[str], bool]) -> None:
         self._folders = folders
         self._folder = folders[0]
         self._node = node
         self._take = take
+        self._wanted = wanted
         self._damages = Damages()
         self._found: dict[str, list[pa.Table]] = {name: [] for name in (*PER_PARTITION, *PER_NODE)}
 
@@ -102,7 +104,8 @@ class _Directories:
         what the node has elsewhere by now."""
         found: dict[Place, list[Path]] = {}
         for folder in (path for directory in self._folders for path in directory.iterdir() if path.is_dir()):
-            if folder not in self._folders and (named := PARTITION.fullmatch(folder.name)):
+            named = None if folder in self._folders else PARTITION.fullmatch(folder.name)
+            if named and self._wanted(named["topic"]):
                 found.setdefault((named["topic"], int(named["partition"])), []).append(folder)
         return {
             place: folders[0] if len(folders) == 1 else max(folders, key=partition_files.log_end)
@@ -117,6 +120,8 @@ class _Directories:
         nothing: dict[Place, int] = {}
         for directory in self._folders:
             for place, value in self._tried(checkpoints.offsets, directory / name, nothing).items():
+                if not self._wanted(place[0]):
+                    continue
                 home = homes[place].parent if place in homes else None
                 if name == checkpoints.CLEANER:
                     found[place] = max(value, found.get(place, 0))

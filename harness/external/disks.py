@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from core.cluster import internal
 from core.errors import ClusterError
 from harness.evidence import directory
 from harness.evidence.takes import Takes
@@ -29,11 +30,17 @@ MOVED: Final = "nodes worked while their disks were copied, so that these are no
 
 class Disks:
     """What was collected of one run's nodes. still: nodes stand still in its context, which says why they do
-    not ("" = they do)."""
+    not ("" = they do). prefix: how names of the run's topics begin. Those of others are not read: what a
+    program that is not the harness's does with them no rule could judge, and it is not the run's to keep."""
 
     def __init__(
-        self, hooks: HookRunner, nodes: Sequence[int], still: Callable[[], AbstractContextManager[str]]
+        self,
+        hooks: HookRunner,
+        nodes: Sequence[int],
+        still: Callable[[], AbstractContextManager[str]],
+        prefix: str = "",
     ) -> None:
+        self._prefix = prefix
         self._hooks, self._nodes, self._still = hooks, nodes, still
         self._at_ns = -1
         self._data: dict[int, Path] = {}
@@ -61,6 +68,9 @@ class Disks:
             self._at_ns = time.monotonic_ns()
             on_each(one, self._nodes)
 
+    def _wanted(self, topic: str) -> bool:
+        return topic.startswith(self._prefix) or internal(topic)
+
     def _hide(self, folder: Path) -> None:
         """Take secrets out of the texts of a node; one that cannot be read is removed. Never raises."""
         for text in [path for path in folder.glob("*") if path.is_file() or path.is_symlink()]:
@@ -79,7 +89,7 @@ class Disks:
         for node, data in found.items() if not self._moved else ():
             try:
                 first, *others = directory.log_directories(data)
-                takes.add(directory.read(first, node, number, self._at_ns, END, others))
+                takes.add(directory.read(first, node, number, self._at_ns, END, others, self._wanted))
             except OSError as error:
                 takes.miss(f"the disk of node {node}: {error}")
         for data in self._data.values():

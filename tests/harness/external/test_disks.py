@@ -74,6 +74,34 @@ def test_disks_of_nodes_that_worked_meanwhile_are_no_evidence(
         assert not (tmp_path / "evidence").exists()
 
 
+class Shared(Hooks):
+    """Brings the disk of a cluster that others use."""
+
+    def on_node(self, name: str, node: int, **around: str) -> None:
+        data = Path(around["INQUEST_TARGET"]) / "data"
+        for topic in (*OWN, *FOREIGN):
+            log_directory(data, topic, 3, 2)
+        (data / "replication-offset-checkpoint").write_text(
+            "0\n6\n" + "".join(f"{topic} 0 2\n" for topic in (*OWN, *FOREIGN))
+        )
+        (data / f"{FOREIGN[0]}-0" / f"{0:020}.log").write_bytes(b"damaged" * 99)
+
+
+OWN = ("inquest-3fa9c1-q", "__consumer_offsets", "__transaction_state")
+FOREIGN = ("orders", "inquest-0a0a0a-q", "__my_own")
+
+
+def test_topics_of_others_are_no_evidence(tmp_path: Path) -> None:
+    disks = Disks(cast(HookRunner, Shared()), [1], still(""), "inquest-3fa9c1-")
+    disks.collect(tmp_path / "cluster")
+    assert disks.take(tmp_path / "evidence") == []
+    found = Evidence.load(tmp_path / "evidence")
+    for table in ("batches", "partitions", "ends"):
+        assert {*found.table(table)["topic"].to_pylist()} == {*OWN}, table
+    damaged = found.table("damage")["file"].to_pylist()
+    assert not [file for file in damaged if file.startswith(FOREIGN)]
+
+
 class Logs(Hooks):
     """Writes logs beside the disk, and then fails where it is one that does."""
 
