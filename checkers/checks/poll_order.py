@@ -120,19 +120,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         return
     position = p.positions
     steps = _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position))
-    a, b = position[steps.q], position[steps.r]
-    back = b <= a
-    skip = np.zeros(len(a), bool)
-    low, high = p.slots(np.minimum(a, b)), p.slots(np.maximum(a, b))
-    level = p.reads["isolation"][steps.r]
-    for isolation in (RU, RC):
-        mine = np.flatnonzero((level == isolation) & ~back)
-        if len(mine):
-            order = p.order(isolation)
-            skip[mine] = order[high[mine] - 1] > order[low[mine]]
+    back, skip = _wrong(p, steps, position)
     hits = np.flatnonzero(back | skip)
     explained, reset = _explained(p, steps, hits)
     found = hits[~explained & (~reset | _passed(p, steps.r[hits]))]
+    if not p.known.on_record.positions:
+        found = found[~_goes_on(p, steps, found, position)]
     inside = steps.inside[found]
     for name, mine in (
         (BACK_INSIDE, found[inside & back[found]]),
@@ -143,6 +136,38 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         codes = _member(p, steps, mine)
         excuses = _excuses_of(p, steps, mine, skips=name in (SKIP, SKIP_INSIDE))
         result.report(name, mine, partial(_finding, p, steps, name), codes, READERS, excuses=excuses)
+
+
+def _wrong(p: KernelView, steps: _Steps, position: Array) -> tuple[Array, Array]:
+    """For each of these steps: it goes back; it passes over something."""
+    a, b = position[steps.q], position[steps.r]
+    back = b <= a
+    skip = np.zeros(len(a), bool)
+    low, high = p.slots(np.minimum(a, b)), p.slots(np.maximum(a, b))
+    level = p.reads["isolation"][steps.r]
+    for isolation in (RU, RC):
+        mine = np.flatnonzero((level == isolation) & ~back)
+        if len(mine):
+            order = p.order(isolation)
+            skip[mine] = order[high[mine] - 1] > order[low[mine]]
+    return back, skip
+
+
+def _goes_on(p: KernelView, steps: _Steps, found: Array, position: Array) -> Array:
+    """For each of these steps, where moves are not on record: the process reads on behind an op between the
+    two reads, which may have happened although its outcome is not OK."""
+    on = np.zeros(len(found), bool)
+    op, q, r = p.reads["op"], steps.q[found], steps.r[found]
+    first = np.maximum.accumulate(np.where(np.append(True, op[1:] != op[:-1]), np.arange(len(op)), 0))
+    last = r - 1  # of the op before, then of the one before that
+    open_ = np.flatnonzero(~steps.inside[found] & (last > q))
+    while len(open_):
+        other = _Steps(q=last[open_], r=r[open_], inside=np.zeros(len(open_), bool))
+        back, skip = _wrong(p, other, position)
+        on[open_] = ~(back | skip) | _explained(p, other, np.arange(len(open_)))[0]
+        last[open_] = first[last[open_]] - 1
+        open_ = open_[~on[open_] & (last[open_] > q[open_])]
+    return on
 
 
 def _report_beginnings(p: KernelView, result: PartitionResult) -> None:

@@ -326,6 +326,8 @@ def poll_order(f: Facts) -> Found:
                     yield from _began_late(f, r, q, changes, inside)
                 if q is None or _explained(f, q, r, changes, inside):
                     continue
+                if f.portable and not inside and _goes_on(f, q, r, own[:at], changes):
+                    continue
                 low, high = _position(f, q), _position(f, r)
                 name = "int-" if inside else ""
                 variant = {"member"} if f.member(process, -1 if inside else tp) else {""}
@@ -338,6 +340,17 @@ def poll_order(f: Facts) -> Found:
                     yield (f"{name}nonmonotonic-poll", *key), variant
                 elif f.between(tp, low, high, r["isolation"]):
                     yield (f"{name}poll-skip", *key), variant
+
+
+def _goes_on(f: Facts, q: Row, r: Row, before: list[Row], changes: list[Row]) -> bool:
+    """An op after that of q, which may have happened, ended where r goes on."""
+    last: dict[int, Row] = {one["op"]: one for one in before if one["op"] > q["op"]}
+    for one in last.values():
+        low, high = _position(f, one), _position(f, r)
+        onward = low < high and not f.between(r["tp"], low, high, r["isolation"])
+        if onward or _explained(f, one, r, changes, inside=False):
+            return True
+    return False
 
 
 def _began_late(f: Facts, r: Row, q: Row | None, changes: list[Row], inside: bool) -> Found:

@@ -292,10 +292,22 @@ def _steps(history: History) -> Iterator[tuple[Partition, Row, Row]]:
             own = [read for read in p.reads if read["process"] == process]
             for at, read in enumerate(own):
                 before = own[:at]
+                maybe: list[Row] = []
                 if not (before and before[-1]["op"] == read["op"]):
                     before = [q for q in before if not _undone(p, q)]
-                if before and not _explained(p, before[-1], read):
+                    since = own.index(before[-1]) + 1 if before else at
+                    maybe = [q for q, after in pairwise(own[since : at + 1]) if q["op"] != after["op"]]
+                if not before or _explained(p, before[-1], read):
+                    continue
+                if p.recorded or not any(_goes_on(p, q, read) for q in maybe):
                     yield p, before[-1], read
+
+
+def _goes_on(p: Partition, q: Row, r: Row) -> bool:
+    """A process whose op with q happened, though it did not end well, may have been given r next."""
+    before, after = _position(p, q), _position(p, r)
+    onward = before < after and not any(before < offset < after for offset in p.order(r["isolation"]))
+    return onward or _explained(p, q, r)
 
 
 def _undone(p: Partition, read: Row) -> bool:
