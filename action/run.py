@@ -3,16 +3,24 @@
 Inquest itself appends the summary to $GITHUB_STEP_SUMMARY. The exit code is Inquest's.
 """
 
+import hashlib
 import json
 import os
+import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 OPTIONS = ("workload", "nemesis", "preset", "sut", "kafka", "cluster", "client", "duration", "seed", "engine")
 COLOURS = {"valid": "brightgreen", "control fired": "brightgreen", "anomaly": "red", "known bugs only": "red"}
 COLOURS |= {"did not recover": "red", "unknown": "yellow"}
 ERROR = "error"
+USAGE = 64
+"""From this exit code on there is no verdict (docs/architecture.md)."""
+CACHED = ("*", "kafka/*", "code/*")
+"""What lies in the cache; a name says what is in it, so that it never changes. ivy/ follows kafka/."""
+NO_CONTENT = ("kafka", "code", "ivy")
 
 
 def given(name: str) -> str:
@@ -36,21 +44,37 @@ def badge(verdict: str) -> dict[str, object]:
     return {"schemaVersion": 1, "label": "inquest", "message": verdict, "color": colour}
 
 
+def cache_key() -> str:
+    """A key for what the cache holds now; "" = it holds nothing."""
+    begin, folder = os.environ.get("CACHE", ""), Path(os.environ.get("CACHE_FOLDER", ""))
+    paths = (path.relative_to(folder) for pattern in CACHED for path in folder.glob(pattern))
+    kept = sorted(str(path) for path in paths if path.suffix != ".lock" and str(path) not in NO_CONTENT)
+    return begin + hashlib.sha256("\n".join(kept).encode()).hexdigest()[:12] if begin and kept else ""
+
+
+def write(outputs: Mapping[str, object]) -> None:
+    """Outputs of this step."""
+    with Path(os.environ.get("GITHUB_OUTPUT", os.devnull)).open("a") as file:
+        file.writelines(f"{name}={value}\n" for name, value in outputs.items())
+
+
 def main() -> int:
     """Make the run, and write the outputs; Inquest's exit code."""
+    artifact = given("artifact")  # no two artefacts of a workflow may have one name
+    write({"artifact": artifact and f"{artifact}-{secrets.token_hex(4)}"})  # first: a job may be cancelled
     results = Path(given("results") or "results")
     done = subprocess.run(command(results), stdout=subprocess.PIPE, text=True, check=False)
     sys.stdout.write(done.stdout)
     lines = done.stdout.splitlines()
-    verdict = lines[0].partition(":")[0].lower() if lines and done.returncode < 64 else ERROR
+    verdict = lines[0].partition(":")[0].lower() if lines and 0 <= done.returncode < USAGE else ERROR
     reports = [line.removeprefix("report: ") for line in lines if line.startswith("report: ")]
+    reports = [page for page in reports if page != "none"]  # it could not be built
     results.mkdir(parents=True, exist_ok=True)
     where = results / "badge.json"
     where.write_text(json.dumps(badge(verdict)) + "\n")
-    outputs = {"verdict": verdict, "exit-code": done.returncode, "badge": where}
-    outputs["report"] = reports[0] if reports else ""
-    with Path(os.environ.get("GITHUB_OUTPUT", os.devnull)).open("a") as file:
-        file.writelines(f"{name}={value}\n" for name, value in outputs.items())
+    report = reports[0] if reports else ""
+    write({"verdict": verdict, "exit-code": done.returncode, "badge": where, "report": report})
+    write({"cache-key": "" if verdict == ERROR else cache_key()})
     return done.returncode
 
 
