@@ -229,6 +229,8 @@ class Worker:
             results=self._database if isinstance(self._database, Results) else None,
         )
         client.read_values(made.value)
+        if made.results is not None:
+            made.results.grown = any(tp.topic == self._config.prefix + app.output for tp in self._more)
         made.input_read(tp.partition for tp in await self._read_topic(client, app.input, ends))
         whole = not (app.output and await self._read_topic(client, app.output, ends))
         if whole and (rows := tuple(tp for tp in ends if tp.topic == DATABASE)):

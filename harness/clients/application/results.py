@@ -8,7 +8,7 @@ a result is a row of a database (`core.op.DATABASE`), as effects are: of each in
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,10 +23,12 @@ MEMBER: Final = "inputs"
 @dataclass(slots=True, kw_only=True)
 class Results:
     """Of one run. partitions: of each input record, by its number, its partition. unread: partitions of the
-    input that were not read to their end."""
+    input that were not read to their end. grown: the output got partitions during the run, so that keys may
+    have moved to other ones: a result that is the beginning of another one of its key is not the last."""
 
     partitions: dict[int, int] = field(default_factory=dict)
     unread: frozenset[int] = frozenset()
+    grown: bool = False
     _last: dict[tuple[TopicPartition, int, int], list[int]] = field(default_factory=dict)
     """By output partition, input partition and key: these two are those of the newest record in it that the
     input has; of a result without any, partition -1 and the key of its newest number."""
@@ -54,7 +56,7 @@ class Results:
         0. A number that a record may have which was not read is left out."""
         ends: dict[int, int] = {}
         found = []
-        for (_, of, key), numbers in self._last.items():
+        for of, key, numbers in self._standing():
             for number in numbers:
                 its = self.partitions.get(number)
                 if its is None and (of in self.unread or (of < 0 and self.unread)):
@@ -67,6 +69,17 @@ class Results:
                 )
                 ends[partition] = ends.get(partition, 0) + 1
         return found
+
+    def _standing(self) -> Iterator[tuple[int, int, list[int]]]:
+        """Input partition and key of each last result that no other one continues, and its numbers."""
+        of_keys: dict[tuple[int, int], list[list[int]]] = {}
+        for (_, of, key), numbers in self._last.items():
+            of_keys.setdefault((of, key), []).append(numbers)
+        for (of, key), every in of_keys.items():
+            for one in every:
+                longer = (other for other in every if len(other) > len(one))
+                if not (self.grown and any(other[: len(one)] == one for other in longer)):
+                    yield of, key, one
 
     def number(self, payload: bytes) -> tuple[int, int] | Uncommitted:
         """The partition and the number of the input record of a row, or the number that is of none."""

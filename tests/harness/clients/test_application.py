@@ -219,9 +219,12 @@ def test_a_number_of_two_input_records_stands_twice_in_a_result() -> None:
     assert [offset for _, _, offset in copied_of(lines)] == [41, 44]
 
 
-def aggregated(*results: tuple[TopicPartition, object]) -> tuple[list[Value], list[Value], Lines[j.Line]]:
+def aggregated(
+    *results: tuple[TopicPartition, object], grown: bool = False
+) -> tuple[list[Value], list[Value], Lines[j.Line]]:
     """What became of each output record, and of each row: the inputs 7 and 23 have one key, 8 another one."""
-    made, lines = Copies(run="run", input="in", process=9, size=SIZE, results=Results()), Lines[j.Line]()
+    last, lines = Results(grown=grown), Lines[j.Line]()
+    made = Copies(run="run", input="in", process=9, size=SIZE, results=last)
     for offset, value in enumerate((7, 23, 8)):
         assert made.value(IN, offset, encode("run", IN, value, SIZE)) == value
     payloads = [json.dumps(result).encode() for _, result in results]
@@ -264,6 +267,26 @@ def test_what_a_result_lacks_is_lost_and_what_it_has_twice_is_doubled(
 def test_a_key_with_results_in_two_partitions_has_its_records_twice() -> None:
     _, _, lines = aggregated((OUT, {"inputs": [7]}), (TopicPartition("out", 1), {"inputs": [7, 23]}))
     assert [offset for _, _, offset in copied_of(lines)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "offsets"),
+    [
+        ([7], [7, 23], [0, 1]),
+        ([7, 23], [7], [0, 1]),  # which of them is read first says nothing
+        ([7, 23], [7, 23], [0, 0, 1, 1]),
+        ([7], [23], [0, 1]),  # neither has all, and both are last results
+        ([7], [23, 7], [0, 0, 1]),  # it does not begin so
+        ([7, 7], [7, 7, 23], [0, 0, 1]),
+        ([8], [7, 23], [0, 1, 2]),  # of another key
+    ],
+)
+def test_a_key_that_moved_to_a_new_partition_has_its_records_once(
+    first: list[int], second: list[int], offsets: list[int]
+) -> None:
+    elsewhere = TopicPartition("out", 5)
+    _, _, lines = aggregated((OUT, {"inputs": first}), (elsewhere, {"inputs": second}), grown=True)
+    assert sorted(offset for _, _, offset in copied_of(lines)) == offsets
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,5 +1,6 @@
 """What is said of an application where the final reads do not show all of its input and output."""
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from core.client_settings import ClientSettings, SessionSpec
 from core.config import RunConfig, run_config
+from core.keys import INPUT_KEYS
 from core.op import End, Isolation, Outcome, Phase, Send, TopicPartition, value_of
 from core.payload import encode
 from core.runtime import run_blocking
@@ -105,8 +107,8 @@ class Position:
         """Nothing is open."""
 
 
-def fed(made: Host, config: RunConfig, partitions: int) -> Logs:
-    """What a producer wrote into the input, and an instance that ended in order."""
+def fed(made: Host, config: RunConfig, partitions: int, apart: int) -> Logs:
+    """What a producer wrote into the input, with values so far apart; and an instance that ended in order."""
     plans = workload_of_run(config).plans(config)
     producer, member = plans[1], next(plan for plan in plans if plan.group)
     logs: Logs = {}
@@ -121,7 +123,7 @@ def fed(made: Host, config: RunConfig, partitions: int) -> Logs:
             client=ClientSettings(),
         )
         made.journal(header)
-    lines, values = made.journals[producer.slot], iter(range(1, 100))
+    lines, values = made.journals[producer.slot], iter(range(1, 1000, apart))
     for op, (tp, offset) in enumerate(((tp, offset) for tp in IN[:partitions] for offset in range(2)), 1):
         value = value_of(producer.slot, next(values))
         logs.setdefault(tp, []).append(encode("run", tp, value, SIZE))
@@ -141,20 +143,24 @@ def judged(
     *,
     shape: str = "one-to-one",
     grown: bool = False,
+    moved: bool = False,
     unlisted: Collection[TopicPartition] = (),
     stuck: Collection[TopicPartition] = (),
     lost: Collection[TopicPartition] = (),
     invented: Collection[TopicPartition] = (),
 ) -> tuple[set[str], set[str]]:
     """Classes that are found, and checks that are in doubt, of an application that copies each record but the
-    first one of the lost partitions, and makes output of a record that some partitions do not have."""
+    first one of the lost partitions, and makes output of a record that some partitions do not have. moved:
+    records of a partition have one key, and its result moves to the last partition of the output."""
     monkeypatch.setattr(workers, "GroupPosition", Position)
     its, partitions = config(shape), 3 if grown else 2
     host = Host(Reader({}, stuck))
-    logs = fed(host, its, partitions)
+    logs = fed(host, its, partitions, INPUT_KEYS if moved else 1)
     for source, output in zip(IN[:partitions], OUT[:partitions], strict=True):
         more = [encode("run", source, value_of(1, 99), SIZE)] if source in invented else []
-        logs[output] = written([*logs[source][source in lost :], *more], shape)
+        logs[output] = written([*logs[source][source in lost :], *more], shape, one_key=moved)
+    if moved:
+        logs[OUT[partitions - 1]].append(logs[OUT[0]].pop())
     host.reader.logs = logs
     plans = workload_of_run(its).plans(its)
     reader = Worker(
@@ -175,12 +181,13 @@ def judged(
     return {one.name for one in tally.findings}, doubts
 
 
-def written(inputs: list[bytes], shape: str) -> list[bytes]:
+def written(inputs: list[bytes], shape: str, *, one_key: bool) -> list[bytes]:
     """What the application makes of the records of a partition."""
     if shape != "aggregate":
         return [b'{"of": "' + record.hex().encode() + b'"}' for record in inputs]
     numbers = [int.from_bytes(record[24:32], "little") for record in inputs]
-    return [b'{"inputs": [%d]}' % number for number in numbers]
+    results = [numbers[: at + 1] if one_key else [number] for at, number in enumerate(numbers)]
+    return [json.dumps({"inputs": result}).encode() for result in results]
 
 
 @pytest.mark.parametrize("shape", ["one-to-one", "aggregate"])
@@ -239,5 +246,7 @@ def test_input_and_output_have_a_time_each() -> None:
 def test_what_topics_got_during_the_run_is_input_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(monkeypatch, grown=True) == (set(), set())
     assert judged(monkeypatch, grown=True, lost={IN[2]}) == ({"eos-loss"}, set())
+    assert judged(monkeypatch, shape="aggregate", grown=True, moved=True) == (set(), set())
+    assert judged(monkeypatch, shape="aggregate", moved=True) == ({"eos-duplicate"}, set())
     found, doubts = judged(monkeypatch, grown=True, unlisted={OUT[2]})
     assert (found, "exactly-once" in doubts) == (set(), True)
