@@ -17,6 +17,8 @@ TIMER_NS: Final = 500_000_000
 ANSWERS_NS: Final = 10_000_000_000
 """How long the outdated answer and the second one may take together."""
 LIBRDKAFKA: Final = ("", "librdkafka")
+OTHER_CLIENTS: Final = ("simulated", "imported")
+"""Systems whose usual client is another one, or is not on record."""
 
 
 def _assigned(run: LabelledRun, finding: Finding) -> list[tuple[int, bool]]:
@@ -62,7 +64,7 @@ def _outdated(run: LabelledRun, finding: Finding) -> list[tuple[int, int]]:
 
 def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     config = run.history.config
-    known = config.get("clients", "") in LIBRDKAFKA and config.get("sut") != "simulated"
+    known = config.get("clients", "") in LIBRDKAFKA and config.get("sut") not in OTHER_CLIENTS
     return Wanted() if known and _outdated(run, finding) else None
 
 

@@ -14,6 +14,12 @@ MS = 1_000_000
 MANUAL, BEGINNING = AssignmentKind.MANUAL, AssignmentKind.BEGINNING
 ASSIGNED, REVOKED = AssignmentKind.ASSIGNED, AssignmentKind.REVOKED
 
+IMPORTED = {
+    "sut": "imported",
+    "imported": {"format": "jsonl", "on_record": ["final_reads", "from_start", "positions", "commits"]},
+}
+"""Which client it was is not on record."""
+
 
 def story(*, between: bool = False, begins: bool = True, again_ms: int = 1500, back: int = 0) -> Built:
     """Three records; a consumer assigns x at 1 s, and at `again_ms`, is given all of them at 2 s, and from
@@ -58,6 +64,8 @@ def label(folder: Path, built: Built, settings: dict[str, Any]) -> str:
         (story(begins=False), {}, False),
         (story(back=1), {}, False),  # not the first record
         (story(), {"clients": "command"}, False),
+        (story(), {"clients": "librdkafka"}, True),
+        (story(), IMPORTED, False),
     ],
 )
 def test_the_label_needs_an_answer_that_a_new_assignment_made_outdated(
@@ -100,6 +108,7 @@ def rebalanced(
         (rebalanced(committed_ms=500), {}, False),  # it began where the group stood
         (rebalanced(again_ms=900), {}, False),  # before it had the partition
         (rebalanced(), {"clients": "command"}, False),
+        (rebalanced(), IMPORTED, False),
     ],
 )
 def test_the_label_needs_a_step_of_a_rebalance_that_made_an_answer_outdated(
