@@ -16,6 +16,7 @@ from core.errors import ConfigError, UsageError
 from core.extensions import APP, CLUSTER, EFFECTS
 from harness.cli import main
 from harness.cli.settings import setting
+from harness.compose import plan
 from harness.external import named
 from harness.external.file import AppPart
 from tests.histories.folders import write_run
@@ -169,3 +170,19 @@ def test_a_part_of_no_application_is_refused(made: list[RunConfig]) -> None:
     with pytest.raises(UsageError, match="give --app COMMAND"):
         run("--in", "orders")
     assert not made
+
+
+def test_a_variable_names_a_program_and_does_not_ask_for_it(
+    made: list[RunConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/applications.md: a line that repeats a run has the setting, and not the command."""
+    again = ("--workload", "application", "--set", 'app={"input":"orders"}')
+    monkeypatch.setenv(APP, "")
+    run(*again)
+    with pytest.raises(ConfigError, match="name the program with --app, or in INQUEST_APP"):
+        plan(made.pop())
+    monkeypatch.setenv(APP, "true")
+    run()
+    run(*again)
+    assert [config.app for config in made] == [None, Application(input="orders")]
+    assert [plan(config).workload.name for config in made] == ["queue", "application"]
