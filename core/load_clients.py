@@ -23,13 +23,15 @@ class CrashPoint(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSlot:
     """One load client, as a nemesis aims at it. fed: it reads partitions of its own choice, and producers
-    write what it is to be given."""
+    write what it is to be given. instance: it is one of an application, and where in its work it is, only its
+    program knows."""
 
     slot: int
     transactional_id: str = ""
     group: str = ""
     produces: bool = False
     fed: bool = False
+    instance: bool = False
 
 
 @runtime_checkable

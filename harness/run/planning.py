@@ -73,6 +73,7 @@ def names_of(config: RunConfig) -> WorkloadNames:
             fed=plan.acks is None
             and not plan.group
             and (plan.isolation is not Isolation.READ_COMMITTED or config.abort_share < 1),
+            instance=config.app is not None and plan.group is not None,
         )
         for plan in workload.plans(config)
     )

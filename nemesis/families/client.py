@@ -39,6 +39,7 @@ WORDS = {
     CrashPoint.AFTER_COMMIT: " after it committed offsets, before the op continued",
 }
 LATER = ", or 2 s later wherever it was"
+UNSEEN = ", and instances of an application crash anywhere (client:crash@member)"
 
 
 def _fits(kind: str, target: str, client: ClientSlot) -> bool:
@@ -51,7 +52,8 @@ def _fits(kind: str, target: str, client: ClientSlot) -> bool:
     of_target = {"transactional": bool(client.transactional_id), "member": bool(client.group)}.get(
         target, True
     )
-    return of_kind and of_target
+    seen = POINTS.get(kind, CrashPoint.ANYWHERE) is CrashPoint.ANYWHERE or not client.instance
+    return of_kind and of_target and seen
 
 
 def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
@@ -66,7 +68,8 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
         "crash-before-commit": " that commits offsets",
         "crash-after-commit": " that commits offsets outside of a transaction",
     }.get(kind, "")
-    return what + where
+    unseen = any(client.instance for client in names.clients) and bool(where)
+    return what + where + UNSEEN * unseen
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
@@ -147,7 +150,9 @@ wakes up after its transaction was aborted is fenced.
 
 What it tends to show: half transactions that become visible, hanging transactions that never end,
 zombies whose records count; records processed twice where offsets are committed after the work, and
-not at all where they are committed before it. With transactions that hold both, neither is allowed.""",
+not at all where they are committed before it. With transactions that hold both, neither is allowed.
+
+Where an application of the user's is in its work, the harness does not see: its instances crash anywhere.""",
     colour="#AA4499",
     needs=(Clients,),
     kinds={

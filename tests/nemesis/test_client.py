@@ -1,13 +1,15 @@
 """Clients and their links as targets."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from core.config import RunConfig
+from core.config import Application, RunConfig
 from core.errors import ConfigError
 from core.load_clients import ClientSlot, CrashPoint
 from core.runtime import run_blocking
+from harness.run.planning import names_of
 from nemesis.execute import heal, inject
 from nemesis.families.links import POISONS
 from nemesis.registry import NEMESES
@@ -149,6 +151,38 @@ def test_what_the_workload_lacks_is_never_drawn() -> None:
 def test_what_the_workload_lacks_is_refused(text: str, clients: tuple[ClientSlot, ...], why: str) -> None:
     with pytest.raises(ConfigError, match=f"this workload has {why}"):
         plan(text, config(), names(*clients))
+
+
+def test_instances_of_an_application_crash_anywhere_and_at_no_point() -> None:
+    feed, *instances = CLIENTS[1], *(replace(CLIENTS[n], instance=True) for n in (2, 3))
+    application = names(feed, *instances)
+    in_transaction, *points = ("crash-in-transaction", "crash-before-commit", "crash-after-commit")
+    everywhere = {
+        (kind, target) for kind in ("crash", "pause") for target in ("random", "transactional", "member")
+    }
+    of_feed = {(in_transaction, target) for target in ("random", "transactional")}
+    assert drawn("client", application) == everywhere | of_feed
+    for kind in (in_transaction, *points):
+        with pytest.raises(ConfigError, match=r"this workload has no .*instances .* \(client:crash@member\)"):
+            plan(f"client:{kind}@member", config(), application)
+    for name, slots in (
+        ("client:crash@member", {2, 3}),
+        ("client:crash@random", {1, 2, 3}),
+        (f"client:{in_transaction}@random", {1}),
+    ):
+        hits = [hit(RecordingClients((feed, *instances)), name, seed) for seed in range(40)]
+        assert {slot for one in hits for slot in one.slots} == slots
+
+
+def test_the_instances_of_a_run_are_known() -> None:
+    run = RunConfig(seed=1, workload="application", app=Application(), nemesis="none")
+    assert {(client.slot, client.instance) for client in names_of(run).clients if client.group} == {
+        (slot, True) for slot in (7, 8, 9)
+    }
+    assert not any(client.instance for client in names_of(run).clients if not client.group)
+    copier = RunConfig(seed=1, workload="copier", nemesis="none")
+    assert any(client.group for client in names_of(copier).clients)
+    assert not any(client.instance for client in names_of(copier).clients)
 
 
 def test_pauses_outlive_transactions_or_are_refused() -> None:
