@@ -247,6 +247,8 @@ class ExternalSection(Section):
     one_clock: bool = False
     """All nodes are known to go by the clock of the machine that clients ran on; else the clocks of any two
     may be apart, by an unknown time."""
+    watched: bool = False
+    """The harness sees which nodes end, also where it did not end them."""
 
 
 class ImportedSection(Section):

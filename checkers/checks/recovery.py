@@ -16,6 +16,8 @@ from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, Vari
 from checkers.engine.partition_view import SPARSE, KernelView, distinct
 from checkers.windows import BY_POWER, NO_EXCUSE, Excuse
 from core.cluster import NodeEnd
+from core.config import RunConfig
+from core.systems import ExternalSection
 from history.columns import Array
 from history.events import NodeEnded, Recovered
 from history.reader import History
@@ -219,10 +221,19 @@ def _died(ground: Ground, variant: str) -> Answer:
     return False, "a node runs until it is stopped"
 
 
+def unwatched(config: RunConfig) -> str:
+    """The claim of a run that does not see which nodes end; "" = of all others it is that of `CHECK`."""
+    if not config.has(ExternalSection) or config.section(ExternalSection).watched:
+        return ""
+    return f"{_SERVED.capitalize()} Which nodes ended on their own was not watched."
+
+
 NAME = "recovery"
+_SERVED = (
+    "after the faults are healed the cluster comes back to full service in time, and no client stands still."
+)
 CHECK = Check(
-    claim="No node ends on its own, and after the faults are healed the cluster comes back to full service"
-    " in time, and no client stands still.",
+    claim=f"No node ends on its own, and {_SERVED}",
     anomalies={
         NODE_DIED: AnomalyClass(
             title="Node ended on its own",

@@ -82,6 +82,7 @@ def settings() -> dict[str, Any]:
         "profile": its.profile,
         "nodes": (*brokers, *controllers),
         "one_clock": has_one_clock(reached.file),
+        "watched": bool(its.docker),
     }
     copies = 1 if its.profile == "object-store" else min(3, len(brokers))
     return {

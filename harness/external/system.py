@@ -43,6 +43,8 @@ def refusal(config: RunConfig) -> str:
         return f"external: the cluster has {len(its.nodes)} nodes; start the run with --cluster FILE"
     if config.capture:
         return "capture: the harness has no place on the network of a cluster that it did not start"
+    if its.watched and not file.cluster.docker:
+        return "external: without `docker` nodes are not watched; start the run with --cluster FILE"
     if its.one_clock and not named.has_one_clock(file):
         return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
     has = _said(os.environ[CLUSTER])

@@ -46,6 +46,23 @@ def unknowns(verdict: Verdict) -> set[str]:
 
 
 @pytest.mark.parametrize(
+    ("config", "watched"),
+    [
+        ({}, True),
+        ({"sut": "external", "external": {"watched": True}}, True),
+        ({"sut": "external", "external": {"watched": False}}, False),
+    ],
+)
+def test_what_was_not_watched_is_not_claimed(tmp_path: Path, config: dict[str, Any], watched: bool) -> None:
+    verdict = judged(tmp_path / "run", **config)
+    claim = verdict.checks["recovery"].claim
+    assert verdict.checks["recovery"].status == "valid"
+    assert ("No node ends on its own, and after the faults" in claim) is watched
+    assert ("Which nodes ended on their own was not watched." in claim) is not watched
+    assert "no client stands still." in claim
+
+
+@pytest.mark.parametrize(
     "end",
     [
         HALTED,

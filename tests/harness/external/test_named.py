@@ -53,6 +53,7 @@ def test_nodes_have_one_clock_where_they_are_containers_of_this_machine(
     cluster_of(tmp_path, monkeypatch, more)
     settings = named.settings()
     assert settings["external"]["one_clock"] is one
+    assert settings["external"]["watched"] is more.startswith("docker")
     assert system.refusal(run_config(settings | SEED)) == ""
 
 
@@ -65,6 +66,8 @@ def test_a_recorded_clock_of_this_machine_is_not_believed(
     settings = named.settings()
     config = run_config(settings | SEED | {"external": {**settings["external"], "one_clock": True}})
     assert "not known to have this machine's clock" in system.refusal(config)
+    config = run_config(settings | SEED | {"external": {**settings["external"], "watched": True}})
+    assert "without `docker` nodes are not watched" in system.refusal(config)
 
 
 LAG, KEPT = "replica.lag.time.max.ms", "log.retention.ms"
