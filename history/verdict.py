@@ -227,10 +227,12 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
 
     Served time lies within 1 s after an acknowledgement of any record. available: its share of the phase
     of faults. under_faults: its share of the time in which a fault was in force. None = no such time.
+    stalls: the longest; stall_count: of all there were, None = an older version judged.
     """
 
     faults: list[FaultLiveness] = []
     stalls: list[Stall] = []
+    stall_count: int | None = None
     available: float | None = None
     under_faults: float | None = None
 

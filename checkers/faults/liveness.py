@@ -57,9 +57,11 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     waits = Waits(whole=_together(parts, acked, load), parts=parts)
     in_force = _in_force(events, load)
     served = {fault: _share(acked, [span]) for fault, span in in_force.items()}
+    stalls = _stalls(run, waits)
     return Liveness(
         faults=_faults(run, progress, waits, load, served),
-        stalls=_stalls(run, waits),
+        stalls=stalls[:STALLS],
+        stall_count=len(stalls),
         available=_share(acked, [(load.begin, load.faults_end)]),
         under_faults=_share(acked, in_force.values()),
     )
@@ -125,7 +127,7 @@ def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
         Stall(
             partition=name, begin_s=run.seconds(begin), end_s=run.seconds(end), faults=run.during(begin, end)
         )
-        for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))[:STALLS]
+        for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))
     ]
 
 

@@ -16,6 +16,7 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from checkers.faults.liveness import STALLS
 from core.errors import HistoryError, InquestError
 from core.systems import planted_bug
 from harness.report import clock, colours, near_faults, repetition, story, wording
@@ -39,7 +40,7 @@ from history.events import (
 )
 from history.recorded_files import regular
 from history.run_folder import Run
-from history.verdict import COMPARED, Example, Fault, FaultLiveness, Verdict
+from history.verdict import COMPARED, Example, Fault, FaultLiveness, Liveness, Verdict
 
 BYTES_MAX = 3_900_000
 """Most bytes of a report."""
@@ -183,6 +184,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "cluster_drawing": run.cluster(timeline),
         "liveness": costs(verdict),
         "stalls_most": STALLS_MAX,
+        "stall_words": stall_words(verdict.liveness, STALLS_MAX),
         "witness": lambda example: around.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
         "near": lambda example: near_faults.beside(example, verdict.faults),
@@ -247,6 +249,19 @@ def by_time(faults: Iterable[Fault]) -> list[Fault]:
 def in_force(example: Example, faults: list[Fault]) -> list[Fault]:
     """The faults that the witness names."""
     return by_time(fault for fault in faults if fault.fault in example.faults)
+
+
+def stall_words(liveness: Liveness, rows: int) -> tuple[str, str]:
+    """How many stalls there were, and which of them a table of `rows` shows, "" = all."""
+    kept, total = len(liveness.stalls), liveness.stall_count
+    more = total is None and kept >= STALLS  # an older version kept no more, and did not count them
+    total = kept if total is None else total
+    many = wording.count(total, "stall") + " or more" * more
+    if total <= rows:
+        return many, ""
+    has = "all of them" if total == kept and not more else f"the {wording.number(kept)} longest"
+    shown = wording.number(min(rows, kept))
+    return many, f"These are the {shown} longest of {many}; verdict.json has {has}."
 
 
 def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:

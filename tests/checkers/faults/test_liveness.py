@@ -96,6 +96,19 @@ def test_a_partition_that_nobody_writes_to_does_not_stall(tmp_path: Path) -> Non
     assert waits.faults[0].recovered_s == pytest.approx(15.01)  # of a record sent after healing
 
 
+@pytest.mark.sampled(2)
+def test_of_many_stalls_the_longest_are_kept_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [*steady(0, 0, 30), (1, 11, 12.5), (1, 13, 15), (1, 15.5, 19)]
+    every = told(tmp_path / "all", sent)
+    lasted = [round(stall.end_s - stall.begin_s, 1) for stall in every.stalls]
+    assert (lasted, every.stall_count) == ([3.5, 2.0, 1.5], 3)
+    monkeypatch.setattr("checkers.faults.liveness.STALLS", 2)
+    longest = told(tmp_path / "longest", sent)
+    assert (longest.stalls, longest.stall_count) == (every.stalls[:2], 3)
+
+
 def test_a_partition_that_makes_a_record_wait_stalls_and_the_run_does_not(tmp_path: Path) -> None:
     sent = [*steady(0, 0, 30), *steady(1, 0, 12), (1, 12.5, 16.5), *steady(1, 16.5, 30)]
     served = told(tmp_path / "run", sent, *fault(0, 12, 14), *fault(1, 18, 19))

@@ -18,7 +18,7 @@ from core.errors import ConfigError, HistoryError
 from harness.explore.shrink import Shrunk
 from harness.report import build, github, junit, page, wording
 from history.run_folder import Run
-from history.verdict import FaultLiveness, Liveness, RecordedClients, Verdict
+from history.verdict import FaultLiveness, Liveness, RecordedClients, Stall, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
 from tests.histories.report_runs import FAULTS, Folder, clean, empty
 
@@ -290,6 +290,34 @@ def test_a_finding_of_an_application_is_first_of_all_its_own(app: object, tmp_pa
     folder.verdict = msgspec.structs.replace(folder.verdict, config=config)
     of_it = "matches no known Kafka bug; the application is what this run tests"
     assert (of_it in text_of(folder, tmp_path)) is (app is not None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "total", "words"),
+    [
+        (40, 40, ("40 stalls", "")),
+        (41, 41, ("41 stalls", "These are the 40 longest of 41 stalls; verdict.json has all of them.")),
+        (64, 64, ("64 stalls", "These are the 40 longest of 64 stalls; verdict.json has all of them.")),
+        (64, 65, ("65 stalls", "These are the 40 longest of 65 stalls; verdict.json has the 64 longest.")),
+        (1, None, ("1 stall", "")),  # an older version did not count them
+        (63, None, ("63 stalls", "These are the 40 longest of 63 stalls; verdict.json has all of them.")),
+        (64, None, ("64 stalls or more",
+                    "These are the 40 longest of 64 stalls or more; verdict.json has the 64 longest.")),
+    ],
+)  # fmt: skip
+def test_of_many_stalls_it_says_how_many_there_were_and_where_they_stand(
+    kept: int, total: int | None, words: tuple[str, str]
+) -> None:
+    stall = Stall(partition="", begin_s=1.0, end_s=2.5)
+    assert page.stall_words(Liveness(stalls=[stall] * kept, stall_count=total), 40) == words
+
+
+@pytest.mark.sampled(4)
+def test_a_report_with_more_stalls_than_its_verdict_has_says_so(tmp_path: Path) -> None:
+    stalls = [Stall(partition="", begin_s=1.0, end_s=2.5)] * 64
+    text = text_of(with_verdict(liveness=Liveness(stalls=stalls, stall_count=300)), tmp_path)
+    assert "300 stalls, the longest 1.5 s" in text
+    assert "verdict.json has the 64 longest." in text
 
 
 def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
