@@ -25,7 +25,7 @@ from harness.brokers.endpoint import endpoint
 from harness.brokers.proxies import ProxiedBrokers
 from harness.brokers.questions import AskedBrokers
 from harness.containers import claims
-from harness.external import belongings, named
+from harness.external import belongings, named, placements
 from harness.external.disks import Disks
 from harness.external.docker_ends import DockerEnds
 from harness.external.hooked_nodes import HookedNodes
@@ -78,6 +78,8 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         ends = DockerEnds(nodes.names, its.without_secrets) if file.cluster.docker else None
         HookedNodes.__init__(self, hooks, brokers, ends)
         self._disks = Disks(hooks, self.nodes, self._still, self._prefix)
+        self._placed: dict[TopicPartition, tuple[int, ...]] = {}
+        """Where replicas of internal topics were before the run moved some."""
         self._claim: claims.Claim | None = None
         self._reaper: Reaper | None = None
 
@@ -116,6 +118,16 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
     async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         """As of all clusters, of the same topics as `roles`."""
         return {tp: nodes for tp, nodes in (await super().replicas()).items() if self._own(tp.topic)}
+
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], within_s: float) -> None:
+        """As of all clusters. Where replicas of internal topics were before, the reaper knows, too."""
+        stay = [tp for tp in replicas if internal(tp.topic) and tp not in self._placed]
+        if stay and self._reaper is not None:
+            known = await self.replicas()
+            placed = {tp: known[tp] for tp in stay if tp in known}
+            self._reaper.note(placements.encoded(placed))
+            self._placed |= placed
+        await super().reassign(replicas, within_s)
 
     def _own(self, topic: str) -> bool:
         return topic.startswith(self._prefix) or internal(topic)
@@ -158,7 +170,8 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
             say("healing and deletion continue in the background")
             reaper.act()
             return
-        for line in belongings.remove(self.admin, self._prefix) + belongings.staying(self._ids):
+        moved = placements.put_back(self.admin, self._placed)  # healing failed, where there is one
+        for line in (*moved, *belongings.remove(self.admin, self._prefix), *belongings.staying(self._ids)):
             say(line)
         reaper.dismiss()
 

@@ -2,9 +2,10 @@
 
 `python -m harness.external.reaper <order>` reads the cluster's file, then waits as `harness.processes.reaper`
 says. Where the harness was killed, the reaper waits for hooks that are under way: one that shuts a node down
-takes it away seconds after. Then it runs all hooks that heal, on all nodes, and deletes what the run's prefix
-begins. It claims the cluster for that, as a run does: beside another run it does nothing. What stays it
-names, on stderr and in the run's folder. Secrets come to it as to the harness: by the environment.
+takes it away seconds after. Then it runs all hooks that heal, on all nodes, moves replicas of internal topics
+back, and deletes what the run's prefix begins. It claims the cluster for that, as a run does: beside another
+run it does nothing. What stays it names, on stderr and in the run's folder. Secrets come to it as to the
+harness: by the environment.
 """
 
 import os
@@ -21,11 +22,11 @@ from core.errors import ClusterError
 from core.terminal import say
 from harness.brokers.admin.connection import Brokers
 from harness.containers import claims
-from harness.external import belongings, named
+from harness.external import belongings, named, placements
 from harness.external.file import secured
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
-from harness.processes.reaper import Reaper, left_running, start_program
+from harness.processes.reaper import Reaper, heard, start_program
 from harness.processes.waiting import NotYet, until
 
 LOG: Final = "reaper.log"
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
     hooks = HookRunner(file, order.nodes, its.without_secrets, ports)
     listeners = {node: Address(*where) for node, where in order.brokers.items()}
     brokers = Brokers(listeners, its.security, cluster=order.cluster)
-    if (running := left_running()) is None:
+    if (last := heard()) is None:
         return 0
     try:
         claim = until(CLAIM_S, belongings.PAUSE_S, lambda: _claim(brokers))
@@ -78,13 +79,16 @@ def main(arguments: list[str]) -> int:
         _note(order, [f"nothing was healed or deleted: {error}; `inquest doctor --cluster FILE` does both"])
         return 1
     nodes = tuple(order.nodes.names)
-    failed = healed(hooks, nodes, lambda: must_have_ended(running), lambda: belongings.all_listed(brokers))
+    failed = healed(
+        hooks, nodes, lambda: must_have_ended(last.running), lambda: belongings.all_listed(brokers)
+    )
     _note(order, failed or ["all nodes are healed"])
+    moved = placements.put_back(brokers, placements.decoded(last.notes))
     left = belongings.remove(brokers, order.prefix)
     claim.release()
     gone = [f"no topic and no group is left of {order.prefix}"]
-    _note(order, [*(left or gone), *belongings.staying(order.ids)])
-    return 1 if failed or left else 0
+    _note(order, [*moved, *(left or gone), *belongings.staying(order.ids)])
+    return 1 if failed or moved or left else 0
 
 
 def _claim(brokers: Brokers) -> claims.Claim:

@@ -5,14 +5,14 @@ It waits on its stdin, and the harness holds the other end. When that end closes
 reach it. What it does then is its program's: `harness.containers.reaper`, `harness.external.reaper`.
 
 Programs that outlive the harness may still break what the reaper heals. Of each the harness says when it has
-begun (`+<pid>`) and when it has ended (`-<pid>`).
+begun (`+<pid>`) and when it has ended (`-<pid>`). What else a reaper has to know then is a note (`=<text>`).
 """
 
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.programs import program
 from harness.processes.child import end, end_input, start
@@ -41,6 +41,10 @@ class Reaper:
         finally:
             self._tell(b"-%d\n" % pid)
 
+    def note(self, text: str) -> None:
+        """The reaper knows this when it acts. text: one line."""
+        self._tell(b"=%s\n" % text.encode())
+
     def _tell(self, line: bytes) -> None:
         stdin = self._process.stdin
         if stdin is not None:
@@ -67,20 +71,32 @@ def start_program(module: str, *arguments: str) -> Reaper:
     return Reaper(start(program(module, *arguments), lines=False))
 
 
+class Last(NamedTuple):
+    """What a harness had said. running: process ids of the programs that it had begun and that had not ended.
+    notes: in their order."""
+
+    running: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 def dismissed() -> bool:
     """In the reaper: wait for the end of stdin; whether the harness dismissed it."""
-    return left_running() is None
+    return heard() is None
 
 
-def left_running() -> tuple[int, ...] | None:
-    """In the reaper: wait for the end of stdin. Process ids of the programs that the harness had begun and
-    that had not ended; None = the harness dismissed the reaper."""
+def heard() -> Last | None:
+    """In the reaper: wait for the end of stdin. What the harness had said; None = it dismissed the reaper."""
     running: dict[int, None] = {}
+    notes: list[str] = []
     for line in sys.stdin.buffer.read().splitlines(keepends=True):
         if line == DONE:
             return None
-        if line.endswith(b"\n") and line.startswith(b"+"):
+        if not line.endswith(b"\n"):
+            break  # it was killed while it wrote
+        if line.startswith(b"="):
+            notes.append(line[1:-1].decode())
+        elif line.startswith(b"+"):
             running[int(line)] = None
-        elif line.endswith(b"\n"):
+        else:
             running.pop(-int(line), None)
-    return tuple(running)
+    return Last(tuple(running), tuple(notes))

@@ -17,7 +17,7 @@ from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
 from harness.external.reaper import healed, must_have_ended, order_of
-from harness.processes.reaper import left_running
+from harness.processes.reaper import Last, Reaper, heard
 from harness.processes.waiting import NotYet
 
 NAMES = {1: "one", 2: "two"}
@@ -151,25 +151,43 @@ def test_a_process_is_waited_for_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heard", "running"),
+    ("said", "last"),
     [
-        (b"", ()),
-        (b"+5\n+6\n-5\n", (6,)),
-        (b"+5\n-5\n", ()),
-        (b"+5\n-5\n+5\n", (5,)),
-        (b"+5\n+1", (5,)),  # it was killed while it wrote
+        (b"", Last()),
+        (b"+5\n+6\n-5\n", Last((6,))),
+        (b"+5\n-5\n", Last()),
+        (b"+5\n-5\n+5\n", Last((5,))),
+        (b"+5\n+1", Last((5,))),  # it was killed while it wrote
+        (b"=one\n+5\n=two\n", Last((5,), ("one", "two"))),
+        (b"=one\n=tw", Last(notes=("one",))),
         (b"done\n", None),
-        (b"+5\ndone\n", None),
+        (b"=one\n+5\ndone\n", None),
         (b"+5\ndone\n-5\n", None),
-        (b"do", ()),
+        (b"do", Last()),
     ],
 )
-def test_what_the_harness_had_begun_is_known(
-    heard: bytes, running: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
+def test_what_the_harness_had_said_is_known(
+    said: bytes, last: Last | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, write = os.pipe()
-    os.write(write, heard)
+    os.write(write, said)
     os.close(write)
     with os.fdopen(read) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        assert left_running() == running
+        assert heard() == last
+
+
+def test_a_reaper_hears_what_it_was_sent() -> None:
+    program = "from harness.processes.reaper import heard; print(heard())"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        sender = Reaper(process)
+        sender.note("first")
+        with sender.during(5), sender.during(6):
+            pass
+        unended = sender.during(7)
+        unended.__enter__()
+        sender.act()
+        assert process.stdout is not None
+        assert process.stdout.read().decode() == f"{Last((7,), ('first',))}\n"
+    sender.note("nothing hears it")

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import Application, recorded_config, run_config
 from core.errors import ExitCode
+from core.op import TopicPartition
 from core.programs import environment
 from core.runtime import run_blocking
 from core.systems import ExternalSection
+from harness.brokers.admin import elections
 from harness.external import belongings
 from harness.external.file import read
 from harness.external.reaper import LOG
@@ -193,6 +196,31 @@ def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     dialled = [{*(tmp_path / str(node)).read_text().splitlines()} for node in model.nodes]
     listeners = model.endpoint().args["bootstrap.servers"].split(",")
     assert dialled == [{where.rpartition(":")[2]} for where in listeners]
+
+
+@pytest.mark.sampled(12)
+def test_a_killed_harness_leaves_internal_topics_where_they_were(
+    model: ModelCluster, cluster_file: FileMaker
+) -> None:
+    file, longer = cluster_file(), ("--set", "fault_s=20", "--owned")
+    words = ("--workload", "transactions", "--nemesis", "reassign:shrink", "--duration", "40", *longer)
+    with subprocess.Popen(command(file, *words), env=environment(), stderr=subprocess.DEVNULL) as harness:
+        until(lambda: shrunk(model), "a partition of an internal topic has fewer replicas")
+        harness.send_signal(signal.SIGKILL)
+    log = only_run(file).cluster / LOG
+    until(lambda: log.exists() and "left on the cluster" in log.read_text(), "the reaper clears up")
+    assert "may have others" not in log.read_text()
+    assert not shrunk(model)
+
+
+def shrunk(model: ModelCluster) -> list[TopicPartition]:
+    """Partitions of the coordinators' topics that lack a replica."""
+    replicas = elections.replicas(model.admin)
+    return [
+        tp
+        for tp, nodes in replicas.items()
+        if tp.topic in (TRANSACTION_TOPIC, GROUP_TOPIC) and len(nodes) < 3
+    ]
 
 
 @pytest.mark.sampled(9)
