@@ -359,20 +359,24 @@ class Deletion(NamedTuple):
 
 
 def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
-    """What faults asked for, of the partitions that have some; a deleted topic lost everything. What was
-    asked for before topics were remade was asked of older ones. tps: key -> topic and partition."""
+    """What faults asked for, of the partitions that have some; a deleted topic lost everything, not before as
+    many faults had begun to delete topics as its number says: each deletes them once at most, a failed one
+    perhaps. What was asked for before topics were remade was asked of older ones. tps: key -> topic and
+    partition."""
     faults = [event for event in events if isinstance(event, FaultStarted | FaultFailed)]
-    begin = {event.fault: max(0, event.begin_ns) for event in faults}
+    begin = {event.fault: max(0, event.begin_ns) for event in reversed(faults)}
     remaking = [event for event in faults if event.name.startswith(RECREATES)]
-    first = min((begin[event.fault] for event in remaking), default=0)
+    begun = sorted(begin[fault] for fault in {event.fault for event in remaking})
     last = max((begin[e.fault] for e in remaking if isinstance(e, FaultStarted)), default=0)
     asked = [event for event in events if isinstance(event, RecordsDeleted)]
     found = {}
     for tp, (topic, number) in tps.items():
-        name = f"{topic.partition(GONE_MARK)[0]}-{number}"
+        title, gone, at = topic.partition(GONE_MARK)
+        name = f"{title}-{number}"
         mine = [Deletion(begin.get(e.fault, 0), e.ns, e.offsets[name]) for e in asked if name in e.offsets]
-        if GONE_MARK in topic:
-            found[tp] = (*mine, Deletion(first, FOREVER, FOREVER))
+        if gone:
+            since = begun[int(at) - 1] if int(at) <= len(begun) else 0
+            found[tp] = (*mine, Deletion(since, FOREVER, FOREVER))
         else:
             found[tp] = tuple(one for one in mine if one.ns >= last)
     return {tp: its for tp, its in found.items() if its}

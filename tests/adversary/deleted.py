@@ -27,12 +27,17 @@ def deletions(recorded: Recorded) -> dict[int, list[Deletion]]:
     if recorded.portable:
         return found
     faults = [e for e in recorded.events if isinstance(e, FaultStarted | FaultFailed)]
-    begun = {e.fault: max(e.begin_ns, 0) for e in faults}
+    begun: dict[int, int] = {}
+    for e in faults:
+        begun.setdefault(e.fault, max(e.begin_ns, 0))
     remade = [
         e.begin_ns for e in faults if isinstance(e, FaultStarted) and e.name.startswith("recreate-topics:")
     ]
+    deleters = {e.fault for e in faults if e.name.startswith("recreate-topics:")}
+    deleting = sorted(begun[fault] for fault in deleters)
     for row in recorded.tables["tps"]:
         topic, _, older = row["topic"].partition("~")
+        by_then = deleting[int(older) - 1 :][:1] if older else []
         for event in recorded.events:
             if not isinstance(event, RecordsDeleted) or f"{topic}-{row['partition']}" not in event.offsets:
                 continue
@@ -40,7 +45,7 @@ def deletions(recorded: Recorded) -> dict[int, list[Deletion]]:
                 offset = event.offsets[f"{topic}-{row['partition']}"]
                 found[row["tp"]].append(Deletion(begun.get(event.fault, 0), event.ns, offset))
         if older:
-            found[row["tp"]].append(Deletion(min(remade, default=0), EVER, ALL))
+            found[row["tp"]].append(Deletion(by_then[0] if by_then else 0, EVER, ALL))
     return found
 
 

@@ -33,6 +33,7 @@ from core.retention import removes
 from history.events import (
     BoundsListed,
     Event,
+    FaultFailed,
     FaultHealed,
     FaultStarted,
     NodeEnded,
@@ -334,6 +335,26 @@ def test_what_was_deleted_before_a_topic_was_made_again_is_not_missing_from_the_
     gone = deletions({0: ("x", 0), 1: ("x~1", 0)}, again)
     assert [*gone.pop(1)] == [Deletion(8 * S, round(at * S), 5), Deletion(10 * S, FOREVER, FOREVER)]
     assert gone == ({0: tuple(known)} if known else {})
+
+
+def failed(name: str, at: float, number: int) -> FaultFailed:
+    return FaultFailed(begin_ns=round(at * S), ns=round(at * S) + S, fault=number, name=name, why="x")
+
+
+@pytest.mark.parametrize(
+    ("remade", "begun"),
+    [
+        ([*fault("recreate-topics:all", 10), *fault("recreate-topics:all", 1000, number=1)], [10, 1000]),
+        ([*fault("recreate-topics:all", 10), failed("recreate-topics:all", 12, 0)], [10, 0]),
+        # One that failed may have made topics again, or not.
+        ([failed("recreate-topics:away", 5, 0), *fault("recreate-topics:all", 9, number=1)], [5, 9]),
+        ([*fault("kill:one", 3, 1, number=4), *fault("recreate-topics:all", 9)], [9, 0]),
+    ],
+)
+def test_each_deleted_topic_was_deleted_by_another_fault(remade: list[Event], begun: list[float]) -> None:
+    gone = deletions({0: ("x~1", 0), 1: ("x~2", 0)}, remade)
+    assert [[one.begin / S for one in gone[tp]] for tp in (0, 1)] == [[begun[0]], [begun[1]]]
+    assert all((one.ns, one.offset) == (FOREVER, FOREVER) for tp in (0, 1) for one in gone[tp])
 
 
 def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_replicas() -> None:

@@ -304,7 +304,7 @@ class History:
         topic, partition = self.names.get(tp, ("", -1))
         name = f"{topic.split('~')[0]}-{partition}"
         faults = [event for event in self.events if isinstance(event, FaultStarted | FaultFailed)]
-        begun = {fault.fault: max(fault.begin_ns, 0) for fault in faults}
+        begun = {fault.fault: max(fault.begin_ns, 0) for fault in faults[::-1]}
         again = [f for f in faults if f.name.split(":")[0] == "recreate-topics"]
         made = [f.begin_ns for f in again if isinstance(f, FaultStarted)]
         asked = [
@@ -313,7 +313,9 @@ class History:
             if isinstance(event, RecordsDeleted) and name in event.offsets
         ]
         if "~" in topic:  # the topic was deleted
-            return [*asked, (min((begun[f.fault] for f in again), default=0), OPEN, GONE)]
+            earlier = sorted({f.fault: begun[f.fault] for f in again}.values())
+            number = int(topic.split("~")[1])
+            return [*asked, ((earlier[number - 1] if number <= len(earlier) else 0), OPEN, GONE)]
         return [one for one in asked if all(one[1] >= ns for ns in made)]
 
     def may_stand_still(self, ack_ns: int) -> bool:
