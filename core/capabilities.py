@@ -143,7 +143,8 @@ class DiskFailable(Killable, Protocol):
 
     async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
         """From now on every write of these nodes to a file fails; returns when they have ended of it. A new
-        start can write again. Raises ClusterError, where one still runs."""
+        start can write again. Raises ClusterError: a node that runs then can write, and one that did not end
+        in time was killed."""
 
 
 @runtime_checkable

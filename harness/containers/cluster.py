@@ -242,9 +242,13 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
     async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
         """See `DiskFailable`. Raises: ClusterError."""
         made = self._made(nodes)
-        self._ends.asked(nodes)
         on_each(NodeContainer.fail_writes, made)
-        self._await_ends(made, within_s)
+        self._ends.asked(nodes)
+        try:
+            self._await_ends(made, within_s)
+        except ClusterError:
+            kill_all(made)  # what writes nothing has to end all the same
+            raise
 
     def _await_ends(self, made: Sequence[NodeContainer], within_s: float) -> None:
         """Nodes that cannot write end of it. Raises: ClusterError, where one has not."""

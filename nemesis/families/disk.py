@@ -67,9 +67,6 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
         assert isinstance(env.cluster, DiskFillable)
         await env.cluster.kill(hit.nodes)
         await env.cluster.free_disks(hit.nodes)
-    else:
-        assert isinstance(env.cluster, DiskFailable)
-        await env.cluster.kill(hit.nodes)
     await revive(env, hit)
 
 

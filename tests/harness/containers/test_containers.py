@@ -24,6 +24,9 @@ class Sdk:
         self.name = "planted"
         self.signals: list[str] = []
         self.attrs: dict[str, dict[str, object]] = {}
+        self.asked: list[list[str]] = []
+        self.answer = (0, b"")
+        """Exit code and output of a command inside."""
 
     def kill(self, signal: str) -> None:
         if not self.up:
@@ -47,6 +50,10 @@ class Sdk:
 
     def wait(self) -> None:
         assert not self.up
+
+    def exec_run(self, command: list[str]) -> tuple[int, bytes]:
+        self.asked.append(command)
+        return self.answer
 
     def reload(self) -> None:
         if self.silent:
@@ -142,6 +149,20 @@ def test_every_node_is_tried_before_an_error_is_raised() -> None:
     with pytest.raises(ClusterError, match="node 1 could not be paused: no such container"):
         on_each(NodeContainer.pause, nodes)
     assert all(node.sdk.frozen for node in nodes[1:])
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_files_of_a_node_are_limited_from_inside_by_any_user(
+    user: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    node = PlantedNode(1)
+    node.fail_writes()
+    assert node.sdk.asked == [["prlimit", "--pid", "1", "--fsize=0:"]]
+    assert node.sdk.signals == []
+    node.sdk.answer = (1, b"prlimit: failed to set")
+    with pytest.raises(ClusterError, match="node 1: its files could not be limited: prlimit: failed to set"):
+        node.fail_writes()
 
 
 def test_a_signal_reaches_a_frozen_node() -> None:
