@@ -93,6 +93,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         self._ends = NodeEnds(self._down, self._described_end)
         self._reaper: Reaper | None = None
         self._powerless: set[int] = set()
+        self._unlinked: set[int] = set()
+        """Nodes that were started, and do not have their cuts and their proxy for certain."""
         self._from_host: bool | None = None
         self.addresses: dict[int, str] = {}
         self._links = firewall.Links(self.addresses, PORTS, self._set_table)
@@ -279,19 +281,23 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts; what they left on disk is taken before, but
-        for nodes that were shut down."""
+        for nodes that were shut down. A node whose start failed half-way gets what it lacks."""
 
         def one(node: NodeContainer) -> None:
-            node.start()
-            self._ends.started([node.number])
+            if node in down:
+                node.start()
+                self._ends.started([node.number])
+                self._powerless.discard(node.number)
             self._links.reapply(node.number)  # before its program reaches the network
             self._stand_between(node)
+            self._unlinked.discard(node.number)
 
         self._ends.look()
-        down = [node for node in self._made(nodes) if not node.is_up()]
+        made = self._made(nodes)
+        down = [node for node in made if not node.is_up()]
         self.deployment.before_start(down, self._powerless)
-        on_each(one, down)
-        self._powerless.difference_update(node.number for node in down)
+        self._unlinked.update(node.number for node in down)
+        on_each(one, [node for node in made if node.number in self._unlinked])
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Freeze by the cgroup freezer."""

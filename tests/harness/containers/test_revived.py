@@ -1,0 +1,93 @@
+"""Nodes that are started again: a start that failed half-way is brought to its end by the next try."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from core.capabilities import Cut, Direction
+from core.config import run_config
+from core.errors import ClusterError
+from core.runtime import run_blocking
+from harness.containers.nodes import NodeContainer
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.kraft import KRaft
+
+ISOLATED = (Cut(node=1, direction=Direction.IN, peer=2), Cut(node=2, direction=Direction.IN, peer=1))
+
+
+class Ended(NodeContainer):
+    """A node that runs or does not, in no engine's container."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.starts = 0
+
+    def start(self) -> "Ended":
+        self.starts += 1
+        return self
+
+    def is_up(self) -> bool:
+        return self.starts > 0
+
+
+class Planted(KafkaCluster):
+    """A cluster whose tables and proxies fail as often as they are told to."""
+
+    def plant(self, nodes: Sequence[Ended], tables: int, proxies: int) -> None:
+        self._containers = {node.number: node for node in nodes}
+        self.addresses.update({node.number: f"10.0.0.{node.number}" for node in nodes})
+        self.failing = {"table": tables, "proxy": proxies}
+        self.done: list[tuple[str, int]] = []
+
+    def _did(self, what: str, node: int) -> None:
+        if self.failing[what] > 0:
+            self.failing[what] -= 1
+            raise ClusterError(f"the {what} of node {node} failed")
+        self.done.append((what, node))
+
+    def _set_table(self, node: int, table: str) -> None:
+        if self._containers[node].is_up():
+            self._did("table", node)
+
+    def _stand_between(self, made: NodeContainer) -> None:
+        self._did("proxy", made.number)
+
+
+class Evidence(KRaft):
+    """Remembers of whom it took what lies on disk, and who of them had lost power."""
+
+    def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
+        taken.append(([node.number for node in nodes], sorted(powerless)))
+
+
+taken: list[tuple[list[int], list[int]]] = []
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Iterator[Planted]:
+    config = run_config({"seed": 1})
+    taken.clear()
+    cluster = Planted(config, tmp_path, Evidence(config, tmp_path))
+    yield cluster
+    run_blocking(cluster.stop())  # it has reserved ports
+
+
+@pytest.mark.parametrize(("tables", "proxies"), [(1, 0), (0, 1), (1, 1), (0, 0)])
+def test_a_node_that_was_started_without_its_cuts_or_its_proxy_gets_them_at_the_next_try(
+    planted: Planted, tables: int, proxies: int
+) -> None:
+    nodes = [Ended(1), Ended(2)]
+    planted.plant(nodes, tables, proxies)
+    run_blocking(planted.cut(ISOLATED))
+    planted._powerless.add(1)
+    for _ in range(tables + proxies):
+        with pytest.raises(ClusterError, match="node 1 failed"):
+            run_blocking(planted.revive([1]))
+    for _ in range(2):
+        run_blocking(planted.revive([1]))
+    assert [node.starts for node in nodes] == [1, 0]
+    assert planted.done[-2:] == [("table", 1), ("proxy", 1)]
+    assert planted.done.count(("proxy", 1)) == 1, "a whole node was changed"
+    assert [one for one in taken if one[0]] == [([1], [1])]
+    assert planted._powerless == set()
