@@ -115,6 +115,7 @@ class Recording:
             report_end=True,
         )
         self._headed.add(process)
+        self._last[process] = ns
         self._append(process, header(self.run.name, spec, ns))
 
     def known(self, process: int) -> bool:

@@ -9,7 +9,7 @@ not on
   record: all count as sent at the first moment of the recording, so nothing is claimed about real time. An
   error names no partition and does not say that the record was not written. A record that a consumer read
   and no producer acknowledged is in doubt (INFO) if some producer may have sent it: its prefix and number
-  fit. Else no producer sent it.
+  fit. Else no producer sent it. A tool that only started may be a producer with any one prefix.
 - Consumer: `record_data` (only with `--verbose`) is a read; `records_consumed` ends the poll.
 `partitions_assigned`
   and `partitions_revoked` are moves of positions; `offsets_committed` are commits. Without `--verbose` no
@@ -171,15 +171,19 @@ class VerifiableImport:
         self.verbose = True
         """Whether the records of every poll are on record."""
         self._producers: dict[tuple[str, str], list[_Producer]] = {}
+        self._silent: list[int] = []
+        """Processes that may be producers, of whose topic and prefix nothing is on record."""
         self._start = 0
 
     def read(self, paths: list[Path]) -> None:
         """All files. Raises: HistoryError, where one cannot be opened, or is output of neither tool."""
         kinds = {path: _kind(path) for path in dict.fromkeys(paths)}
         self._start = min((kind[1] for kind in kinds.values()), default=0) * MS
-        order = sorted(kinds, key=lambda path: kinds[path][0] != "producer")  # stable: producers first
+        order = sorted(kinds, key=lambda path: kinds[path][0] == "consumer")  # stable: producers first
         for process, path in enumerate(order):
-            if kinds[path][0] == "producer":
+            if kinds[path][0] != "consumer":
+                if kinds[path][0] == "either":
+                    self._silent.append(process)
                 self._recording.process(process, ns=self._start, consumes=False)
                 _ProducerFile(self, process).read(path)
             else:
@@ -202,6 +206,9 @@ class VerifiableImport:
             return
         prefix, number = found[1] or "", int(found[2])
         candidates = [one for one in self.producers(tp.topic, prefix) if one.may_have_sent(number)]
+        if not candidates and self._silent:  # it has one prefix
+            candidates = [_Producer(self._silent.pop(0))]
+            self.producers(tp.topic, prefix).extend(candidates)
         new = [one.settle(number) for one in candidates]
         if candidates and all(new):
             self.write(candidates[0].process, self._start, [(tp, value or "", Outcome.INFO, -1)], self._start)
@@ -422,8 +429,9 @@ class _ConsumerFile(_File):
 
 
 def _kind(path: Path) -> tuple[str, int]:
-    """Which tool wrote the file, and its first time. Raises: HistoryError."""
-    first = -1
+    """Which tool wrote the file, and its first time: `producer`, `consumer`, or `either` where it only
+    started. Raises: HistoryError."""
+    first, ended = -1, False
     with opened(path) as file:
         try:
             for _, content in lines(file):
@@ -436,8 +444,9 @@ def _kind(path: Path) -> tuple[str, int]:
                     return "producer", first
                 if not isinstance(line, _Started | _Ended):
                     return "consumer", first
+                ended |= isinstance(line, _Ended)
         except UNREADABLE as error:
             raise HistoryError(f"{path}: cannot be read: {reason(error)}") from None
     if first >= 0:
-        return "consumer", first  # it started and did nothing
+        return "consumer" if ended else "either", first  # a producer that ends says how many records it sent
     raise HistoryError(f"{path}: no line of VerifiableProducer or VerifiableConsumer in it")
