@@ -9,7 +9,8 @@ not on
   record: all count as sent at the first moment of the recording, so nothing is claimed about real time. An
   error names no partition and does not say that the record was not written. A record that a consumer read
   and no producer acknowledged is in doubt (INFO) if some producer may have sent it: its prefix and number
-  fit. Else no producer sent it. A tool that only started may be a producer with any one prefix.
+  fit; all of one producer are those of a process with its settings. Else no producer sent it. A tool that
+  only started may be a producer with any one prefix.
 - Consumer: `record_data` (only with `--verbose`) is a read; `records_consumed` ends the poll.
 `partitions_assigned`
   and `partitions_revoked` are moves of positions; `offsets_committed` are commits. Without `--verbose` no
@@ -141,11 +142,12 @@ _VALUE = re.compile(r"(?:(\d+)\.)?(\d{1,18})")
 class _Producer:
     """What one producer may have sent. settled: a bit for each number that was acknowledged, or that became
     a send in
-    doubt. sent: how many it set out to send, -1 = not on record."""
+    doubt. sent: how many it set out to send, -1 = not on record. doubts: its sends in doubt, by number."""
 
     process: int
     settled: bytearray = field(default_factory=bytearray)
     sent: int = -1
+    doubts: list[tuple[int, TopicPartition, str]] = field(default_factory=list)
 
     def settle(self, number: int) -> bool:
         """Whether the number was not settled before."""
@@ -173,6 +175,8 @@ class VerifiableImport:
         self._producers: dict[tuple[str, str], list[_Producer]] = {}
         self._silent: list[int] = []
         """Processes that may be producers, of whose topic and prefix nothing is on record."""
+        self._shared: list[tuple[int, TopicPartition, str]] = []
+        """Sends in doubt, each by one of several producers."""
         self._start = 0
 
     def read(self, paths: list[Path]) -> None:
@@ -190,6 +194,7 @@ class VerifiableImport:
                 group = "consumers" if self.one_group else None
                 self._recording.process(process, ns=self._start, produces=False, group=group)
                 _ConsumerFile(self, process).read(path)
+        self._write_doubts(len(order))
 
     def refuse(self, path: Path, line: int, why: str) -> None:
         """A line could not be read."""
@@ -211,7 +216,20 @@ class VerifiableImport:
             self.producers(tp.topic, prefix).extend(candidates)
         new = [one.settle(number) for one in candidates]
         if candidates and all(new):
-            self.write(candidates[0].process, self._start, [(tp, value or "", Outcome.INFO, -1)], self._start)
+            doubts = candidates[0].doubts if len(candidates) == 1 else self._shared
+            doubts.append((number, tp, value or ""))
+
+    def _write_doubts(self, process: int) -> None:
+        """Sends in doubt are those of processes of their own, from this number on: when each of them was
+        sent, beside what its producer had acknowledged, is not on record."""
+        chains = [sorted(one.doubts) for some in self._producers.values() for one in some if one.doubts]
+        chains += [[one] for one in self._shared]
+        for number, chain in enumerate(chains, process):
+            self._recording.process(number, ns=self._start, consumes=False)
+            for at in range(0, len(chain), BATCH):
+                records = [(tp, value, Outcome.INFO, -1) for _, tp, value in chain[at : at + BATCH]]
+                self.write(number, self._start, records, self._start)
+            self._recording.ended(number, End.CRASHED)
 
     def write(
         self, process: int, ns: int, records: list[tuple[TopicPartition, str, Outcome, int]], last: int

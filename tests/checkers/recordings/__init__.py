@@ -1,5 +1,6 @@
 """Imports in a folder of their own: files in, sealed history out."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from checkers.recordings.formats import ImportRequest, import_config, import_files
@@ -20,13 +21,20 @@ def folder(path: Path, config: RunConfig) -> Run:
 
 def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: bool) -> tuple[Run, Recording]:
     """The sealed run folder of these files, and what the import says of them. Raises: HistoryError."""
+    return imported_with({}, tmp_path, format, *contents, **options)
+
+
+def imported_with(
+    settings: Mapping[str, object], tmp_path: Path, format: str, *contents: str | bytes, **options: bool
+) -> tuple[Run, Recording]:
+    """The same, where the user knows these settings."""
     paths = []
     tmp_path.mkdir(exist_ok=True)
     for number, content in enumerate(contents):
         paths.append(tmp_path / f"recording-{number}.txt")
         paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
     request = ImportRequest(format=format, files=paths, **options)
-    config = import_config(request, {})
+    config = import_config(request, settings)
     run = folder(tmp_path / "run", config)
     recording = import_files(run, config, request)
     seal(run)

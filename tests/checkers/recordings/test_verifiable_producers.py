@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkers.recordings import imported
+from history.verdict import Verdict
+from tests.checkers.recordings import imported, imported_with
 from tests.checkers.recordings.test_formats import GIVEN, START, STOP, acked, consumed, data, found, lines_of
 from tests.histories.folders import check_run
 
@@ -37,3 +38,66 @@ def test_a_tool_that_only_started_may_be_a_producer(
     run, recording = imported(tmp_path, "verifiable", *files, from_start=True)
     assert recording.reasons == []
     assert found(check_run(run)) == forbidden
+
+
+# Records in doubt --------------------------------------------------------------------------------
+
+
+def failed(value: str) -> Line:
+    told = {"topic": "t", "key": None, "value": value, "exception": "x", "message": "y"}
+    return "producer_send_error", told
+
+
+def verdict_with(tmp_path: Path, *files: str, **settings: object) -> Verdict:
+    run, recording = imported_with(settings, tmp_path, "verifiable", *files, from_start=True)
+    assert recording.reasons == []
+    return check_run(run)
+
+
+IDEMPOTENT: dict[str, object] = {"idempotent": True, "isolation": "read_committed"}
+
+
+@pytest.mark.parametrize("settings", [{}, IDEMPOTENT])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("0", "1", "2", "3"),  # 1 and 2 are in doubt
+        ("0", "2", "3"),
+        ("0", "3", "1", "2"),  # 1 was sent before 3, yet when it was is not on record
+    ],
+)
+def test_a_record_in_doubt_was_not_sent_after_those_that_were_acknowledged(
+    tmp_path: Path, settings: dict[str, object], values: tuple[str, ...]
+) -> None:
+    sure = [acked("0", 0), failed("1"), failed("2"), acked("3", values.index("3"))]
+    verdict = verdict_with(tmp_path, lines_of(START, *sure, STOP), consumer(*values), **settings)
+    assert "nonmonotonic-send" not in found(verdict)
+    assert "phantom-read" not in found(verdict)
+
+
+@pytest.mark.parametrize(("order", "forbidden"), [(("1", "2"), []), (("2", "1"), ["int-nonmonotonic-send"])])
+def test_records_in_doubt_of_one_idempotent_producer_are_in_order(
+    tmp_path: Path, order: tuple[str, str], forbidden: list[str]
+) -> None:
+    sent = lines_of(START, acked("0", 0), failed("1"), failed("2"), STOP)
+    verdict = verdict_with(tmp_path, sent, consumer("0", *order), **IDEMPOTENT)
+    assert found(verdict) == forbidden
+
+
+def test_two_consumers_read_records_in_doubt_in_any_order(tmp_path: Path) -> None:
+    sent = lines_of(START, acked("0", 0), failed("1"), failed("2"), STOP)
+    later = lines_of(START, GIVEN, data("2", 2), consumed(1), STOP)
+    run, _ = imported_with(IDEMPOTENT, tmp_path, "verifiable", sent, later, consumer("0", "1", "2"))
+    assert found(check_run(run)) == []
+
+
+def test_records_in_doubt_of_producers_with_one_prefix_have_no_order(tmp_path: Path) -> None:
+    sent = [lines_of(START, acked("0", 0)), lines_of(START, acked("5", 1))]
+    verdict = verdict_with(tmp_path, *sent, consumer("0", "5", "7", "6"), **IDEMPOTENT)
+    assert found(verdict) == []
+
+
+def test_a_record_in_doubt_of_an_idempotent_producer_stands_once(tmp_path: Path) -> None:
+    sent = lines_of(START, acked("0", 0), failed("1"), STOP)
+    verdict = verdict_with(tmp_path, sent, consumer("0", "1", "1"), **IDEMPOTENT)
+    assert "duplicate" in found(verdict)
