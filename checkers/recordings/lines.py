@@ -7,8 +7,9 @@
     {"line": "op", "process": 1, "outcome": "ok", "begin_ns": 30, "end_ns": 40,
      "reads": [{"topic": "t", "partition": 0, "value": "a", "offset": 0}]}
 
-Lines of one process stand in order of time, each op after the end of the one before; lines of different
-processes in any order, in one file or in several. docs/import-lines.schema.json is the published schema;
+Lines of one process stand in the order in which they happened: its ops neither begin nor end before earlier
+ones, and any other line may lie within the op before or after it. Lines of different processes stand in any
+order, in one file or in several. docs/import-lines.schema.json is the published schema;
 `python -m checkers.recordings.lines` prints it. Not here: what is judged (`checkers.engine.kernel_input`).
 """
 
@@ -16,6 +17,7 @@ import inspect
 import json
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -178,6 +180,15 @@ class _Contradiction(ValueError):
     """A line that contradicts itself or what came before it."""
 
 
+@dataclass(slots=True)
+class _Times:
+    """Of a process: when its last op began and ended, and when its last line of one moment was."""
+
+    begun: int = 0
+    ended: int = 0
+    at: int = 0
+
+
 class LinesImport:
     """Reads files of this format into a recording. on_record: what the first line says. ends: start and end
     of a log by topic, partition and isolation level."""
@@ -187,7 +198,7 @@ class LinesImport:
         self._recording = recording
         self.ends: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._settings: dict[int, ProcessLine] = {}
-        self._busy_until: dict[int, int] = {}
+        self._times: dict[int, _Times] = {}
         self._unreadable: set[int] = set()
         """Processes whose settings could not be read: those of the import need not be theirs."""
         self._read = False
@@ -239,7 +250,7 @@ class LinesImport:
             case OpLine():
                 self._op(line)
             case AssignmentLine():
-                self._begins(line.process, line.ns)
+                self._at(line.process, line.ns)
                 tps = [(each.topic, each.partition) for each in line.partitions]
                 kind = AssignmentKind[line.kind.upper()]
                 changed = j.AssignmentChanged(op=-1, ns=line.ns, kind=kind, generation=-1, tps=tps)
@@ -247,7 +258,7 @@ class LinesImport:
             case EndLine():
                 self._end(line)
             case ReachedLine():
-                self._begins(line.process, line.ns)
+                self._at(line.process, line.ns)
                 seen = j.EndSeen(ns=line.ns, topic=line.topic, partition=line.partition, offset=line.offset)
                 self._recording.write(line.process, seen)
 
@@ -282,18 +293,45 @@ class LinesImport:
             transactional_id=line.transactional_id,
         )
 
-    def _begins(self, process: int, ns: int) -> None:
-        """Raises: _Contradiction."""
-        until = self._busy_until.get(process, 0)
-        if until == NEVER:
+    def _at(self, process: int, ns: int) -> None:
+        """A line of one moment, which may lie within the op before or after it. Raises: _Contradiction."""
+        times = self._goes_on(process)
+        if ns < times.begun:
+            raise _Contradiction(
+                f"process {process} is at {ns} ns, before the op that it began at {times.begun} ns"
+            )
+        if ns < times.at:
+            raise _Contradiction(
+                f"process {process} is at {ns} ns, before what stands above it, at {times.at} ns"
+            )
+        self._known(process, ns)
+        times.at = ns
+
+    def _runs(self, process: int, begin: int, end: int) -> None:
+        """An op. Intervals may overlap, for they may be wider than what they stand for. Raises:
+        _Contradiction."""
+        times = self._goes_on(process)
+        if begin < times.begun:
+            why = f"begins an op at {begin} ns, before one that it began earlier, at {times.begun} ns"
+            raise _Contradiction(f"process {process} {why}")
+        if end < (latest := max(times.ended, times.at)):
+            raise _Contradiction(
+                f"process {process} ends an op at {end} ns, before what stands above it, at {latest} ns"
+            )
+        self._known(process, begin)
+        times.begun, times.ended = begin, end
+
+    def _goes_on(self, process: int) -> "_Times":
+        times = self._times.setdefault(process, _Times())
+        if times.ended == NEVER:
             raise _Contradiction(f"process {process} continues after an op that never ended")
-        if ns < until:
-            raise _Contradiction(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
+        return times
+
+    def _known(self, process: int, ns: int) -> None:
         if not self._recording.known(process):
             if process in self._unreadable:
                 raise _Contradiction(f"the settings of process {process} could not be read")
             self._recording.process(process, ns=ns)
-        self._busy_until[process] = ns
 
     def _op(self, line: OpLine) -> None:
         process, end = line.process, line.end_ns
@@ -303,8 +341,7 @@ class LinesImport:
             raise _Contradiction(f"an op without end_ns, and with outcome {line.outcome!r}")
         if why := _contradiction(line, self._settings.get(process)):
             raise _Contradiction(why)
-        self._begins(process, line.begin_ns)
-        self._busy_until[process] = NEVER if end is None else end
+        self._runs(process, line.begin_ns, NEVER if end is None else end)
         self._recording.write(process, *_op_lines(self._recording.ops, line))
         self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
 

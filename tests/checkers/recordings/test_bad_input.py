@@ -95,7 +95,10 @@ OF_FORMAT: dict[str, dict[str, Damage]] = {
         "ends before it begins": swap(b'"end_ns": 20', b'"end_ns": 5'),
         "never ended, and ok": swap(b'"end_ns": 20', b'"end_ns": null'),
         "lines in another order": lambda content: b"\n".join(reversed(content.split(b"\n"))),
-        "ops that overlap": swap(b'"begin_ns": 30', b'"begin_ns": 15'),
+        "an op within an earlier one": put(
+            b'{"line": "op", "process": 5, "outcome": "ok", "begin_ns": 10, "end_ns": 30}\n'
+            b'{"line": "op", "process": 5, "outcome": "ok", "begin_ns": 12, "end_ns": 20}'
+        ),
         "a process after its last op": put(
             b'{"line": "op", "process": 5, "outcome": "info", "begin_ns": 1}\n'
             b'{"line": "op", "process": 5, "outcome": "ok", "begin_ns": 2, "end_ns": 3}'
