@@ -48,21 +48,22 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What the first screen says. place: of the example. ranges_more, records_more: how many ranges are not
-    listed, and their records. partial: ranges are those that examples name, not those of all findings.
-    in_logs: findings in brokers' logs that the headline does not count. not_kept: findings that the checker
-    counted, and ranges do not have. epoch: of the example's reads, where all have one. side: logs side by
-    side, where they differ. seen_with: what is quoted beside it. first_step, steps: (what for, command).
-    follows: classes that the loss brought with it: name, findings, link. paths: (what, path). counted: what
-    ranges count. many: findings of the headline; about: how many records all of them name, 0 = not known.
-    others: further transactions, where the records are those of the first. first_fault: when the run's first
-    fault began, if it began only then, else 0. timed: when it came about is on record."""
+    """What the first screen says. place: of the example; link: to its class. ranges_more, records_more: how
+    many ranges are not listed, and their records. partial: ranges are those that examples name, not those of
+    all findings. in_logs: findings in brokers' logs that the headline does not count. not_kept: findings
+    that the checker counted, and ranges do not have. epoch: of the example's reads, where all have one.
+    side: logs side by side, where they differ. seen_with: what is quoted beside it. first_step, steps: (what
+    for, command). follows: classes that the loss brought with it: name, findings, link. paths: (what, path).
+    counted: what ranges count. many: findings of the headline; about: how many records all of them name, 0 =
+    not known. others: further transactions, where the records are those of the first. first_fault: when the
+    run's first fault began, if it began only then, else 0. timed: when it came about is on record."""
 
     name: str
     anomaly: Anomaly
     headline: str
     example: Example
     place: wording.Key
+    link: str
     ranges: list[Records]
     ranges_more: int
     records_more: int
@@ -132,6 +133,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
         ),
         example=example,
         place=(name, anomaly.examples.index(example)),
+        link=links_of(inputs.verdict)[name],
         ranges=listed,
         ranges_more=len(ranges) - len(listed),
         records_more=sum(one.count for one in ranges[RANGES_MAX:]),
@@ -179,10 +181,15 @@ def _owner(inputs: Inputs, traces: Traces) -> str:
     )
 
 
+def links_of(verdict: Verdict) -> dict[str, str]:
+    """Class -> its place in the page."""
+    return {name: f"#anomaly-{number}" for number, (name, _) in enumerate(wording.ranked(verdict), 1)}
+
+
 def seen_with(verdict: Verdict, name: str, example: Example, owner: str = "") -> Quotation | None:
     """The finding that says what a broker did: of the same op, else of the same partition, there one that
     names the group or transactional id, if there is one; else of the same transactional id."""
-    links = {other: f"#anomaly-{number}" for number, (other, _) in enumerate(wording.ranked(verdict), 1)}
+    links = links_of(verdict)
     others = [other for other in EVIDENCE if other != name and other in verdict.anomalies]
     ops = {op.op for op in example.ops}
     named = re.compile(rf"(?<![\w.-]){re.escape(example.partition)}(?![\w-])") if example.partition else None
@@ -214,10 +221,10 @@ def follows(verdict: Verdict, name: str, ranges: Sequence[Records]) -> list[tupl
     """Classes all of whose examples are at offsets of lost records."""
     if name != "lost-write":
         return []
-    ranked = enumerate(wording.ranked(verdict), 1)
+    links = links_of(verdict)
     return [
-        (other, anomaly.disallowed or anomaly.count, f"#anomaly-{number}")
-        for number, (other, anomaly) in ranked
+        (other, anomaly.disallowed or anomaly.count, links[other])
+        for other, anomaly in wording.ranked(verdict)
         if other in FOLLOWS_LOSS
         and anomaly.examples
         and all(any(_within(one, row) for row in ranges if row.offsets) for one in anomaly.examples)

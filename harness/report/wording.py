@@ -205,9 +205,11 @@ Key = tuple[str, int]
 
 def in_turn(verdict: Verdict) -> Iterator[tuple[Key, Example]]:
     """The first example of every class, then the second of every class, and so on; few where nothing is
-    forbidden."""
+    forbidden, unless the run is about it: the story may be of any of its examples."""
+    about = told(verdict)
+    whole = {name for name, one in verdict.anomalies.items() if one.disallowed} | {about[0] if about else ""}
     classes = [
-        (name, anomaly.examples if anomaly.disallowed else anomaly.examples[:ALLOWED_EXAMPLES_MAX])
+        (name, anomaly.examples if name in whole else anomaly.examples[:ALLOWED_EXAMPLES_MAX])
         for name, anomaly in ranked(verdict)
     ]
     for number in range(max((len(examples) for _, examples in classes), default=0)):

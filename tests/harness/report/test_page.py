@@ -146,6 +146,56 @@ def test_the_policy_lets_exactly_the_own_scripts_run(name: str, reports: dict[st
     assert allowed == {base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}
 
 
+def dead_links(html: str) -> set[str]:
+    """Places of the page that links name and that it does not have."""
+    elements = Parsed(html).elements
+    named = {(attrs["href"] or "")[1:] for _, attrs in elements if (attrs.get("href") or "").startswith("#")}
+    return named - {attrs["id"] or "" for _, attrs in elements if "id" in attrs}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_link_into_the_page_leads_somewhere(name: str, reports: dict[str, str]) -> None:
+    assert dead_links(reports[name]) == set()
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize(("place", "count"), [(0, 1), (3, 4), (3, 9)])
+def test_the_story_of_a_control_leads_to_its_example(place: int, count: int, tmp_path: Path) -> None:
+    """A class that is permitted, too, stands before it; its example is the first of a topic of the user's."""
+    folder = anomalous()
+    assert folder.verdict is not None
+    one = folder.verdict.anomalies["lost-write"]
+    example = msgspec.structs.replace(one.examples[0], allowed=True)
+    inner = msgspec.structs.replace(example, partition="__consumer_offsets-3", offsets=[])
+    examples = [example if number == place else inner for number in range(count)]
+    lost = msgspec.structs.replace(one, disallowed=0, allowed=True, known_bug="", examples=examples)
+    more = msgspec.structs.replace(lost, examples=[inner] * 9)
+    anomalies = {"duplicate": more, "lost-write": lost, "aborted-read": more}
+    folder.verdict = msgspec.structs.replace(
+        folder.verdict, anomalies=anomalies, expect={"lost-write": True}, valid=True
+    )
+    html = build(folder.write(tmp_path / "run")).read_text(encoding="utf-8")
+    assert f'More of it: <a href="#anomaly-2-{place + 1}">' in html
+    assert '<p class="tags"><a href="#anomaly-2">' in html
+    assert dead_links(html) == set()
+    others = [n for n in range(1, 10) if f'id="anomaly-1-{n}"' in html]
+    assert others == [1, 2, 3], "of other permitted ones, a few are enough"
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("before", "linked"), [(page.FAULTS_MAX - 1, True), (page.FAULTS_MAX, False)])
+def test_a_fault_without_a_row_has_no_link(before: int, linked: bool, tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    early = [msgspec.structs.replace(FAULTS[0], fault=100 + n, begin_s=0.1, end_s=0.2) for n in range(before)]
+    folder.verdict = msgspec.structs.replace(folder.verdict, faults=[*early, FAULTS[0]])
+    html = build(folder.write(tmp_path / "run")).read_text(encoding="utf-8")
+    told = html[html.index('id="story"') :]
+    assert FAULTS[0].name in told[: told.index("</section>")]
+    assert (f'href="#fault-{FAULTS[0].fault}"' in html) is linked
+    assert dead_links(html) == set()
+
+
 def test_text_from_outside_stays_text(reports: dict[str, str]) -> None:
     parsed = Parsed(reports["hostile"])
     assert len(parsed.scripts) == 1
