@@ -17,7 +17,7 @@ def cold(slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress]) -> 
     if slow:
         return f"clients {slow} have not completed an op yet"
     idle = idle_groups(slots, working, since_ns=1)
-    return f"groups {idle} have not been given a record yet" if idle else ""
+    return f"groups {idle} {_lack(slots, idle, 'have not been given a record')} yet" if idle else ""
 
 
 def unrecovered(
@@ -44,9 +44,16 @@ def unrecovered(
         return f"clients {stuck} have completed nothing since"
     idle = idle_groups(slots, working, since_ns)
     if idle:
-        return f"groups {idle} were given nothing since"
+        return f"groups {idle} {_lack(slots, idle, 'were given nothing')} since"
     hungry = idle_readers(slots, working, since_ns)
     return f"clients {hungry} were given nothing since, although they poll" if hungry else ""
+
+
+def _lack(slots: Sequence[ClientSlot], groups: Sequence[str], others: str) -> str:
+    """What these groups did not get, in words: of an application only the commits are seen. others: of any
+    other groups."""
+    seen = all(slot.instance for slot in slots if slot.group in groups)
+    return "have committed no offset" if seen else others
 
 
 def lagging(roles: Roles) -> frozenset[TopicPartition]:

@@ -82,14 +82,17 @@ class Instance:
 
     def look(self, inputs: Iterable[TopicPartition]) -> tuple[bool, bool]:
         """Whether it runs and the brokers said where its group stands in these partitions; whether the group
-        got on since the last look. Raises: ClientLost, where the program has ended."""
+        got on since the last look, false at the first one: its predecessor may have committed that.
+
+        Raises: ClientLost, where the program has ended.
+        """
         self._refuse_ended()
         found = self._position.committed(inputs)
         self._known = found is not None
         if found is None:
             return False, False
-        new = found != (self._committed or dict.fromkeys(found, 0))
-        self._committed = found
+        before, self._committed = self._committed, found
+        new = before is not None and any(at != before.get(tp, 0) for tp, at in found.items())
         if new:
             self._since = monotonic()
         return True, new

@@ -1,6 +1,6 @@
-"""How an instance of an application ends, with all that its program started.
+"""What is seen of an instance of an application, and how it ends, with all that its program started.
 
-Each runs in a process that leads a group, as a worker does: this module as a program.
+Each that ends runs in a process that leads a group, as a worker does: this module as a program.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from core.extensions import APP
 from core.op import TopicPartition
 from core.programs import BASE
 from harness.clients.application import instance, named
@@ -24,7 +25,7 @@ from harness.clients.command.speaker import ClientLost
 from harness.processes import guard
 from tests.waiting import until
 
-IN = TopicPartition("in", 3)
+IN, OTHER = TopicPartition("in", 3), TopicPartition("in", 4)
 LONG_S: Final = 60.0
 """Where an instance ends in order, no case comes to this."""
 
@@ -33,10 +34,10 @@ class Position:
     """In place of what brokers say of a group: its offset (None: nothing), and whether that is the end."""
 
     def __init__(self, offset: int | None, *, end: bool) -> None:
-        self.offset, self.end = offset, end
+        self.offsets, self.end = None if offset is None else {IN: offset}, end
 
     def committed(self, tps: object) -> dict[TopicPartition, int] | None:
-        return None if self.offset is None else {IN: self.offset}
+        return self.offsets
 
     def at_the_end(self, committed: object) -> bool:
         return self.end
@@ -87,6 +88,33 @@ def how_ended(folder: Path, script: str, **given: Any) -> str:
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
     return said.strip()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "on"),
+    [
+        ([{IN: 5}, {IN: 5}, {IN: 6}], [False, False, True]),  # started again: others committed that before
+        ([{IN: 0}, {IN: 0}, {IN: 5}, {IN: 5}], [False, False, True, False]),
+        ([None, {IN: 5}, None, {IN: 6}], [False, False, False, True]),
+        ([{IN: 5}, {IN: 5, OTHER: 0}, {IN: 5, OTHER: 1}], [False, False, True]),  # it has a further partition
+        ([{IN: 5}, {IN: 4}], [False, True]),  # the group began there again
+    ],
+)
+def test_a_group_gets_on_where_it_commits_between_two_looks(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    offsets: list[dict[TopicPartition, int] | None],
+    on: list[bool],
+) -> None:
+    monkeypatch.setenv(APP, "sleep 1000")
+    position = Position(None, end=False)
+    one = instance.Instance(0, os.environ, tmp_path / "log", cast(GroupPosition, position))
+    with one._program:
+        looks = []
+        for position.offsets in offsets:
+            looks.append(one.look([]))
+        one._program.kill()
+    assert looks == list(zip([found is not None for found in offsets], on, strict=True))
 
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"

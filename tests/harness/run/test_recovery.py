@@ -21,6 +21,7 @@ TPS = (DATA, FRESH, INTERNAL)
 SETS = dict.fromkeys(TPS, (1, 2))
 WELL = Roles(ns=7, leaders=dict.fromkeys(TPS, 1), isr=SETS, replicas=SETS, answering=(1, 2), agreed=True)
 SLOTS = (ClientSlot(slot=0, produces=True), ClientSlot(slot=1, group="g"))
+INSTANCES = (SLOTS[0], replace(SLOTS[1], instance=True))
 WORKED = {0: ClientProgress(ok=9, ok_invoked_ns=6), 1: ClientProgress(ok=1, ok_invoked_ns=6, worked_ns=6)}
 
 
@@ -72,6 +73,9 @@ def test_every_client_completes_an_op_that_it_invoked_since() -> None:
 def test_every_group_is_given_a_record_since() -> None:
     empty = {**WORKED, 1: ClientProgress(ok=1, ok_invoked_ns=6)}
     assert missing(working=empty) == "groups ['g'] were given nothing since"
+    of_application = partial(unrecovered, WELL, (DATA, FRESH), 2, INSTANCES)
+    assert of_application(empty, 5) == "groups ['g'] have committed no offset since"
+    assert of_application(WORKED, 5) == ""
 
 
 def test_every_consumer_without_a_group_is_given_a_record_since() -> None:
@@ -107,6 +111,8 @@ def test_a_run_is_warm_once_every_client_and_group_has_worked() -> None:
     assert "clients [0] have not completed" in cold(SLOTS, {**WORKED, 0: ClientProgress()})
     empty = {**WORKED, 1: ClientProgress(ok=1, ok_invoked_ns=6)}
     assert cold(SLOTS, empty) == "groups ['g'] have not been given a record yet"
+    assert cold(INSTANCES, empty) == "groups ['g'] have committed no offset yet"
+    assert cold(INSTANCES, WORKED) == ""
 
 
 @pytest.mark.parametrize(
