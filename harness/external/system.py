@@ -45,7 +45,7 @@ def refusal(config: RunConfig) -> str:
         return "capture: the harness has no place on the network of a cluster that it did not start"
     if its.watched and not file.cluster.docker:
         return "external: without `docker` nodes are not watched; start the run with --cluster FILE"
-    if its.one_clock and not named.has_one_clock(file):
+    if its.one_clock and not _has_one_clock(os.environ[CLUSTER]):
         return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
     has = _said(os.environ[CLUSTER])
     disks = "collect" in commands(file)
@@ -56,6 +56,12 @@ def refusal(config: RunConfig) -> str:
 def _said(_: str) -> Mapping[str, str]:
     """What the brokers of the cluster of this file are set to, asked once: a soak plans hundreds of runs."""
     return named.reach().found.settings
+
+
+@functools.cache
+def _has_one_clock(_: str) -> bool:
+    """Whether the nodes of this file have this machine's clock: the engine is asked once."""
+    return named.has_one_clock(named.load())
 
 
 def _settings_of_others(config: RunConfig, has: Mapping[str, str]) -> str:
