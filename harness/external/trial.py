@@ -20,7 +20,7 @@ from harness.external.disks import DATA
 from harness.external.hooks import PAIRS, HookRunner
 from harness.external.means import commands
 from harness.external.reaper import order_of, start_reaper
-from harness.external.survey import SESSION
+from harness.external.survey import SESSION, unjudged
 from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 2.0
@@ -47,6 +47,8 @@ def trial() -> Iterator[TrialLine]:
     numbers = ", ".join(map(str, reached.brokers))
     session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
     yield TrialLine("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
+    if why := unjudged(found.settings, disks="collect" in commands(reached.file, reached.nodes.lacks)):
+        yield TrialLine("settings", False, why)
     claim = belongings.claim(brokers)
     try:
         yield from _on_cluster(reached, brokers)

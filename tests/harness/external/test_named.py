@@ -1,6 +1,7 @@
 """What the file of a cluster, and the cluster, say of a run's config."""
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from harness.external import named, system
 from harness.external.file import read, secured
 from harness.external.nodes import Means
 from harness.external.survey import ASKED, DEFAULTS, Survey
+from harness.external.trial import trial
 
 SEED: Final = {"seed": 1}
 
@@ -142,6 +144,7 @@ def test_brokers_whose_settings_no_verdict_could_go_by_are_refused(
     if bound and (collects or not of_disks):
         assert said.startswith(f"the cluster's brokers have {name}={value}: ")
         assert said.endswith(f"; set it to {bound}")
+        assert [*islice(trial(), 2)][1] == ("settings", False, said)
     else:
         assert said == ""
 
