@@ -24,6 +24,7 @@ from nemesis.types import (
     PlannedFault,
 )
 
+DELETES = "delete.topic.enable"
 GONE_S = 15.0
 """How long brokers have to forget topics; those that are down are not asked."""
 MISSED_S = 1.0
@@ -41,6 +42,8 @@ REFUSED = {
 def _refuses(config: RunConfig) -> str:
     if why := REFUSED.get(config.workload):
         return f"not with the workload {config.workload}: {why}"
+    if config.broker_settings.get(DELETES, "true").strip().lower() != "true":
+        return f"brokers delete no topic: leave {DELETES} of broker_settings"
     if config.compacted:
         return "no check distinguishes what compaction and what the deletion removed: leave cleanup.policy"
     return ""

@@ -116,6 +116,12 @@ def test_workloads_whose_effects_outlive_the_topic_are_refused(workload: str) ->
     assert NEMESES["recreate-topics"].refuses(run_config({"seed": 1, "workload": "groups"})) == ""
 
 
+@pytest.mark.parametrize(("value", "refused"), [("false", True), ("False", True), ("true", False)])
+def test_brokers_that_delete_no_topic_are_refused(value: str, refused: bool) -> None:
+    config = run_config({"seed": 1, "broker_settings": {"delete.topic.enable": value}})
+    assert ("delete.topic.enable" in NEMESES["recreate-topics"].refuses(config)) == refused
+
+
 def test_compacted_topics_are_refused() -> None:
     config = run_config({"seed": 1, "topic_settings": {"cleanup.policy": "compact"}})
     assert "compaction" in NEMESES["recreate-topics"].refuses(config)

@@ -93,6 +93,10 @@ def test_a_version_is_deployed_as_usual_or_as_asked(
         cluster._plan.release()
 
 
+def test_every_version_deletes_the_topics_that_it_is_to_delete(tmp_path: Path) -> None:
+    assert settings(nodes(tmp_path, kafka="0.11.0.3"), 1)["delete.topic.enable"] == "true"
+
+
 def test_titles_and_images_tell_deployments_apart() -> None:
     config = run_config({"seed": 1, "kafka": "3.9.1", "metadata": "zookeeper"})
     assert config.title == "Kafka 3.9.1, ZooKeeper"
