@@ -160,6 +160,16 @@ def has_zookeeper(config: RunConfig) -> bool:
     return config.has(KafkaSection) and config.section(KafkaSection).deployment == "zookeeper"
 
 
+def unfed_by_zookeeper(config: RunConfig) -> str:
+    """Why no leader can be cut off from its followers alone; "" = it can."""
+    if not has_zookeeper(config):
+        return ""
+    return (
+        "with ZooKeeper the controller reaches brokers by the links that feed followers, so a leader without "
+        "these stays outside of each election: set metadata to kraft"
+    )
+
+
 def listed(nodes: Sequence[int]) -> str:
     """`node 1`, `nodes 1, 2 and 3`."""
     if len(nodes) == 1:

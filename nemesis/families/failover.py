@@ -9,7 +9,7 @@ from core.generator import source
 from core.systems import ExternalSection
 from nemesis.families.partition import MENDED, cut, ordered, unfed
 from nemesis.families.process import REVIVED, kill, mend_and_revive, revive
-from nemesis.targets import TARGETS, described, find, listed, unnamed
+from nemesis.targets import TARGETS, described, find, listed, unfed_by_zookeeper, unnamed
 from nemesis.types import (
     AimedFault,
     ClusterView,
@@ -50,6 +50,8 @@ LAGGING_S = 12.0
 
 
 def _refuses(config: RunConfig) -> str:
+    if why := unfed_by_zookeeper(config):
+        return why
     given = config.broker_settings.get(LAG, "3000")
     if given.isdecimal() and int(given) >= LAG_MS:
         return ""
@@ -198,10 +200,10 @@ transaction, or sends markers. The one that lagged knows nothing of that
 
 What it tends to show: errors in taking over twice; acknowledged records of an acknowledged commit that no
 reader at read_committed gets, an aborted record that becomes visible, a transaction with one half
-aborted. `lagging` is refused where a follower that lags leaves the in-sync replicas too soon: set
-replica.lag.time.max.ms of brokers to 30000, Kafka's default (`broker_settings`; on a cluster that you have,
-there). Let clients wait for its end
-(verb_deadline_s 20, transaction_timeout_s 30): they give up before a coordinator answers otherwise.""",
+aborted. `lagging` is refused with ZooKeeper, and where a follower that lags leaves the in-sync replicas too
+soon: set replica.lag.time.max.ms of brokers to 30000, Kafka's default (`broker_settings`; on a cluster that
+you have, there). Let clients wait for its end (verb_deadline_s 20, transaction_timeout_s 30): they give up
+before a coordinator answers otherwise.""",
     colour="#661100",
     needs=(Partitionable, Killable),
     kinds={

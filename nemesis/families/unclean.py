@@ -5,7 +5,7 @@ from core.config import RunConfig
 from core.generator import source
 from nemesis.families.partition import MENDED, cut, ordered, unfed
 from nemesis.families.process import REVIVED, kill, mend_and_revive
-from nemesis.targets import TARGETS, described, find, unreplicated
+from nemesis.targets import TARGETS, described, find, unfed_by_zookeeper, unreplicated
 from nemesis.types import (
     AimedFault,
     ClusterView,
@@ -32,7 +32,7 @@ def _refuses(config: RunConfig) -> str:
     on = config.topic_settings.get(SETTING, str(config.unclean_leader_election)).lower()
     if on != "true":
         return "no replica that misses records may lead here: set unclean_leader_election to true"
-    return unreplicated(config)
+    return unreplicated(config) or unfed_by_zookeeper(config)
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
@@ -87,7 +87,8 @@ leader drops its followers from the in-sync set and acknowledges alone. Then it 
 What Kafka does: with unclean.leader.election.enable, a replica outside of the in-sync set leads
 within a session timeout, and the old leader cuts its log back to the new one's when it returns. What
 only it had is gone, acknowledged or not. Without that setting the partition waits for the old leader
-and nothing is lost, so this nemesis is refused there. Since Kafka 4.1 min.insync.replicas matters
+and nothing is lost, so this nemesis is refused there. So it is with ZooKeeper, whose controller reaches
+brokers by the links that are cut. Since Kafka 4.1 min.insync.replicas matters
 too: below it, replicas that left the in-sync set stay eligible (KIP-966), miss nothing that is
 committed, and are elected cleanly; records can only be lost with min.insync.replicas 1, or acks=1.
 

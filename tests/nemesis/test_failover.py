@@ -3,7 +3,7 @@
 import pytest
 
 from core.cluster import TRANSACTION_TOPIC
-from core.config import RunConfig
+from core.config import RunConfig, run_config
 from core.errors import ConfigError
 from core.java_hash import java_hash
 from core.load_clients import ClientSlot
@@ -11,6 +11,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from nemesis.execute import heal, inject
 from nemesis.families.failover import LAG, WHOLE_S
+from nemesis.registry import NEMESES
 from nemesis.schedule import plan
 from nemesis.types import AimedFault, NoTarget, PlannedFault
 from tests.nemesis.stage import CLIENTS, NAMES, Recording, RecordingClients, stage_of
@@ -121,3 +122,12 @@ def test_a_lagging_follower_needs_a_long_lag_time() -> None:
     assert plan("failover:lagging", wide, NAMES)
     kinds = {step.kind for step in plan("failover", RunConfig.model_validate(settings), NAMES)}
     assert kinds == {"successor", "recovering"}
+
+
+@pytest.mark.parametrize(("deployment", "refused"), [("zookeeper", True), ("kraft", False)])
+def test_no_leader_is_cut_off_from_its_followers_alone_with_zookeeper(deployment: str, refused: bool) -> None:
+    settings = {"seed": 1, "kafka": "3.9.1", "metadata": deployment, "unclean_leader_election": True}
+    config = run_config({**settings, "broker_settings": {"replica.lag.time.max.ms": "30000"}})
+    whys = NEMESES["unclean"].refuses(config), NEMESES["failover"].kinds["lagging"].refuses(config)
+    assert [why.startswith("with ZooKeeper the controller") for why in whys] == [refused] * 2
+    assert NEMESES["failover"].kinds["successor"].refuses(config) == ""
