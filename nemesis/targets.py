@@ -92,15 +92,15 @@ def find(
 
 
 def replicas(rng: random.Random, view: ClusterView) -> tuple[TopicPartition, list[int]]:
-    """One of the workload's partitions, and its in-sync replicas; drawn among those that a coordinator of the
-    workload (or, without coordinators, a broker) is not one of.
+    """One of the workload's partitions, and its replicas, in sync or not; drawn among those that leave a
+    coordinator of the workload (or, without coordinators, a broker) alive.
 
     Raises: NoTarget.
     """
     holders = [aim for target in ("txn-coordinator", "group-coordinator") for aim in _holders(target, view)]
     outside = {aim.node for aim in holders if aim.node in view.brokers} or set(view.brokers)
-    known = [(tp, sorted(view.roles.isr.get(tp, ()))) for tp in sorted(view.names.data)]
-    found = [(tp, isr) for tp, isr in known if isr and outside - set(isr)]
+    known = [(tp, sorted(view.roles.replicas.get(tp, ()))) for tp in sorted(view.names.data)]
+    found = [(tp, nodes) for tp, nodes in known if nodes and outside - set(nodes)]
     if not found:
         raise NoTarget("no partition has all its replicas beside a coordinator that would live on")
     return rng.choice(found)

@@ -1,6 +1,7 @@
 """The nemeses `kill` and `pause`: broker processes end, or stand still."""
 
 from core.capabilities import Killable, Pausable, Powered, Restartable, Revivable
+from core.config import RunConfig
 from core.generator import source
 from nemesis.families.partition import mend
 from nemesis.targets import TARGETS, described, find, replicas
@@ -18,12 +19,22 @@ from nemesis.types import (
     PlannedFault,
 )
 
+
+def _all_are_replicas(config: RunConfig) -> str:
+    """Why no broker would live on."""
+    if config.brokers > config.replication_factor:
+        return ""
+    more = config.replication_factor + 1
+    return f"each broker has a replica of each partition: set brokers to {more} or more"
+
+
 REPLICAS = FaultKind(
     doc="all replicas of one of the workload's partitions, while a coordinator lives on",
     targeted=False,
     hold=Hold.VERB,
     brokers=4,
     drawn_from=4,
+    refuses=_all_are_replicas,
 )
 
 

@@ -8,6 +8,7 @@ from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
 from core.config import run_config
 from core.java_hash import java_hash
 from core.op import TopicPartition
+from nemesis.registry import NEMESES
 from nemesis.targets import TARGETS, Aim, described, find, listed, replicas, unnamed, unreplicated
 from nemesis.types import ClusterView, NoTarget, WorkloadNames
 
@@ -64,22 +65,31 @@ def test_no_leader_known_is_no_target() -> None:
             find("leader", random.Random(0), scene(leaders))
 
 
-def replica_sets(isr: dict[TopicPartition, tuple[int, ...]], names: WorkloadNames = NAMES) -> set[str]:
+def replica_sets(of: dict[TopicPartition, tuple[int, ...]], names: WorkloadNames = NAMES) -> set[str]:
+    """One replica of each partition is in sync."""
     nodes = (1, 2, 3, 4, 5)
-    roles = Roles(ns=0, leaders=INTERNAL, isr=isr, controller=5, answering=nodes)
+    isr = {tp: its[:1] for tp, its in of.items()}
+    roles = Roles(ns=0, leaders=INTERNAL, isr=isr, replicas=of, controller=5, answering=nodes)
     at = ClusterView(nodes=nodes, brokers=nodes, roles=roles, names=names)
     drawn = [replicas(random.Random(seed), at) for seed in range(50)]
-    assert all(sorted(isr[tp]) == nodes_ for tp, nodes_ in drawn)
+    assert all(sorted(of[tp]) == nodes_ for tp, nodes_ in drawn)
     return {str(tp) for tp, _ in drawn}
 
 
 def test_all_replicas_of_a_partition_that_a_coordinator_outlives() -> None:
     """The coordinators of these names are among 1, 2 and 3."""
-    isr = {DATA[0]: (3, 1, 2), DATA[1]: (5, 4, 3), DATA[2]: (4, 5, 1), DATA[3]: ()}
-    assert replica_sets(isr) == {"q-1", "q-2"}
-    assert replica_sets(isr, WorkloadNames(data=DATA)) == {"q-0", "q-1", "q-2"}  # without coordinators
+    of = {DATA[0]: (3, 1, 2), DATA[1]: (5, 4, 3), DATA[2]: (4, 5, 1), DATA[3]: ()}
+    assert replica_sets(of) == {"q-1", "q-2"}
+    assert replica_sets(of, WorkloadNames(data=DATA)) == {"q-0", "q-1", "q-2"}  # without coordinators
     with pytest.raises(NoTarget, match="no partition has all its replicas beside a coordinator"):
         replica_sets({DATA[0]: (3, 1, 2), DATA[1]: (1, 2, 3, 4, 5)})
+
+
+@pytest.mark.parametrize(("copies", "refused"), [(3, False), (4, True)])
+def test_a_partition_on_all_brokers_leaves_no_coordinator_alive(copies: int, refused: bool) -> None:
+    config = run_config({"seed": 1, "brokers": 4, "replication_factor": copies})
+    for family in ("kill", "restart"):
+        assert bool(NEMESES[family].kinds["replicas"].refuses(config)) == refused
 
 
 def test_controller() -> None:
