@@ -64,6 +64,8 @@ def _findings(groups: list[TableRow]) -> list[str]:
 
 def _row(group: TableRow) -> str:
     standing = "**open**" if group["open"] else "not recovered"
+    if group["planted"]:
+        standing = f"planted bug {escaped(group['planted'])}"
     if group["known_bug"]:
         standing = f"known bug {escaped(group['known_bug'])}"
     combination = " x ".join(escaped(group[name]) for name in COMBINATION)

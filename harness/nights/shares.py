@@ -22,11 +22,13 @@ from history.verdict import NOT_RECOVERED
 
 RUNS_MAX: Final = 2000
 """Runs that the index lists, the newest ones."""
-GROUP: Final = ["name", *COMBINATION, "known_bug"]
+SAMPLE: Final = [*COMBINATION, "planted"]
+"""Runs that have a rate together: those of systems with a planted bug apart."""
+GROUP: Final = ["name", *SAMPLE, "known_bug"]
 NEWEST: Final = ["at", "number", "report", "folder"]
 """What is kept of the newest run of a group."""
 FOUND: Final = ["session", *GROUP, "runs", "fresh", *NEWEST]
-SAMPLES: Final = ["session", *COMBINATION, "judged", "fair"]
+SAMPLES: Final = ["session", *SAMPLE, "judged", "fair"]
 BUG: Final = ["finding", "known_bug", "planted"]
 """A known bug, else a class of anomalies; those of systems with a planted bug apart."""
 SYSTEM_OF: Final = [name for name in SYSTEM if name not in BUG]
@@ -52,7 +54,7 @@ class Share:
 
     shown: the newest runs, each with its forbidden `classes`; many: how many there are. folders: of runs
     that sessions made. found: runs with a forbidden finding and those of a fair sample among them, by night
-    and group, with the newest one. samples: how many there are, by night and combination. bugs: runs with a
+    and group, with the newest one. samples: how many there are, by night and sample. bugs: runs with a
     known bug, or a class of anomalies that none explains, by night and system, with the newest one and the
     `names` of the classes. tested: how many runs of each system there are. allowed: by class.
     side: drawn runs of sessions that compare systems, by system, client and nemesis, `forbidden` and `open`
@@ -94,7 +96,7 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
         views=[SessionView.of(results, one, row) for one, row in zip(found, numbers, strict=True)],
         folders=frozenset(a.outcome.folder for one in found for a in one.attempts if a.outcome),
         found=_found(of_judged),
-        samples=judged.groupby(["session", *COMBINATION], as_index=False).agg(
+        samples=judged.groupby(["session", *SAMPLE], as_index=False).agg(
             judged=("judged", "size"), fair=("fair", "sum")
         ),
         bugs=_bugs(of_judged),
@@ -127,7 +129,7 @@ def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) 
     mine = runs[runs["session"] == session.name]
     seen = forbidden[forbidden["session"] == session.name]
     failing = mine["state"].isin(FAILING) | mine.index.isin(seen["row"])
-    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates([*GROUP, "planted"])
+    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates(GROUP)
     medians = {name: float(mine[name].dropna().median()) for name in ("available", "recovery_s")}
     return {
         "session": session.name,

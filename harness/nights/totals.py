@@ -17,8 +17,7 @@ from harness.nights import session_log as sessions
 from harness.nights import shares
 from harness.nights.findings import Findings
 from harness.nights.headline import SessionView
-from harness.nights.runs import COMBINATION
-from harness.nights.shares import GROUP, KIND, RUNS_MAX, Share, records
+from harness.nights.shares import GROUP, KIND, RUNS_MAX, SAMPLE, Share, records
 from harness.nights.side_by_side import SideBySide, rate
 from history.tables import TableRow
 from history.tasks import Workers
@@ -125,13 +124,13 @@ def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[TableRow]:
-    """Forbidden findings of sessions, by class, combination and known bug; open ones first.
+    """Forbidden findings of sessions, by class, combination, planted and known bug; open ones first.
 
     Columns: those of the group; `newest`, `newest_of`: runs of the newest session with it, and of that
     combination; `all`, `all_of`: of all sessions; `fresh`, `fresh_of`: the same of runs that are a fair
     sample; `rate`, `low`, `high`: of the fresh ones, with the Wilson
     interval of 95 % (NaN without any); `first`, `last`: sessions; `report`, `folder`: of the newest run;
-    `open`: of no known bug, and more than a cluster that did not recover.
+    `open`: of no known or planted bug, and more than a cluster that did not recover.
     """
     if found.empty:
         return []
@@ -140,12 +139,13 @@ def _groups(found: pd.DataFrame, samples: pd.DataFrame, newest: str) -> list[Tab
         all=("runs", "sum"), fresh=("fresh", "sum"), first=("session", "min"), last=("session", "max")
     )
     table = table.assign(newest=found[found["session"] == newest].groupby(GROUP)["runs"].sum()).join(last)
-    every = samples.groupby(COMBINATION).agg(all_of=("judged", "sum"), fresh_of=("fair", "sum"))
-    mine = samples[samples["session"] == newest].groupby(COMBINATION)["judged"].sum()
-    table = table.reset_index().join(every.assign(newest_of=mine), on=COMBINATION)
+    every = samples.groupby(SAMPLE).agg(all_of=("judged", "sum"), fresh_of=("fair", "sum"))
+    mine = samples[samples["session"] == newest].groupby(SAMPLE)["judged"].sum()
+    table = table.reset_index().join(every.assign(newest_of=mine), on=SAMPLE)
     counts = ["all", "fresh", "newest", "all_of", "fresh_of", "newest_of"]
     table = table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, int))
-    table["open"] = (table["known_bug"] == "") & (table["name"] != NOT_RECOVERED)
+    unexplained = (table["known_bug"] == "") & (table["planted"] == "")
+    table["open"] = unexplained & (table["name"] != NOT_RECOVERED)
     ordered = table.sort_values(STANDING, ascending=[False] * 4 + [True] * len(GROUP))
     return [row | rate(row["fresh"], row["fresh_of"]) for row in records(ordered)]
 

@@ -98,6 +98,28 @@ def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -
 
 
 @pytest.mark.sampled(6)
+def test_a_planted_bug_is_a_group_with_rates_of_its_own_and_no_open_finding(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (canary(), outcome()), (task(seed=1), outcome("anomaly", LOST, tested=PLANTED)),
+        (task(seed=2), outcome("anomaly", LOST, TORN, tested=PLANTED)),
+        (task(seed=3), outcome("anomaly", LOST)), (task(seed=4), outcome()), (task(seed=5), outcome()),
+    ])  # fmt: skip
+    found = {(one["name"], one["planted"]): one for one in groups(tmp_path)}
+    assert [(place, one["open"], one["all"], one["all_of"], one["rate"]) for place, one in found.items()] == [
+        (("lost-write", ""), True, 1, 3, pytest.approx(1 / 3)),
+        (("lost-write", "keep-tail"), False, 2, 2, 1.0),
+        (("torn-txn", "keep-tail"), False, 1, 2, 0.5),
+    ]
+    (session,) = sessions(tmp_path)
+    summary = github.render(tmp_path, session)
+    assert "| lost\\-write | **open** | queue x kill x safe | 1/3 |" in summary
+    assert "| lost\\-write | planted bug keep\\-tail | queue x kill x safe | 2/2 |" in summary
+    assert "| torn\\-txn | known bug KAFKA\\-17754 | queue x kill x safe | 1/2 |" in summary
+    rates = page.render(tmp_path).partition('<tbody id="group-rows">')[2].partition("</tbody>")[0]
+    assert [rates.count(word) for word in ("✕ open", "planted: keep-tail", "known: KAFKA-17754")] == [1, 1, 1]
+
+
+@pytest.mark.sampled(6)
 def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome()), (task(seed=1), outcome("not-recovered", UNRECOVERED)),
