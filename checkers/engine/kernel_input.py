@@ -61,8 +61,9 @@ class OnRecord(NamedTuple):
 
     final_reads: it ended with final reads of every partition, or was to. Without them its acknowledged
     offsets are evidence of what the log holds.
-    from_start: consumers began at the start of each partition, and every poll is on record, so that no
-    poll returned what none shows. Without it, a record below a read one may have been read elsewhere.
+    from_start: consumers began at the start of each partition, none sought past records, and every poll is
+    on record, so that no poll returned what none shows. Without it, a record below a read one may have been
+    read elsewhere.
     positions: how positions of consumers moved, in the order in which it happened, rewinds after
     aborted ops included.
     commits: what groups committed.

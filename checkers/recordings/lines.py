@@ -58,7 +58,8 @@ class RecordingLine(_NamedLine, frozen=True, kw_only=True, tag="recording"):
     """First line, if any: what the recording holds beside ops and records.
 
     final_reads: `end` and `reached` lines say which ends the final reads had to reach, and reached.
-    from_start: consumers began at the start of each partition, and every poll is on record.
+    from_start: consumers began at the start of each partition, none sought past records, and every poll is
+    on record.
     positions: `assignment` lines name each move of a consumer's position that the client did not make by
     polling. commits: ops name all offsets that groups committed.
     """
@@ -134,12 +135,12 @@ class OpLine(_NamedLine, frozen=True, kw_only=True, tag="op"):
 
 class AssignmentLine(_NamedLine, frozen=True, kw_only=True, tag="assignment"):
     """What a process reads changed: by the group (assigned, revoked, lost), by the process (manual: reads
-    these instead of the previous ones; rewind: back to its begin positions after an abort), or by
-    `auto.offset.reset` (reset)."""
+    these instead of the previous ones; seek: on from another position; rewind: back to its begin positions
+    after an abort), or by `auto.offset.reset` (reset)."""
 
     process: Number
     ns: Ns
-    kind: Literal["assigned", "revoked", "lost", "manual", "rewind", "reset"]
+    kind: Literal["assigned", "revoked", "lost", "manual", "seek", "rewind", "reset"]
     partitions: list[Partition]
 
 
@@ -252,7 +253,8 @@ class LinesImport:
             case AssignmentLine():
                 self._at(line.process, line.ns)
                 tps = [(each.topic, each.partition) for each in line.partitions]
-                kind = AssignmentKind[line.kind.upper()]
+                # A reset may lead anywhere, too, as far as an import says.
+                kind = AssignmentKind.RESET if line.kind == "seek" else AssignmentKind[line.kind.upper()]
                 changed = j.AssignmentChanged(op=-1, ns=line.ns, kind=kind, generation=-1, tps=tps)
                 self._recording.write(line.process, changed)
             case EndLine():

@@ -131,3 +131,25 @@ def test_a_change_within_a_poll_explains_the_step_to_its_records(tmp_path: Path,
         POSITIONS, sends, first, moved(1, at, "assigned"), again, op(2, 60, reads=records(("a", 0), ("b", 1)))
     )
     assert found(verdict_of(tmp_path, "jsonl", lines)) == []
+
+
+@pytest.mark.parametrize("facts", [["from_start"], ["from_start", "positions"], ["positions"]])
+@pytest.mark.parametrize(
+    ("kinds", "then", "forbidden"),
+    [
+        (["seek"], 0, []),
+        (["seek"], 3, []),
+        ([], 0, ["nonmonotonic-poll"]),
+        ([], 3, ["poll-skip"]),
+        (["manual"], 0, ["nonmonotonic-poll"]),  # it keeps what it had, and its position
+    ],
+)
+def test_a_seek_leads_anywhere(
+    tmp_path: Path, facts: list[str], kinds: list[str], then: int, forbidden: list[str]
+) -> None:
+    values = [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+    polls = [op(1, 20, reads=records(*values[:2])), op(1, 40, reads=records(*values[then:]))]
+    given = [moved(1, 15, "manual"), polls[0], *(moved(1, 30, kind) for kind in kinds), polls[1]]
+    every = op(2, 60, reads=records(*values))
+    lines = text({**KNOWN, "on_record": facts}, op(0, 5, sends=records(*values)), *given, every)
+    assert found(verdict_of(tmp_path, "jsonl", lines)) == forbidden
