@@ -157,7 +157,8 @@ class EndLine(_NamedLine, frozen=True, kw_only=True, tag="end"):
 
 
 class ReachedLine(_NamedLine, frozen=True, kw_only=True, tag="reached"):
-    """A final reader's position in a partition (`KafkaConsumer.position`)."""
+    """A final reader's position in a partition (`KafkaConsumer.position`). It read the partition in ops that
+    are `final`."""
 
     process: Number
     ns: Ns
@@ -200,6 +201,8 @@ class LinesImport:
         self.ends: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._settings: dict[int, ProcessLine] = {}
         self._times: dict[int, _Times] = {}
+        self._lowest: dict[tuple[int, TopicPartition, bool], int] = {}
+        """The lowest offset that each process read of a partition, in final ops and in others."""
         self._unreadable: set[int] = set()
         """Processes whose settings could not be read: those of the import need not be theirs."""
         self._read = False
@@ -260,6 +263,7 @@ class LinesImport:
             case EndLine():
                 self._end(line)
             case ReachedLine():
+                self._reached(line)
                 self._at(line.process, line.ns)
                 seen = j.EndSeen(ns=line.ns, topic=line.topic, partition=line.partition, offset=line.offset)
                 self._recording.write(line.process, seen)
@@ -273,6 +277,14 @@ class LinesImport:
             raise _Contradiction(
                 f"another end of {line.topic}-{line.partition} than an earlier line has: {start} to {end}"
             )
+
+    def _reached(self, line: ReachedLine) -> None:
+        """Final reads are those of final ops: without these the partition would look empty."""
+        tp = TopicPartition(line.topic, line.partition)
+        other = self._lowest.get((line.process, tp, False), NEVER)
+        if other < self._lowest.get((line.process, tp, True), NEVER):
+            why = f"read {line.topic}-{line.partition} in an op that is not final, below its final reads"
+            raise _Contradiction(f"process {line.process} reached an end, and {why}")
 
     def _process(self, line: ProcessLine) -> None:
         if self._recording.known(line.process):
@@ -344,6 +356,9 @@ class LinesImport:
         if why := _contradiction(line, self._settings.get(process)):
             raise _Contradiction(why)
         self._runs(process, line.begin_ns, NEVER if end is None else end)
+        for record in line.reads:
+            key = (process, record.tp, line.final)
+            self._lowest[key] = min(self._lowest.get(key, NEVER), record.offset)
         self._recording.write(process, *_op_lines(self._recording.ops, line))
         self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
 

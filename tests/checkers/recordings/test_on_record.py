@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from checkers.verdict.judged_run import NOT_ON_RECORD
-from tests.checkers.recordings.test_contradictions import process
+from tests.checkers.recordings import imported
+from tests.checkers.recordings.test_contradictions import moved, process
 from tests.checkers.recordings.test_formats import (
     GIVEN,
     GONE,
@@ -23,6 +24,7 @@ from tests.checkers.recordings.test_formats import (
     verdict_of,
 )
 from tests.checkers.recordings.test_formats import committed as commit_line
+from tests.histories.folders import check_run
 
 SENT = op(0, 10, sends=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)))
 
@@ -119,3 +121,44 @@ def test_a_skipped_record_that_no_client_read_is_shown_as_it_was_sent(tmp_path: 
     (example,) = verdict.anomalies["group-skip"].examples
     assert "at offset 3, was never given to group consumers" in example.sentence
     assert example.sentence.endswith("op 4 had sent it.")
+
+
+# Final readers -----------------------------------------------------------------------------------
+
+ENDS = [
+    {"line": "end", "topic": "t", "partition": 0, "isolation": level, "end": 4}
+    for level in ("read_committed", "read_uncommitted")
+]
+NOT_FINAL = "process 1 reached an end, and read t-0 in an op that is not final, below its final reads"
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ([(0, 4, True)], ""),
+        ([(0, 2, True), (2, 4, True)], ""),
+        ([(0, 4, False), (0, 4, True)], ""),  # it went back to the start
+        ([(0, 4, False)], NOT_FINAL),
+        ([(0, 2, False), (2, 4, True)], NOT_FINAL),
+    ],
+)
+def test_who_reached_an_end_without_final_reads_is_damage(
+    tmp_path: Path, parts: list[tuple[int, int, bool]], why: str
+) -> None:
+    values = [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+    reads = []
+    for n, (begin, end, final) in enumerate(parts):
+        reads.append(moved(1, 50 + 2 * n, "seek"))
+        reads.append(op(1, 50 + 2 * n, reads=records(*values[begin:end]), final=final))
+    reached = {"line": "reached", "process": 1, "ns": 90, "topic": "t", "partition": 0, "offset": 4}
+    lines = text(holds("final_reads"), process(1, acks=None), SENT, *reads, reached, *ENDS)
+    run, recording = imported(tmp_path, "jsonl", lines)
+    assert [reason.split(": ", 2)[2] for reason in recording.reasons] == [why] * bool(why)
+    verdict = check_run(run)
+    assert (found(verdict), verdict.valid) == ([], "unknown" if why else True)
+
+
+def test_a_final_reader_that_was_given_nothing_reached_an_end(tmp_path: Path) -> None:
+    reached = {"line": "reached", "process": 1, "ns": 90, "topic": "t", "partition": 0, "offset": 4}
+    lines = text(holds("final_reads"), process(1, acks=None), SENT, op(1, 50, final=True), reached, *ENDS)
+    assert found(verdict_of(tmp_path, "jsonl", lines)) == ["lost-write"]
