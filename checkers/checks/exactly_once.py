@@ -324,8 +324,9 @@ def not_read(run: WholeRun) -> list[int]:
 
 
 def outputs_not_read(run: WholeRun) -> list[int]:
-    """Those whose offsets the application does not commit: they are not its input, and may hold copies."""
-    return [tp for tp in not_read(run) if tp not in run.known.commits]
+    """Those of its output: copies may stand there."""
+    topics = {row["tp"]: row["topic"] for row in run.tables["tps"].to_pylist()}
+    return [tp for tp in not_read(run) if topics[tp] == run.known.output]
 
 
 def _excuse(run: WholeRun, position: CommittedPosition) -> int:

@@ -155,7 +155,7 @@ def _wrong(p: KernelView, steps: _Steps, position: Array) -> tuple[Array, Array]
 
 def _goes_on(p: KernelView, steps: _Steps, found: Array, position: Array) -> Array:
     """For each of these steps, where moves are not on record: the process reads on behind an op between the
-    two reads, which may have happened although its outcome is not OK."""
+    two reads, whose outcome is not OK: its client may have kept what it read all the same."""
     on = np.zeros(len(found), bool)
     op, q, r = p.reads["op"], steps.q[found], steps.r[found]
     first = np.maximum.accumulate(np.where(np.append(True, op[1:] != op[:-1]), np.arange(len(op)), 0))

@@ -142,6 +142,8 @@ class _Answers:
                 text += f" {last.text}"
                 doubt = self.own_clocks
                 self._tell(ANSWERED, process, last.offset, text, one.log, known[-1], ms=since, doubt=doubt)
+            if self.own_clocks:
+                return  # one doubt says as much as several
 
     def identities(self, process: Process) -> None:
         """Producer ids and epochs that it had."""

@@ -157,7 +157,7 @@ async def after_reads(cluster: Cluster, bounds: BoundsListed) -> BoundsListed:
     rows = tuple(
         (t, p, level, min(max(start, starts.get((t, p, level), start)), end), end)
         for t, p, level, start, end in bounds.rows
-        if t == DATABASE or (t, p, level) in starts
+        if t == DATABASE or end < 0 or (t, p, level) in starts
     )
     return msgspec.structs.replace(bounds, rows=rows, moving="")
 
@@ -180,9 +180,24 @@ def to_read(rows: Rows, config: RunConfig) -> dict[int, list[tuple[str, int, int
     for topic, partition, isolation, _, end in rows:
         left = topic in output and isolation == Isolation.READ_COMMITTED
         left &= TopicPartition(topic, partition) not in hidden
+        if end < 0:
+            continue  # nothing says how far it is to be read
         if app is None or left or topic == config.prefix + app.input:
             ends[isolation].append((topic, partition, end))
     return ends
+
+
+def with_unlisted(bounds: BoundsListed, tps: Iterable[TopicPartition], config: RunConfig) -> BoundsListed:
+    """Beside the ends that were listed, those of an application's output that could not be listed, as unknown
+    (-1): no client names these partitions, and what stands there may be what other partitions lack."""
+    if config.app is None or not config.app.output:
+        return bounds
+    output, listed = config.prefix + config.app.output, {row[:3] for row in bounds.rows}
+    wanted = [
+        (*tp, int(level)) for tp in sorted(tps) if tp.topic == output for level in Isolation if level >= 0
+    ]
+    rows = [(*one, -1, -1) for one in wanted if one not in listed]
+    return msgspec.structs.replace(bounds, rows=(*bounds.rows, *rows))
 
 
 def open_ends(rows: Rows) -> list[TopicPartition]:

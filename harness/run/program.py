@@ -24,7 +24,15 @@ from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.guide import Guide
-from harness.run.log_ends import STABLE_S, after_reads, ends_of_run, open_ends, to_read, with_rows
+from harness.run.log_ends import (
+    STABLE_S,
+    after_reads,
+    ends_of_run,
+    open_ends,
+    to_read,
+    with_rows,
+    with_unlisted,
+)
 from harness.run.planning import RunPlan
 from harness.run.progress import Display, RunProgress, StatusLine
 from harness.run.recovery import cold, lagging, stalled, unrecovered, unserved
@@ -337,6 +345,7 @@ class RunProgram:
             cut_short=self._cut_short,
             show=lambda why: self.display.refresh(lambda: f"waiting until the logs stop growing: {why}"),
         )
+        bounds = with_unlisted(bounds, self._monitor.tps, self.plan.config)
         if self.database is not None:
             try:
                 bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))

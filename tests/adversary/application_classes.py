@@ -54,7 +54,7 @@ def _stood_still(f: Facts, group: int) -> bool:
     copied = _copied(f, group)
     for tp in f.tps:
         last = max((offset for source, offset in copied if source == tp), default=-1)
-        last = last if f.app is not None and f.app.shape == "filter" else -1
+        last = last if f.app is not None and f.app.may_omit else -1
         if any((tp, offset) not in copied and offset > last for offset in _ahead(f, group, tp)):
             return True
     return False
@@ -70,8 +70,8 @@ def unfinished(f: Facts) -> bool:
 
 def made_nothing(f: Facts) -> bool:
     """Whether an application that makes nothing of some records made nothing of any."""
-    filters = f.app is not None and f.app.shape == "filter"
-    return filters and not any(_copied(f, group) for group in groups_of(f))
+    omits = f.app is not None and f.app.may_omit
+    return omits and not any(_copied(f, group) for group in groups_of(f))
 
 
 def left_unread(f: Facts) -> bool:

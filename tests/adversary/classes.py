@@ -343,7 +343,7 @@ def poll_order(f: Facts) -> Found:
 
 
 def _goes_on(f: Facts, q: Row, r: Row, before: list[Row], changes: list[Row]) -> bool:
-    """An op after that of q, which may have happened, ended where r goes on."""
+    """r goes on where some op between the two, whose outcome is not OK, ended."""
     last: dict[int, Row] = {one["op"]: one for one in before if one["op"] > q["op"]}
     for one in last.values():
         low, high = _position(f, one), _position(f, r)

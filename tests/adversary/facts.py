@@ -300,11 +300,11 @@ class Facts:
         return bool(self.bounds.get((tp, RC), {}).get("complete")) and not self.may_hide(tp)
 
     def output_unread(self) -> bool:
-        """It did not of some log of which no offset was committed: an application's output."""
-        inputs = {c["tp"] for c in self.commits if c["group"] >= 0}
-        return self.app is not None and any(
-            row["tp"] not in inputs and not self.read_whole(row["tp"]) for row in self.rows["tps"]
-        )
+        """It did not of some log of an application's output."""
+        if self.app is None or not self.app.output:
+            return False
+        output = self.recorded.config.prefix + self.app.output
+        return any(row["topic"] == output and not self.read_whole(row["tp"]) for row in self.rows["tps"])
 
     def covers(self, level: int, send: Row) -> bool:
         row = self.bounds.get((send["tp"], level))

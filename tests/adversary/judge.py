@@ -86,7 +86,7 @@ class Permission:
         self.f, self.commit = f, config.commit
         self.begins_late = config.client_settings.get("consumer.auto.offset.reset") == "latest"
         self.sink = config.sink if config.workload == "sink" else ""
-        self.filters = config.app is not None and config.app.shape == "filter"
+        self.omits = config.app is not None and config.app.may_omit
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
         names = {row["tp"]: f"{row['topic'].split('~')[0]}-{row['partition']}" for row in f.rows["tps"]}
         self.logs = Logs(config, f.recorded.events, names)
@@ -133,7 +133,7 @@ class Permission:
                 return True
             case "eos-loss", _ if self.commit == "before" and not self.sink:
                 return True
-            case "eos-loss", _ if self.filters:
+            case "eos-loss", _ if self.omits:
                 return True
             case "eos-uncommitted", _ if self.commit in ("after", "automatic"):
                 return True

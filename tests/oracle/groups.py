@@ -185,9 +185,10 @@ def _made_nothing(history: History) -> bool:
 
 
 def _outputs_not_read(history: History) -> Iterator[Partition]:
-    """Those of them of which no group committed offsets: copies may stand there."""
-    inputs = {c["tp"] for c in history.commits if c["group"] >= 0}
-    return (p for p in _not_read(history) if p.tp not in inputs)
+    """Those of them that are its output: copies may stand there."""
+    app = history.config.app
+    output = history.config.prefix + app.output if app and app.output else None
+    return (p for p in _not_read(history) if history.names[p.tp][0] == output)
 
 
 def _output_removed(history: History, source: Partition, offset: int) -> bool:

@@ -19,6 +19,7 @@ from harness.run.log_ends import (
     open_ends,
     stable_ends,
     to_read,
+    with_unlisted,
 )
 from history.events import BoundsListed
 from tests.harness.run.worlds import RealTime, VirtualTime
@@ -257,6 +258,22 @@ def test_of_an_application_input_and_committed_output_are_read() -> None:
     config = RunConfig(seed=0, workload="application", app=Application(input="in", output="out"))
     wanted = [(topic, 0, 5) for topic in ("in", "out", DATABASE)]
     assert to_read(rows, config) == {0: wanted[:1], 1: wanted}
+
+
+def test_output_that_could_not_be_listed_is_on_record_as_unknown_and_not_read() -> None:
+    app = Application(input="in", output="out")
+    config = RunConfig(seed=0, workload="application", app=app)
+    rows = tuple((topic, 0, level, 0, 5) for topic in ("in", "out") for level in (0, 1))
+    bounds = BoundsListed(ns=1, rows=rows, stable=False)
+    tps = [TopicPartition(topic, p) for topic in ("in", "other", "out") for p in (0, 1)]
+    unlisted = (("out", 1, 0, -1, -1), ("out", 1, 1, -1, -1))
+    known = with_unlisted(bounds, tps, config)
+    assert known.rows == (*rows, *unlisted)
+    assert to_read(known.rows, config) == to_read(rows, config)
+    assert with_unlisted(known, tps, config) == known
+    effects = RunConfig(seed=0, workload="application", app=Application(input="in", output="", effects=True))
+    for its in (RunConfig(seed=0), effects):
+        assert with_unlisted(bounds, tps, its) == bounds
 
 
 @pytest.mark.parametrize(
