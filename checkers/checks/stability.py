@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from checkers.allowed import Answer, Ground, not_fetched, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
-from checkers.engine.findings import RC, RU, Finding, OfTransaction
+from checkers.engine.findings import INFO, RC, RU, Finding, OfTransaction
 from checkers.windows import FOREVER
 from core.cluster import OpenTransaction
 from core.op import GONE_MARK
@@ -83,6 +83,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     early = any(map(incomplete, run.events))
     early |= any(isinstance(e, BoundsListed) and bool(e.moving) for e in run.events)
     early |= any(isinstance(e, Recovered) and not e.recovered for e in run.events)
+    early |= not run.known.on_record.recovery and _in_doubt(run.tables)
     opened = _last_listing(run.events)
     unlisted: list[int] = []
     for row in run.tables["tps"].to_pylist():
@@ -102,6 +103,13 @@ def _join(run: WholeRun, tally: Tally) -> None:
             tally.add(HANGING, _hanging(run.tables, tp, own), excuse)
     why = "where the logs of {where} end with all transactions over is not known"
     tally.doubt(NAME, len(unlisted), why, tps=unlisted)
+
+
+def _in_doubt(tables: Mapping[str, pa.Table]) -> bool:
+    """Some transaction may not have ended. Whether an import's ends were listed after its time-out is not
+    on record."""
+    ops = columns(tables["ops"], ("txn", "outcome"))
+    return bool(((ops["txn"] == 1) & (ops["outcome"] == INFO)).any())
 
 
 def _last_listing(events: Iterable[Event]) -> Sequence[OpenTransaction]:

@@ -162,3 +162,29 @@ def test_a_final_reader_that_was_given_nothing_reached_an_end(tmp_path: Path) ->
     reached = {"line": "reached", "process": 1, "ns": 90, "topic": "t", "partition": 0, "offset": 4}
     lines = text(holds("final_reads"), process(1, acks=None), SENT, op(1, 50, final=True), reached, *ENDS)
     assert found(verdict_of(tmp_path, "jsonl", lines)) == ["lost-write"]
+
+
+# Transactions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "end", "level", "forbidden", "status"),
+    [
+        ("info", None, 4, [], "unknown"),
+        ("info", 45, 4, [], "unknown"),
+        ("fail", 45, 4, ["stuck-lso"], "invalid"),
+        ("info", None, 5, [], "valid"),
+    ],
+)
+def test_a_transaction_in_doubt_may_have_been_open_when_the_ends_were_listed(
+    tmp_path: Path, outcome: str, end: int | None, level: int, forbidden: list[str], status: str
+) -> None:
+    unsure = {"topic": "t", "partition": 0, "value": "e", "outcome": "info"}
+    txn = {**op(3, 40, sends=[unsure], txn=True), "outcome": outcome, "end_ns": end}
+    ends = [{**ENDS[0], "end": level}, {**ENDS[1], "end": 5}]
+    final = op(1, 60, reads=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)), final=True)
+    reached = {"line": "reached", "process": 1, "ns": 90, "topic": "t", "partition": 0, "offset": level}
+    settings = [process(1, acks=None), process(3, transactional_id="x", isolation=None)]
+    lines = text(holds("final_reads"), *settings, SENT, txn, final, reached, *ends)
+    verdict = verdict_of(tmp_path, "jsonl", lines)
+    assert (found(verdict), verdict.checks["stability"].status) == (forbidden, status)
