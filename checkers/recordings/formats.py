@@ -98,7 +98,11 @@ def import_config(request: ImportRequest, settings: Mapping[str, object]) -> Run
     options = ["--from-start"] * request.from_start + ["--one-group"] * request.one_group
     files = [path.name for path in request.files]
     section = {"format": request.format, "files": files, "options": options}
-    return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
+    config = run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
+    policies = (config.topic_settings.get("cleanup.policy"), config.broker_settings.get("log.cleanup.policy"))
+    if any("compact" in (policy or "") for policy in policies):
+        raise UsageError("compacted topics cannot be imported: no format has the keys of records")
+    return config
 
 
 def import_files(

@@ -294,6 +294,13 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
             import_config(request, {name: 1})
     with pytest.raises(ConfigError):
         import_config(request, {"acks": 7})
+    for settings in ({"cleanup.policy": "compact"}, {"cleanup.policy": "compact,delete"}):
+        with pytest.raises(UsageError, match="compacted topics"):
+            import_config(request, {"topic_settings": settings})
+    with pytest.raises(UsageError, match="compacted topics"):
+        import_config(request, {"broker_settings": {"log.cleanup.policy": "compact"}})
+    kept = {"cleanup.policy": "delete", "retention.ms": "1000"}
+    assert import_config(request, {"topic_settings": kept}).topic_settings == kept
     asked = ImportRequest(format="verifiable", files=[tmp_path / "p", tmp_path / "c"], from_start=True)
     assert repro(import_config(asked, {"acks": 1}), Run(tmp_path)) == (
         "inquest recording import verifiable p c --from-start"
