@@ -4,8 +4,9 @@
     WRITERS["portable"](name, exported.events, file)
 
 A key is `topic-partition`, a value its number in the tables. Portable histories know neither isolation
-levels nor commits nor the ends of logs: reads at read_uncommitted (where there are transactions), committed
-offsets and ops that moved no record are left out, and `left_out` says so. The whole history is in memory.
+levels nor commits nor the ends of logs: reads at read_uncommitted (where there are transactions), records
+that failed in a transaction which did not, committed offsets and ops that moved no record are left out, and
+`left_out` says so. The whole history is in memory.
 Not here: reading either format.
 """
 
@@ -45,6 +46,9 @@ def events_of(history: History) -> Exported:
     if any(row["txn"] for row in ops):  # else both levels show the same
         left = [row for row in reads if row["isolation"] != Isolation.READ_COMMITTED]
         reads = [row for row in reads if row["isolation"] == Isolation.READ_COMMITTED]
+    # In a transaction the op decides for all its records: one that was never written has no form there.
+    unwritten = [row for row in sends if _unwritten(row)]
+    sends = [row for row in sends if not _unwritten(row)]
     records: dict[int, list[TableRow]] = defaultdict(list)
     for row in sends:
         records[row["op"]].append(row)
@@ -69,8 +73,13 @@ def events_of(history: History) -> Exported:
     stamped.sort(key=lambda each: each[0])
     events = [{"index": n, **event} for n, (_, event) in enumerate(stamped)]
     notes = [(len(left), "reads at read_uncommitted"), (skipped, "ops that moved no record")]
+    notes.append((len(unwritten), "records that failed in a transaction which did not"))
     notes.append((history.tables["commits"].num_rows, "committed offsets"))
     return Exported(events=events, left_out=[f"{number} {what}" for number, what in notes if number])
+
+
+def _unwritten(row: TableRow) -> bool:
+    return bool(row["txn"]) and row["outcome"] == Outcome.FAIL and row["op_outcome"] != Outcome.FAIL
 
 
 class _Order:

@@ -18,6 +18,8 @@ from history.reader import History, load
 from history.run_folder import Run
 from history.seal import seal
 from tests.checkers.recordings import folder, imported
+from tests.checkers.recordings.test_formats import op as op_line
+from tests.checkers.recordings.test_formats import records, text
 
 PROBES = Path(__file__).parents[2] / "histories" / "probe.json"
 CASES = {case.name: case for case in read(PROBES)}
@@ -52,6 +54,25 @@ def exported(history: History, to: str) -> str:
 
 def classes(run: Run) -> set[str]:
     return {kind.name for kind in check_history(load(run)).counts}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left"), [("ok", ["1 records that failed in a transaction which did not"]), ("fail", [])]
+)
+def test_a_record_that_failed_in_a_transaction_is_not_committed_with_it(
+    tmp_path: Path, outcome: str, left: list[str]
+) -> None:
+    lost = {"topic": "t", "partition": 0, "value": "b", "outcome": "fail"}
+    txn = {**op_line(0, 10, sends=[*records(("a", 0)), lost], txn=True), "outcome": outcome}
+    reads = op_line(1, 50, reads=records(("a", 0), ("c", 2)) if outcome == "ok" else records(("c", 2)))
+    lines = text(op_line(2, 10, sends=records(("c", 2))), txn, reads)
+    run, recording = imported(tmp_path, "jsonl", lines)
+    assert recording.reasons == []
+    history = load(run)
+    assert events_of(history).left_out == left
+    (tmp_path / "portable.json").write_text(exported(history, "portable"))
+    (answer,) = check_portable(tmp_path / "portable.json")
+    assert answer["by_config"]["assign+ww"]["anomalies"] == []
 
 
 @cache
