@@ -71,8 +71,8 @@ def plan(
             )
     if fail_fast and system.repeatable:
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
-    made = planned(config) if steps is None else RunPlan(config, steps)
     backend = backend_of(config)
+    made = planned(config, backend.capabilities(config)) if steps is None else RunPlan(config, steps)
     if made.workload.share_groups(config):
         _refuse_unshared(config, backend)
     if why := backend.refusal(config):

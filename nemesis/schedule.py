@@ -19,6 +19,7 @@ from typing import NamedTuple
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.generator import source
+from core.load_clients import Clients
 from nemesis.registry import NEMESES, SCHEDULE
 from nemesis.targets import unnamed
 from nemesis.types import FaultKind, Hold, PlannedFault, WorkloadNames
@@ -160,26 +161,33 @@ class Deck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """What can happen at all. names: of the workload, None = not known. room: seconds for the
-    first fault. alone: no other family is at work beside it."""
+    """What can happen at all. names: of the workload, capabilities: of the cluster, None = not known. room:
+    seconds for the first fault. alone: no other family is at work beside it."""
 
     config: RunConfig
     times: Times
     names: WorkloadNames | None
+    capabilities: Collection[type] | None = None
     room: float = 0.0
     alone: bool = False
 
 
-def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tuple[PlannedFault, ...]:
+def plan(
+    text: str,
+    config: RunConfig,
+    names: WorkloadNames | None = None,
+    capabilities: Collection[type] | None = None,
+) -> tuple[PlannedFault, ...]:
     """The steps of a run, by start.
 
     names: what the workload uses, if known. Targets that it can never have are then not drawn, and
         refused where they are asked for.
+    capabilities: of the cluster, if known. What needs others is not drawn where anything else can be.
 
     Raises: ConfigError, listing the known names.
     """
     wishes = parse(text)
-    terms = Constraints(config=config, times=Times.of(config), names=names)
+    terms = Constraints(config=config, times=Times.of(config), names=names, capabilities=capabilities)
     families = {asked.family for asked in wishes}
     alone = sorted(family for family in families if NEMESES[family].effect is None)
     if len(wishes) > 1 and alone:
@@ -270,7 +278,7 @@ def _rotation(terms: Constraints) -> Iterator[Draft]:
     at = times.start(rng)
     drawers = {}
     for family, nemesis in sorted(NEMESES.items()):  # a seed means the same whatever the registry's order
-        if nemesis.effect and nemesis.in_random:
+        if nemesis.effect and nemesis.in_random and _able(family, terms):
             with suppress(ConfigError):  # this config or workload cannot have it
                 drawers[family] = drawer(FaultName(family), replace(terms, room=times.end - at), rng)
     deck = Deck(rng, list(drawers), [])
@@ -329,7 +337,7 @@ def drawer(asked: FaultName, terms: Constraints, rng: random.Random) -> Callable
     nemesis = NEMESES[asked.family]
     if why := nemesis.refuses(terms.config):
         raise ConfigError(f"nemesis {asked}: {why}")
-    names = [asked.kind] if asked.kind else list(nemesis.kinds)
+    names = [asked.kind] if asked.kind else _able(asked.family, terms) or list(nemesis.kinds)
     reasons = {name: _impossible(asked, name, terms) for name in names}
     possible = [name for name, why in reasons.items() if not why]
     kinds = possible if asked.kind else _weighed(asked, possible, terms)
@@ -355,6 +363,16 @@ def drawer(asked: FaultName, terms: Constraints, rng: random.Random) -> Callable
         return FaultName(asked.family, name, asked.target or target_deck.draw(targets[name]))
 
     return draw
+
+
+def _able(family: str, terms: Constraints) -> list[str]:
+    """The kinds for which the cluster has what they need. (`execute.missing` refuses the others by name.)"""
+    nemesis, has = NEMESES[family], terms.capabilities
+    return [
+        name
+        for name, kind in nemesis.kinds.items()
+        if has is None or {*has, Clients}.issuperset((*nemesis.needs, *kind.needs))
+    ]
 
 
 def _weighed(asked: FaultName, possible: Sequence[str], terms: Constraints) -> list[str]:

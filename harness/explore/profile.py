@@ -156,7 +156,7 @@ def _possible(settings: Mapping[str, object], around: Sequence[str], seed: int) 
 def _refused(config: RunConfig) -> str:
     """Why the simulated cluster cannot have this run, "" = it can."""
     try:
-        steps = planned(config).steps
+        steps = planned(config, capabilities(config)).steps
     except ConfigError as error:
         return str(error)
     lacking = execute.missing(steps, capabilities(config))

@@ -128,9 +128,10 @@ def _planned(plan: RunPlan, asked: Break) -> Sequence[PlannedFault]:
             raise ConfigError(f"faults({asked.nemesis!r}): this cluster was made for {config.nemesis!r}")
         return plan.steps
     wanted = config.model_copy(update={"nemesis": asked.nemesis, "seed": asked.seed})
-    steps = schedule.plan(asked.nemesis, wanted, plan.names)
     backend = backend_of(config)
-    if lacking := execute.missing(steps, backend.capabilities(config)):
+    has = backend.capabilities(config)
+    steps = schedule.plan(asked.nemesis, wanted, plan.names, has)
+    if lacking := execute.missing(steps, has):
         advice = backend.lacking(lacking)
         why = f"nemesis {asked.nemesis!r} needs a system that is {', '.join(lacking)}"
         raise ConfigError(f"{why}; {advice}" if advice else why)

@@ -1,6 +1,6 @@
 """What a run is to do, before anything is started: its workload, the names in use, its planned faults."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,9 +48,10 @@ class RunPlan:
         return names_of(self.config)
 
 
-def planned(config: RunConfig) -> RunPlan:
-    """The run with the faults that its config plans. Raises: ConfigError."""
-    return RunPlan(config, schedule.plan(config.nemesis, config, names_of(config)))
+def planned(config: RunConfig, capabilities: Collection[type] | None = None) -> RunPlan:
+    """The run with the faults that its config plans. capabilities: see `schedule.plan`. Raises:
+    ConfigError."""
+    return RunPlan(config, schedule.plan(config.nemesis, config, names_of(config), capabilities))
 
 
 def recorded_steps(run: Run) -> tuple[PlannedFault, ...]:

@@ -109,7 +109,7 @@ leader accepted and no broker answers; groups that rebalance once for each broke
 that are ended by two coordinators; the first writes after each move, where producers without
 idempotence duplicate and reorder.""",
     colour="#8C6D31",
-    needs=(Restartable, Electable),
+    needs=(Restartable,),
     kinds={
         "graceful": FaultKind(
             doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S
@@ -122,6 +122,7 @@ idempotence duplicate and reorder.""",
             hold=Hold.BRIEF,
             brokers=2,
             apply_each_s=ROLL_S,
+            needs=(Electable,),
         ),
     },
     targets=TARGETS,

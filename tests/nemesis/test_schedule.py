@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from core.capabilities import (
+    CAPABILITIES,
     Electable,
     Killable,
     Linked,
@@ -32,6 +33,7 @@ from nemesis.execute import missing, needs
 from nemesis.registry import NEMESES
 from nemesis.schedule import Deck, FaultName, parse, plan
 from nemesis.types import Hold, PlannedFault, WorkloadNames
+from tests.nemesis.stage import NAMES
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
@@ -618,3 +620,25 @@ def test_random_means_the_same_whatever_the_order_of_the_registry(monkeypatch: p
     turned = dict(reversed(NEMESES.items()))
     monkeypatch.setattr("nemesis.schedule.NEMESES", turned)
     assert plan("random", config) == before
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_draws_nothing_that_the_cluster_cannot_have(seed: int) -> None:
+    has = set(CAPABILITIES) - {Electable}
+    config = run_config({"seed": seed, "duration_s": 900, "brokers": 5})
+    steps = plan("random", config, NAMES, has)
+    assert missing(steps, has) == []
+    kinds = {(step.family, step.kind) for step in steps}
+    assert {("restart", "graceful"), ("restart", "replicas")} <= kinds
+    assert {"elections"} == {step.family for step in plan("random", config, NAMES)} - {f for f, _ in kinds}
+
+
+def test_a_kind_that_is_left_out_is_drawn_among_those_that_the_cluster_can_have() -> None:
+    has = set(CAPABILITIES) - {Electable}
+    config = run_config({"seed": 1, "duration_s": 900, "brokers": 5})
+    assert {step.kind for step in plan("restart", config, NAMES, has)} == {"graceful", "replicas"}
+    assert missing(plan("restart:rolling", config, NAMES, has), has) == ["Electable"]
+    assert missing(plan("elections", config, NAMES, has), has) == ["Electable"]
+    every = plan("restart", config, NAMES, set(CAPABILITIES))
+    assert {step.kind for step in every} == {"graceful", "replicas", "rolling"}
+    assert every == plan("restart", config, NAMES)
