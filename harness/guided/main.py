@@ -20,7 +20,7 @@ from rich.console import Console
 
 from core.capabilities import Linked, Wired, WiredBetween
 from core.cluster import Cluster, ServedCluster
-from core.config import RunConfig, run_config
+from core.config import RunConfig, laid_over, run_config
 from core.errors import ConfigError, ExitCode, InquestError
 from core.systems import SYSTEMS, runnable
 from harness.compose import record
@@ -153,8 +153,8 @@ def _config(asked: Start) -> RunConfig:
 
         if asked.cluster:
             named.name(Path(asked.cluster), owned=asked.owned)
-        settings |= named.settings()
-    config = run_config(settings | asked.settings)
+        settings = named.settings() | settings  # an application of the file has a nemesis
+    config = run_config(laid_over(settings, asked.settings))
     if system_of(config).repeatable:
         served = " or ".join(name for name in runnable() if not SYSTEMS[name].repeatable)
         raise ConfigError(f"sut={config.sut} has no address that a test could use: give {served}")

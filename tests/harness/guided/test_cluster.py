@@ -17,11 +17,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from core.client_settings import Properties
+from core.config import Application
 from core.errors import ClusterError, ConfigError
+from harness.clients.application import named as applications
+from harness.external import named
+from harness.guided import main
 from harness.guided.cluster import Anomaly, GuidedCluster, NotRecovered, NotValid, Unknown, Unmet, cluster
+from harness.guided.words import Start
 from tests.processes import alive
 from tests.waiting import until
 
+EFFECTS: dict[str, Any] = {"input": "orders", "output": "", "effects": True}
 SMALL: dict[str, Any] = {
     "partitions": 2,
     "producers": 1,
@@ -146,6 +152,23 @@ def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
         monkeypatch.setattr("harness.guided.cluster.subprocess.run", lambda *_, **__: killed)
         with pytest.raises(ClusterError, match="inquest check ended with code -9"):
             made.judge()
+
+
+@pytest.mark.parametrize(
+    ("asked", "app", "nemesis"),
+    [
+        ({}, EFFECTS, main.LATER),
+        ({"app": {"shape": "filter"}}, EFFECTS | {"shape": "filter"}, main.LATER),
+        ({"nemesis": "kill"}, EFFECTS, "kill"),
+    ],
+)
+def test_what_a_test_says_lies_over_the_application_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], app: dict[str, Any], nemesis: str
+) -> None:
+    of_file = {"sut": "external", **applications.SETTINGS, "app": EFFECTS}
+    monkeypatch.setattr(named, "settings", lambda: dict(of_file))
+    made = main._config(Start(settings={"sut": "external", **asked}, results="."))
+    assert (made.app, made.nemesis, made.workload) == (Application(**app), nemesis, "application")
 
 
 @pytest.mark.sampled(11)
