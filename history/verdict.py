@@ -200,6 +200,10 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[int] = []
 
 
+STALLS_KEPT: Final = 64
+"""Stalls in a verdict."""
+
+
 class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
     """What one fault cost, in seconds.
 

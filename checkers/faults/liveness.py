@@ -18,12 +18,10 @@ from checkers.windows import RECREATES
 from core.op import GONE_MARK, Phase
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
-from history.verdict import FaultLiveness, Liveness, Stall
+from history.verdict import STALLS_KEPT, FaultLiveness, Liveness, Stall
 
 STALL_NS: Final = 1_000_000_000
 """Shorter waits are not stalls."""
-STALLS: Final = 64
-"""Stalls in a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,7 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     stalls = _stalls(run, waits)
     return Liveness(
         faults=_faults(run, progress, waits, load, served),
-        stalls=stalls[:STALLS],
+        stalls=stalls[:STALLS_KEPT],
         stall_count=len(stalls),
         available=_share(acked, [(load.begin, load.faults_end)]),
         under_faults=_share(acked, in_force.values()),

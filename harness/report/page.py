@@ -16,7 +16,6 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from checkers.faults.liveness import STALLS
 from core.errors import HistoryError, InquestError
 from core.systems import planted_bug
 from harness.report import clock, colours, near_faults, repetition, story, wording
@@ -40,7 +39,7 @@ from history.events import (
 )
 from history.recorded_files import regular
 from history.run_folder import Run
-from history.verdict import COMPARED, Example, Fault, FaultLiveness, Liveness, Verdict
+from history.verdict import COMPARED, STALLS_KEPT, Example, Fault, FaultLiveness, Liveness, Verdict
 
 BYTES_MAX = 3_900_000
 """Most bytes of a report."""
@@ -254,7 +253,7 @@ def in_force(example: Example, faults: list[Fault]) -> list[Fault]:
 def stall_words(liveness: Liveness, rows: int) -> tuple[str, str]:
     """How many stalls there were, and which of them a table of `rows` shows, "" = all."""
     kept, total = len(liveness.stalls), liveness.stall_count
-    more = total is None and kept >= STALLS  # an older version kept no more, and did not count them
+    more = total is None and kept >= STALLS_KEPT  # an older version kept no more, and did not count them
     total = kept if total is None else total
     many = wording.count(total, "stall") + " or more" * more
     if total <= rows:

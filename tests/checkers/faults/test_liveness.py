@@ -104,7 +104,7 @@ def test_of_many_stalls_the_longest_are_kept_and_all_are_counted(
     every = told(tmp_path / "all", sent)
     lasted = [round(stall.end_s - stall.begin_s, 1) for stall in every.stalls]
     assert (lasted, every.stall_count) == ([3.5, 2.0, 1.5], 3)
-    monkeypatch.setattr("checkers.faults.liveness.STALLS", 2)
+    monkeypatch.setattr("checkers.faults.liveness.STALLS_KEPT", 2)
     longest = told(tmp_path / "longest", sent)
     assert (longest.stalls, longest.stall_count) == (every.stalls[:2], 3)
 
