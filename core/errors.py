@@ -8,6 +8,7 @@
     ├── ClusterError      70  the system under test cannot be set up, reached or read
     │   ├── NotYet        70  something that was waited for did not come about in time
     │   ├── EndsMissed    70  nodes may have ended unseen
+    │   ├── LogsKept      70  nodes were killed for a loss of power, and their logs could not be looked at
     │   └── Unanswered    70  what runs the system did not answer a call in time
     ├── AdminError        70  a broker did not answer an admin request, or refused it
     ├── StorageError      70  the store that a run folder's URL names cannot be reached, or refuses
@@ -100,6 +101,11 @@ class Unanswered(ClusterError):
 class EndsMissed(ClusterError):
     """Nodes could not be watched when the run ended or started some: that one had ended on its own before may
     never be seen. The message says what failed."""
+
+
+class LogsKept(ClusterError):
+    """A loss of power was to be made, and no log was cut: nodes were killed for it, perhaps not all. The
+    message says what failed."""
 
 
 class StorageError(InquestError):

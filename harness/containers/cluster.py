@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from core.capabilities import Cut, Listener
 from core.cluster import Address, Endpoint, NodeEnd, Security
 from core.config import RunConfig
-from core.errors import ClusterError
+from core.errors import ClusterError, LogsKept
 from core.terminal import say
 from harness.brokers.addresses import HARNESS_PORT, LOOPBACK, PORTS, address, cluster_id, reserve
 from harness.brokers.admin import broker_views
@@ -264,7 +264,10 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         """SIGKILL to all of them at once; then their logs lose what was not flushed."""
         ended = self._made(nodes)
         self._ends.asked(nodes)
-        kill_all(ended)
+        try:
+            kill_all(ended)
+        except ClusterError as error:
+            raise LogsKept(f"no log was cut: {error}") from error
         self._powerless.update(nodes)  # also where it fails half-way
         return self.deployment.lose_power(ended, seed)
 

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from core.config import RunConfig
-from core.errors import ClusterError
+from core.errors import ClusterError, LogsKept
 from core.flushing import Flushing, flushing
 from core.generator import source
 from harness.containers.data import AT_POWER_LOSS, DIRECTORIES, copies, copy_directories, put_files
@@ -56,7 +56,7 @@ def lose_unflushed(
 
     seed: of what is drawn, for each log of each node; None = all that was not flushed is gone. folder: it
     exists only while nodes are copied. config: of the run. directories: how many log directories a node has.
-    Raises: ClusterError, OSError; no log was cut, unless the engine failed in the middle.
+    Raises: LogsKept, where no log was cut; ClusterError, OSError, where some may have been.
     """
     found: dict[int, list[list[CutSegment]]] = {}
     killed_ms = time.time_ns() // 1_000_000
@@ -75,7 +75,10 @@ def lose_unflushed(
                 put_files(node.own, kept, place)
 
     try:
-        on_each(look, nodes)
+        try:
+            on_each(look, nodes)
+        except (ClusterError, OSError) as error:
+            raise LogsKept(f"no log was cut: {error}") from error
         on_each(cut, nodes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

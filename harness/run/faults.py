@@ -27,9 +27,26 @@ AGAIN_S = 0.5
 """Between two tries of a fault that finds nothing to hit."""
 TRIED_S = 20.0
 """How long such a fault is tried."""
-IN_PART = frozenset({"power", "kill", "pause", "partition", "restart", "failover", "unclean"})
+IN_PART = frozenset({"power", "kill", "pause", "partition", "restart", "failover", "unclean", "disk"})
 """Families that take nodes or links away and give them back: a fault that fails half-way was in force for a
-while. Others begin a change that is made or not, and their failing says which."""
+while. Others begin a change that is made or not, and their failing says which; see `_part`."""
+
+
+def _part(hit: AimedFault, error: Exception) -> str:
+    """The name of what a fault that failed so may have been until it was taken back, "" = nothing. A change
+    that ends nodes on its way says by its failing how it went, and has ended them; logs were not cut where
+    nothing was lost."""
+    step = hit.step
+    target = f"@{step.target}" if step.target else ""
+    if isinstance(error, NoTarget) or (step.family == "upgrade" and step.kind == "finalize"):
+        return ""
+    if step.family == "upgrade":
+        return f"restart:graceful{target}" if target else "restart:rolling"
+    if step.family == "recreate-topics":
+        return f"kill:one{target}" if hit.nodes else ""
+    if step.family == "power" and isinstance(error, NoEffect):
+        return f"kill:{step.kind}{target}"
+    return step.name if step.family in IN_PART else ""
 
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
@@ -147,8 +164,8 @@ class Faults:
             # The notes of the exception say what could not be taken back.
             self._deleted(step)
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
-            if hit and step.family in IN_PART and not isinstance(error, NoTarget | NoEffect):
-                self._half_made(hit, begin, why, taken_back=not hasattr(error, "__notes__"))
+            if hit and (part := _part(hit, error)):
+                self._half_made(hit, begin, part, why, taken_back=not hasattr(error, "__notes__"))
             before = self._tried.get(step.fault, Tried(step, begin, 0, ""))
             self._tried[step.fault] = replace(before, times=before.times + 1, why=why)
             over = self.stage.clock.now_ns() - before.first_ns >= TRIED_S * 1e9
@@ -157,11 +174,11 @@ class Faults:
             return False
         self._deleted(step)
         self._tried.pop(step.fault, None)
-        self._hold(hit, begin, hit.text)
+        self._hold(hit, begin, step.name, hit.text)
         return True
 
-    def _hold(self, hit: AimedFault, begin: int, text: str) -> None:
-        """A fault is in force."""
+    def _hold(self, hit: AimedFault, begin: int, name: str, text: str) -> None:
+        """A fault is in force. name: of what is."""
         step = hit.step
         self._held[step.fault] = hit
         self._set_in_force()
@@ -170,18 +187,19 @@ class Faults:
                 begin_ns=begin,
                 ns=self.stage.clock.now_ns(),
                 fault=step.fault,
-                name=step.name,
+                name=name,
                 nodes=hit.nodes,
                 slots=hit.slots,
                 text=text,
-                colour=NEMESES[step.family].colour,
+                colour=NEMESES[name.partition(":")[0]].colour,
             )
         )
 
-    def _half_made(self, hit: AimedFault, begin: int, why: str, *, taken_back: bool) -> None:
-        """Making a fault failed half-way: what it did by then stays on record, or no check could tell what
-        took the records that it cut off. What was not taken back is healed with all else."""
-        self._hold(hit, begin, f"made in part, perhaps: {hit.text}; {why}")
+    def _half_made(self, hit: AimedFault, begin: int, part: str, why: str, *, taken_back: bool) -> None:
+        """Making a fault failed half-way: what it did by then stays on record, under the name of that, or no
+        check could tell what took the records that it cut off. What was not taken back is healed with all
+        else."""
+        self._hold(hit, begin, part, f"made in part, perhaps: {hit.text}; {why}")
         if taken_back:
             self._healed(hit.step.fault, self.stage.clock.now_ns())
 

@@ -132,7 +132,8 @@ async def _kill_in_turn(env: Environment, hit: AimedFault) -> None:
         if before:
             await _take_over(env, hit, node)
         if env.stopping():
-            raise NoEffect(f"the phase of faults ended before node {node} could be killed")
+            ended = f"the phase of faults ended before node {node} could be killed"
+            raise NoEffect(ended) if before or hit.cuts else NoTarget(ended)
         await kill(env, hit, node)
     if hit.cuts:
         await _take_over(env, hit, _lagging(hit))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from core.capabilities import Powered
+from core.errors import LogsKept
 from nemesis.families.process import REVIVED, aim_down, revive
 from nemesis.targets import TARGETS
 from nemesis.types import (
@@ -25,9 +26,13 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
-    """Raises: NoEffect, where nothing was lost that might have been."""
+    """Raises: NoEffect, where nothing was lost that might have been; ClusterError, where something may have
+    been."""
     assert isinstance(env.cluster, Powered)
-    lost = await env.cluster.lose_power(hit.nodes, hit.step.seed)
+    try:
+        lost = await env.cluster.lose_power(hit.nodes, hit.step.seed)
+    except LogsKept as error:
+        raise NoEffect(f"{hit.text}: {error}") from error
     if not lost and not env.cluster.flushes_each():
         raise NoEffect(f"{hit.text}: all that they had written was flushed")
     gone = (

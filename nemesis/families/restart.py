@@ -48,7 +48,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
-    """Raises: NoEffect."""
+    """Raises: NoTarget, NoEffect."""
     assert isinstance(env.cluster, Restartable)
     if hit.step.kind == "rolling":
         await _roll(env, hit)
@@ -62,14 +62,14 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
     assert isinstance(cluster, Restartable)
     assert isinstance(cluster, Electable)
     if not (replicas := await cluster.replicas()):
-        raise NoEffect("no broker tells which replicas there are")
+        raise NoTarget("no broker tells which replicas there are")
     for done, node in enumerate(hit.nodes):
         ended = (
             f"the phase of faults ended after {done} of {len(hit.nodes)} brokers had been restarted and "
             "were in sync: a longer phase (duration_s) has room for all"
         )
         if env.stopping():
-            raise NoEffect(ended)
+            raise NoEffect(ended) if done else NoTarget(ended)
         await cluster.shut_down([node])
         await cluster.revive([node])
         if why := await env.until(lambda: not_whole(env, replicas), WHOLE_S):

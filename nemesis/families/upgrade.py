@@ -86,7 +86,7 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
             raise NoEffect("the features of the cluster are what its brokers support already")
         return replace(hit, text=f"{told}: {risen}")
     if kind == "back" and env.cluster.features_raised():
-        raise NoEffect(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
+        raise NoTarget(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
     await _roll(env, hit.nodes, later=kind != "back")
     if kind == "whole":
         told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
@@ -94,11 +94,12 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
 
 
 async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
-    """Raises: NoEffect, where a node is not back in time, or the run ends before all are."""
+    """Raises: NoTarget, where no node was changed; NoEffect, where one is not back in time, or the run ends
+    before all are."""
     cluster = env.cluster
     assert isinstance(cluster, Electable)
     if not (replicas := await cluster.replicas()):
-        raise NoEffect("no broker tells which replicas there are")
+        raise NoTarget("no broker tells which replicas there are")
 
     async def missing() -> str:
         return await not_whole(env, replicas) or await _lagging(env)
@@ -109,7 +110,7 @@ async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
             "were in sync: a longer phase (duration_s) has room for all"
         )
         if env.stopping():
-            raise NoEffect(ended)
+            raise NoEffect(ended) if done else NoTarget(ended)
         await _change(env, node, later=later)
         if why := await env.until(missing, WHOLE_S):
             late = f"{WHOLE_S:.0f} s after node {node} changed its version: {why}"

@@ -28,7 +28,7 @@ from core.capabilities import (
 )
 from core.cluster import SHARE_STATE_TOPIC, Cluster, Roles
 from core.config import RunConfig
-from core.errors import ClusterError
+from core.errors import ClusterError, LogsKept
 from core.load_clients import Clients
 from core.op import TopicPartition
 from core.runtime import run_blocking
@@ -299,6 +299,21 @@ def test_a_power_loss_that_takes_nothing_has_failed() -> None:
     with pytest.raises(NoEffect, match="all that they had written was flushed"):
         hit(cluster, "power:all", stage=stage)
     assert cluster.whole
+
+
+@pytest.mark.parametrize(("error", "raised"), [(LogsKept("x"), NoEffect), (ClusterError("x"), ClusterError)])
+def test_a_power_loss_that_cut_no_log_for_certain_says_so(
+    error: ClusterError, raised: type[Exception]
+) -> None:
+    class Failing(Recording):
+        async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+            await self.kill(nodes)
+            raise error
+
+    cluster = Failing(3)
+    with pytest.raises(raised, match="x"):
+        hit(cluster, "power:all", stage=stage_of(cluster))
+    assert cluster.dead == set()
 
 
 def test_a_power_loss_that_can_take_nothing_is_one_all_the_same() -> None:

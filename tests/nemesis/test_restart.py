@@ -139,7 +139,7 @@ def test_a_rolling_restart_needs_to_know_the_replicas() -> None:
             return {}
 
     cluster = Silent(3)
-    with pytest.raises(NoEffect, match="no broker tells"):
+    with pytest.raises(NoTarget, match="no broker tells"):
         hit(cluster, "restart:rolling")
     assert [verb for verb, _ in verbs(cluster)].count("shut_down") == 0
 

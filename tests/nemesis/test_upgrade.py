@@ -85,7 +85,7 @@ def test_no_node_is_stopped_for_the_way_back_once_features_were_raised() -> None
     cluster = Recording(3, replication=3)
     hit(cluster, "upgrade:whole")
     before = len(verbs(cluster))
-    with pytest.raises(NoEffect, match=r"nodes .* cannot go back: the features .* were raised"):
+    with pytest.raises(NoTarget, match=r"nodes .* cannot go back: the features .* were raised"):
         hit(cluster, "upgrade:back")
     assert (verbs(cluster)[before:], cluster.dead) == ([], set())
 

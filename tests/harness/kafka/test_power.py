@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from core.config import RunConfig
-from core.errors import ClusterError
+from core.errors import ClusterError, LogsKept
 from harness.containers.nodes import NodeContainer
 from harness.evidence import segments
+from harness.kafka import power
 from harness.kafka.power import RECOVERY_POINTS, cuts, lose_unflushed
 from tests.harness.kafka.test_evidence import Ended, Sdk
 from tests.histories.broker_files import NODE
@@ -51,6 +52,22 @@ def test_a_log_ends_at_a_batch_inside_one_or_where_it_was_flushed(node: Path) ->
             assert one.batches == sum(place > one.size for place in places[1:])
             ways["begin" if not one.size else "batch" if one.size in places else "inside"] += 1
     assert min(ways[way] for way in ("begin", "batch", "inside")) >= 10
+
+
+@pytest.mark.parametrize("failing", ["copied", "cut"])
+def test_it_is_known_whether_a_loss_that_failed_may_have_cut_logs(
+    node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(*args: object) -> None:
+        raise ClusterError("the engine failed")
+
+    flushed(node)
+    monkeypatch.setattr(power, "copy_directories", lambda _, into, *more: shutil.copytree(node, into))
+    monkeypatch.setattr(power, "copies", lambda folder, _: [folder])
+    monkeypatch.setattr(power, "copy_directories" if failing == "copied" else "put_files", fail)
+    with pytest.raises(ClusterError, match="the engine failed") as raised:
+        lose_unflushed([Ended(1)], None, tmp_path / "copies", CONFIG)
+    assert isinstance(raised.value, LogsKept) == (failing == "copied")
 
 
 def test_the_same_seed_cuts_the_same(node: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 from core.cluster import Cluster, Roles
 from core.load_clients import Clients
 from core.runtime import Runtime
-from harness.run.faults import Faults
+from harness.run.faults import Faults, _part
 from history import events as ev
 from nemesis.registry import NEMESES
-from nemesis.types import Environment, PlannedFault, WorkloadNames
+from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault, WorkloadNames
 from tests.harness.run.worlds import RealTime, VirtualTime
 
 Time = RealTime | VirtualTime
@@ -267,6 +267,40 @@ def test_a_fault_that_fails_half_way_was_in_force_until_it_was_taken_back(time_:
     assert "kill is stuck" in started.text
     assert started.begin_ns < started.ns <= healed.ns <= failed.ns
     assert run.faults.in_force == ()
+
+
+STUCK = OSError("stuck")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "part"),
+    [
+        ("kill:one@leader", STUCK, "kill:one@leader"),
+        ("restart:rolling", NoEffect("late"), "restart:rolling"),
+        ("unclean:lagging@leader", NoEffect("not alone"), "unclean:lagging@leader"),
+        ("failover:recovering@leader", NoEffect("silent"), "failover:recovering@leader"),
+        ("disk:write-errors@leader", STUCK, "disk:write-errors@leader"),
+        ("recreate-topics:away@leader", STUCK, "kill:one@leader"),
+        ("recreate-topics:away@leader", NoEffect("unled"), "kill:one@leader"),
+        ("upgrade:whole", NoEffect("late"), "restart:rolling"),
+        ("upgrade:mixed@leader", STUCK, "restart:graceful@leader"),
+        ("power:majority@leader", STUCK, "power:majority@leader"),  # logs may have been cut
+        ("power:all", NoEffect("nothing was lost"), "kill:all"),
+        ("restart:rolling", NoTarget("none"), ""),
+        ("upgrade:finalize", STUCK, ""),
+        ("elections:shuffle", NoEffect("none moved"), ""),
+        ("delete-records:all@leader", STUCK, ""),
+    ],
+)
+def test_what_a_fault_that_failed_has_done_is_on_record_under_the_name_of_that(
+    name: str, error: Exception, part: str
+) -> None:
+    assert _part(AimedFault(step=step(0, 0.0, 0.1, name), nodes=(1,), text="x"), error) == part
+
+
+def test_topics_that_were_not_remade_and_no_broker_that_was_killed_for_it_leave_nothing_on_record() -> None:
+    hit = AimedFault(step=step(0, 0.0, 0.1, "recreate-topics:all"), text="x")
+    assert _part(hit, STUCK) == ""
 
 
 def test_a_fault_that_could_not_be_healed_stays_in_force_until_all_is_healed(time_: Time) -> None:
