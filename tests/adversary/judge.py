@@ -191,17 +191,22 @@ def judge(recorded: Recorded) -> Said:
         either=frozenset(+open_to),
         statuses=statuses,
         valid=valid,
-        code=_code(recorded, bad, shown, bool(unknown)),
+        code=_code(recorded, bad, shown, bool(unknown), _open(statuses)),
     )
 
 
-def _code(recorded: Recorded, bad: set[str], shown: set[str], unknown: bool) -> int:
+def _open(statuses: dict[str, str]) -> set[str]:
+    """Classes of checks that could not decide: whether what was not found is there is not known."""
+    return {name for check, status in statuses.items() if status == "unknown" for name in CHECKS[check]}
+
+
+def _code(recorded: Recorded, bad: set[str], shown: set[str], unknown: bool, open_: set[str]) -> int:
     if any(isinstance(e, Interrupted) for e in recorded.events):
         return 130
     if bad:
         return 3 if bad == {"not-recovered"} else 1
     expected = () if mixed(Facts(recorded)) else recorded.config.expect
-    if any(name not in shown for name in expected):
+    if any(name not in shown | open_ for name in expected):
         return 4
     return 2 if unknown else 0
 
