@@ -244,12 +244,12 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
     async def fail_writes(self, nodes: Sequence[int], within_s: float) -> None:
         """See `DiskFailable`. Raises: ClusterError."""
         made = self._made(nodes)
-        on_each(NodeContainer.fail_writes, made)
-        self._ends.asked(nodes)
+        self._ends.asked(nodes)  # a loaded one ends at once
         try:
+            on_each(NodeContainer.fail_writes, made)
             self._await_ends(made, within_s)
         except ClusterError:
-            kill_all(made)  # what writes nothing has to end all the same
+            kill_all(made)  # what writes nothing has to end all the same, and what may have a limit
             raise
 
     def _await_ends(self, made: Sequence[NodeContainer], within_s: float) -> None:
@@ -287,10 +287,9 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         for nodes that were shut down. A node whose start failed half-way gets what it lacks."""
 
         def one(node: NodeContainer) -> None:
-            if node in down:
-                node.start()
-                self._ends.started([node.number])
-                self._powerless.discard(node.number)
+            node.start()
+            self._ends.started([node.number])
+            self._powerless.discard(node.number)
             self._links.reapply(node.number)  # before its program reaches the network
             self._stand_between(node)
             self._unlinked.discard(node.number)

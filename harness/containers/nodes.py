@@ -202,7 +202,7 @@ class NodeContainer(DockerContainer):
 
     def fail_writes(self) -> None:
         """Let every write of the node's server to a file fail (EFBIG), by the limit of file sizes of its
-        process: pipes and sockets have none. Raises: ClusterError; no limit is set then."""
+        process: pipes and sockets have none. Raises: ClusterError; a late engine may have set it."""
         with self._explained("have its files limited"):
             code, said = self.own.exec_run(["prlimit", "--pid", "1", "--fsize=0:"])
         if code:

@@ -74,8 +74,8 @@ class Belongings(NamedTuple):
             return f"the cluster has {text}, which others may use: --owned, if it is yours to break"
         if self.blind and not owned:
             return (
-                "the client may not describe the cluster, so that topics and groups of others do not show: "
-                "--owned, if it is yours to break"
+                "no broker says that the client may describe the cluster, and without that topics and groups "
+                "of others do not show: --owned, if it is yours to break"
             )
         return ""
 

@@ -28,6 +28,13 @@ def means(file: ClusterFile) -> Means:
     return found
 
 
+def judges_disks(file: ClusterFile, hooks: Mapping[str, str]) -> bool:
+    """Whether what these hooks collect is the disks of nodes, and can be judged: nodes that run change them,
+    so they are paused meanwhile. The table of a shorthand collects disks where `log_dirs` says so."""
+    own = "collect" in file.hooks.commands
+    return {"collect", "pause", "resume"} <= hooks.keys() and (own or bool(file.cluster.log_dirs))
+
+
 def commands(file: ClusterFile, lacks: Collection[str] = ()) -> Mapping[str, str]:
     """The hooks of a file by name, those of its shorthand among them but what that lacks."""
     section, given = file.cluster, file.hooks.commands

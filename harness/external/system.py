@@ -14,7 +14,7 @@ from core.systems import ExternalSection
 from harness.external import hooks, named
 from harness.external.cluster import ExternalCluster
 from harness.external.file import secured
-from harness.external.means import commands, means
+from harness.external.means import commands, judges_disks, means
 from harness.external.survey import unjudged
 from harness.run.backend import Backend
 
@@ -48,8 +48,7 @@ def refusal(config: RunConfig) -> str:
     if its.one_clock and not _has_one_clock(os.environ[CLUSTER]):
         return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
     has = _said(os.environ[CLUSTER])
-    disks = "collect" in commands(file)
-    return _settings_of_others(config, has) or unjudged(has, disks=disks)
+    return _settings_of_others(config, has) or unjudged(has, disks=judges_disks(file, commands(file)))
 
 
 @functools.cache

@@ -6,7 +6,7 @@ that drop what the others send are fenced by the controller, or see that it has 
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,10 +15,12 @@ from core.errors import ClusterError, ConfigError
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.brokers.admin.protocol import view
+from harness.brokers.admin.settings import BROKER, described
 from harness.external import belongings, named
 from harness.external.disks import DATA
 from harness.external.hooks import PAIRS, HookRunner
-from harness.external.means import commands
+from harness.external.means import commands, judges_disks
+from harness.external.nodes import Means
 from harness.external.reaper import order_of, start_reaper
 from harness.external.survey import SESSION, unjudged
 from harness.processes.waiting import NotYet, until
@@ -28,6 +30,7 @@ BROKEN_S: Final = 10.0
 BACK_S: Final = 90.0
 """A broker that is started reads its logs first."""
 POLL_S: Final = 0.5
+ROLES: Final = "process.roles"
 
 
 class TrialLine(NamedTuple):
@@ -47,7 +50,8 @@ def trial() -> Iterator[TrialLine]:
     numbers = ", ".join(map(str, reached.brokers))
     session = f"session timeout {int(found.settings[SESSION]) / 1000:g} s"
     yield TrialLine("cluster", True, f"{found.cluster or 'without an id'}: brokers {numbers}; {session}")
-    if why := unjudged(found.settings, disks="collect" in commands(reached.file, reached.nodes.lacks)):
+    hooks = commands(reached.file, reached.nodes.lacks)
+    if why := unjudged(found.settings, disks=judges_disks(reached.file, hooks)):
         yield TrialLine("settings", False, why)
     claim = belongings.claim(brokers)
     try:
@@ -81,7 +85,8 @@ def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]
         yield from _hooks(hooks, brokers, names)
         if file.cluster.profile == "kafka" and hooks.has("cut") and hooks.has("mend"):
             session_s = int(reached.found.settings[SESSION]) / 1000
-            yield from (_cut_off(hooks, brokers, node, session_s) for node in _with_peers(brokers))
+            cut_off = brokers.nodes if _names_controllers(nodes, brokers) else ()
+            yield from (_cut_off(hooks, brokers, node, names, session_s) for node in cut_off)
     finally:
         failed = hooks.heal(tuple(names))
         reaper.dismiss()
@@ -118,14 +123,26 @@ def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: i
     return "it did not answer, and answers again"
 
 
-def _with_peers(brokers: Brokers) -> tuple[int, ...]:
-    return brokers.nodes if len(brokers.nodes) > 1 else ()
+def _names_controllers(nodes: Means, brokers: Brokers) -> bool:
+    """Whether a broker that is cut off from all nodes that the file names is fenced: its controllers are
+    among them, and most of these are left. With ZooKeeper, or controllers that the file does not name, its
+    session lasts."""
+    if nodes.controllers:
+        return True
+    try:
+        with brokers.connect(brokers.nodes[0], ASK_S) as connection:
+            known = described(BROKER, {str(brokers.nodes[0]): (ROLES,)}, connection)
+    except AdminError:
+        return False
+    return len(brokers.nodes) > 2 and "controller" in (known[str(brokers.nodes[0])].get(ROLES) or "")
 
 
-def _cut_off(hooks: HookRunner, brokers: Brokers, node: int, session_s: float) -> TrialLine:
-    """Cut a broker off from the other ones, and mend it; what was seen."""
+def _cut_off(
+    hooks: HookRunner, brokers: Brokers, node: int, names: Iterable[int], session_s: float
+) -> TrialLine:
+    """Cut a broker off from the other nodes, and mend it; what was seen."""
     subject = f"cut from other nodes, mend: node {node}"
-    peers = [other for other in brokers.nodes if other != node]
+    peers = [other for other in names if other != node]
     cuts = [Cut(node=node, direction=way, peer=other) for other in peers for way in Direction]
     try:
         try:

@@ -154,10 +154,10 @@ def members(leader: int) -> list[int]:
             if name.isdecimal() and int(name) != leader and os.getpgid(int(name)) == leader:
                 began = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[BEGAN])
                 found.append((began, int(name)))
-    return [pid for _, pid in sorted(found) if not _ended(pid)]
+    return [pid for _, pid in sorted(found) if not ended(pid)]
 
 
-def _ended(pid: int) -> bool:
+def ended(pid: int) -> bool:
     """Whether all threads of a process have ended, awaited or not."""
     states = _states(pid)
     return states is not None and all(state in "ZX" for state in states)

@@ -65,7 +65,7 @@ class Theirs:
 
 
 OTHERS = "which others may use: --owned, if it is yours to break"
-BLIND = "the client may not describe the cluster, so that topics and groups of others do not show"
+BLIND = "no broker says that the client may describe the cluster, and without that topics and groups"
 
 
 @pytest.mark.parametrize(

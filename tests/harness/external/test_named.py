@@ -138,8 +138,9 @@ def test_brokers_whose_settings_no_verdict_could_go_by_are_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hook = '[hooks]\ncollect = "true"' if collects else ""
-    cluster_of(tmp_path, monkeypatch, hook, DEFAULTS | {name: value})
+    hooks = ("collect", "pause", "resume") if collects else ("collect",)  # disks change where nodes run
+    table = "\n".join(["[hooks]", *(f'{hook} = "true"' for hook in hooks)])
+    cluster_of(tmp_path, monkeypatch, table, DEFAULTS | {name: value})
     said = system.refusal(run_config(named.settings() | SEED))
     if bound and (collects or not of_disks):
         assert said.startswith(f"the cluster's brokers have {name}={value}: ")

@@ -17,8 +17,9 @@ from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
 from harness.external.reaper import healed, must_have_ended, order_of
+from harness.processes.guard import ended
 from harness.processes.reaper import Last, Reaper, heard
-from harness.processes.waiting import NotYet
+from harness.processes.waiting import NotYet, until
 
 NAMES = {1: "one", 2: "two"}
 
@@ -148,6 +149,10 @@ def test_a_process_is_waited_for_while_it_runs() -> None:
         with pytest.raises(NotYet, match=rf"a hook of the harness still runs, process {one.pid}"):
             must_have_ended([gone.pid, one.pid])
     must_have_ended([gone.pid, one.pid])
+    with subprocess.Popen(["true"]) as zombie:  # a container's first process may wait for none
+        until(30.0, 0.01, lambda: must_have_ended([zombie.pid]))
+        assert ended(zombie.pid)
+        assert zombie.returncode is None
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ REBOOTSTRAP_REQUIRED: Final = 129
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC: Final = 2
-"""Type of resource of DescribeConfigs."""
+BROKER: Final = 4
+"""Types of resources of DescribeConfigs."""
 STATIC: Final = 4
 """STATIC_BROKER_CONFIG: the source of a setting."""
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -224,16 +225,19 @@ def _topic_settings(settings: Settings) -> dict[str, str]:
 
 
 def _configs(call: Call) -> None:
-    """The settings of topics that the model has. All are the cluster's; brokers show none of their own."""
-    found = []
+    """The settings of topics that the model has: all are the cluster's. Of a broker, its roles."""
+    found, node = [], call.node
+    roles = "broker,controller" if node.given.me in node.given.voters else "broker"
     for one in call.request.resources:
         name, kind = str(one.resource_name), int(one.resource_type)
-        missing = kind == TOPIC and name not in call.node.broker.node.image.topics
+        missing = kind == TOPIC and name not in node.broker.node.image.topics
         wanted = one.configuration_keys
+        known = {"process.roles": roles} if kind == BROKER else {}
+        known |= _topic_settings(settings_of(node.settings, name)) if kind == TOPIC and not missing else {}
         configs = [
             {"name": key, "value": value, "read_only": True, "is_sensitive": False, "config_source": STATIC}
-            for key, value in _topic_settings(settings_of(call.node.settings, name)).items()
-            if kind == TOPIC and not missing and (not wanted or key in wanted)
+            for key, value in known.items()
+            if not wanted or key in wanted
         ]
         error = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if missing else KafkaError.NONE
         found.append({"error_code": error, "resource_type": kind, "resource_name": name, "configs": configs})
