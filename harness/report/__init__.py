@@ -19,6 +19,7 @@ repetition  What a command needs, beside its words, to repeat a run.
 page      The page: everything that the report shows, in one HTML file.
 records   Ranges of records that findings are about.
 story     The first screen of a failing run: what broke, which records, next to what, what now.
+tested    What was tested: system, topics, clients, faults.
 timeline  The run over time, as spans and numbers.
 traces    What is on record for a finding.
 wording   The verdict and the configuration in words, for all forms of the report.

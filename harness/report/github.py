@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.report import repetition, wording
+from harness.report import repetition, tested, wording
 from history.verdict import Anomaly, Verdict
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -35,7 +35,7 @@ def render(verdict: Verdict) -> str:
         "",
         escaped(wording.sentence(verdict.summary)),
         "",
-        " · ".join(f"{term}: {escaped(value)}" for term, value in wording.tested(verdict)),
+        " · ".join(f"{term}: {escaped(value)}" for term, value in tested.described(verdict)),
         "",
         f"Run {_code(verdict.run)}, seed {verdict.seed}"
         + (", interrupted before its end." if verdict.interrupted else "."),

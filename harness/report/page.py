@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from core.errors import HistoryError, InquestError
 from core.systems import planted_bug
-from harness.report import clock, colours, near_faults, repetition, story, wording
+from harness.report import clock, colours, near_faults, repetition, story, tested, wording
 from harness.report.drawing import around, run, strips
 from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
@@ -170,7 +170,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "state": wording.state(verdict),
         "recovery": recovery(verdict),
         "contradiction": wording.contradiction(verdict),
-        "tested": wording.tested(verdict) + shrunk(inputs.run),
+        "tested": tested.described(verdict) + shrunk(inputs.run),
         "anomalies": wording.ranked(verdict),
         "permitted": [name for name, one in wording.ranked(verdict) if not one.disallowed],
         "undecided": wording.undecided(verdict),

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.errors import ExitCode
-from core.op import Isolation
-from core.presets import NamedSettings
 from core.systems import report_title
 from history.verdict import (
     NOT_RECOVERED,
@@ -20,11 +18,9 @@ from history.verdict import (
     Example,
     Fault,
     FaultHits,
-    RecordedClients,
     ResultWord,
     Verdict,
 )
-from workloads.registry import having
 
 INCIDENTS_MAX = 4
 """Incidents that stand in the first lines."""
@@ -32,14 +28,6 @@ INCIDENT_WIDTH = 300
 """Characters of each of them there."""
 ALLOWED_EXAMPLES_MAX = 3
 """Examples of a class whose findings are all permitted."""
-COMMITS = {
-    "transaction": "committed in the transaction of their output",
-    "after": "committed on their own, after the output",
-    "before": "committed on their own, before the output",
-    "automatic": "committed by the client itself, now and then",
-}
-PROMISES = {"transaction": "exactly once", "after": "at least once", "before": "at most once"}
-"""By `commit`: what the user says of an application."""
 OF_DATA = frozenset({"lost-write", "replica-divergence", "damaged-log", "unclean-election"})
 """Classes that say more than that the cluster did not recover."""
 MODELLED = {"simulated": "simulated: no Kafka ran", "model": "the model’s brokers: no Kafka ran"}
@@ -49,9 +37,6 @@ MODELLED = {"simulated": "simulated: no Kafka ran", "model": "the model’s brok
 def system(config: Mapping[str, object]) -> str:
     """What ran, for the first screen."""
     return MODELLED.get(str(config.get("sut"))) or report_title(config)
-
-
-ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,85 +422,3 @@ def held(verdict: Verdict) -> str:
         if status in statuses:
             parts.append(f"{statuses.count(status)} {word}")
     return ", ".join(parts) + "."
-
-
-def tested(verdict: Verdict) -> list[tuple[str, str]]:
-    """What was tested: term and description. Of a recording of another program, only what it holds."""
-    config = verdict.config
-    foreign = config.get("imported") is not None
-    rows = [] if foreign else _settings(config)
-    if foreign:
-        partitions = int(verdict.stats.get("partitions", 0))
-        rows = [
-            ("System", report_title(config)),
-            ("Topics", f"{count(partitions, 'partition')}; their settings are not on record"),
-        ]
-    # of an application's instances the history has no settings, only what they are: members of the group
-    instances = sum(kind.count for kind in verdict.clients if kind.group) if config.get("app") else 0
-    clients = [kind for kind in verdict.clients if not (instances and kind.group)]
-    producing = [kind for kind in clients if kind.produces]
-    consuming = [kind for kind in clients if kind.isolation]
-    if producing:
-        rows.append(("Producers", "; ".join(map(_producers, producing))))
-    if consuming:
-        rows.append(("Consumers", "; ".join(map(_consumers, consuming))))
-    if instances:
-        rows.append(("Application", f"{count(instances, 'instance')}; their settings are not on record"))
-    term, said = ("Promised", PROMISES) if config.get("app") else ("Input offsets", COMMITS)
-    if config.get("commit", "transaction") in said and config.get("workload") in having("commit"):
-        rows.append((term, said[config.get("commit", "transaction")]))
-    if foreign:
-        rows += _assumed(config)
-        rows.append(("Faults", "not on record"))
-    elif "nemesis" in config and "duration_s" in config:
-        rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
-    return rows
-
-
-def _assumed(config: NamedSettings) -> list[tuple[str, str]]:
-    """What an import assumed of clients, where the recording says nothing."""
-    if not {"acks", "idempotent", "isolation"} <= config.keys():
-        return []
-    acks = ACKS.get(config["acks"], str(config["acks"]))
-    idempotent = "idempotent" if config["idempotent"] else "not idempotent"
-    isolation = Isolation(config["isolation"]).name.lower()
-    return [("Assumed", f"acks {acks}, {idempotent}, {isolation}, where the recording does not say it")]
-
-
-def _producers(kind: RecordedClients) -> str:
-    acks = "acks not on record" if kind.acks is None else f"acks {ACKS.get(kind.acks, str(kind.acks))}"
-    words = [number(kind.count), acks, "idempotent" if kind.idempotent else "not idempotent"]
-    words += ["transactional"] * kind.transactional
-    return ", ".join(words + ["also reading"] * (kind.isolation != ""))
-
-
-def _consumers(kind: RecordedClients) -> str:
-    words = [number(kind.count), kind.isolation, "in a group" if kind.group else "without a group"]
-    return ", ".join(words + ["also producing"] * kind.produces)
-
-
-def _settings(config: NamedSettings) -> list[tuple[str, str]]:
-    """System, topics and workload of a run of ours. Settings that the config lacks are left out."""
-
-    def has(*names: str) -> bool:
-        return all(name in config for name in names)
-
-    rows: list[tuple[str, str]] = []
-    if has("sut", "brokers"):
-        system = f"{report_title(config)}, {count(config['brokers'], 'broker')}"
-        if config.get("controllers"):
-            system += f", {count(config['controllers'], 'isolated controller')}"
-        rows.append(("System", system))
-    if has("partitions", "replication_factor", "min_insync_replicas"):
-        unclean = config.get("unclean_leader_election")
-        rows.append(
-            (
-                "Topics",
-                f"{count(config['partitions'], 'partition')}, replication factor "
-                f"{config['replication_factor']}, min.insync.replicas {config['min_insync_replicas']}, "
-                f"unclean leader election {'ON' if unclean else 'off'}",
-            )
-        )
-    if has("workload", "preset"):
-        rows.append(("Workload", f"{config['workload']}, preset {config['preset']}"))
-    return rows

@@ -11,7 +11,8 @@ from operator import itemgetter
 from typing import Final
 
 from harness.report.inputs import Inputs
-from harness.report.wording import ACKS, count
+from harness.report.tested import ACKS
+from harness.report.wording import count
 from history import trace as tr
 from history.verdict import Example
 

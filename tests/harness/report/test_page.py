@@ -16,7 +16,7 @@ import pytest
 from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.explore.shrink import Shrunk
-from harness.report import build, github, junit, page, wording
+from harness.report import build, github, junit, page, tested, wording
 from history.run_folder import Run
 from history.verdict import FaultLiveness, Liveness, RecordedClients, Stall, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
@@ -611,7 +611,7 @@ def test_the_clients_that_were_tested_are_those_of_the_history() -> None:
             msgspec.structs.replace(READERS, count=1, isolation="read_uncommitted"),
         ],
     )
-    rows = dict(wording.tested(verdict))
+    rows = dict(tested.described(verdict))
     assert rows["Producers"] == "4, acks all, idempotent; 2, acks all, idempotent, also reading"
     assert rows["Consumers"].split("; ") == [
         "2, read_committed, without a group, also producing",
@@ -640,7 +640,7 @@ def test_of_an_application_only_what_is_on_record_is_said(
     feeder = msgspec.structs.replace(PRODUCERS, count=1, transactional=True)
     config = {"workload": "application", "app": {"input": "app-in"}} | commit
     verdict = msgspec.structs.replace(recorded, config=config, clients=[instances, PRODUCERS, feeder])
-    rows = dict(wording.tested(verdict))
+    rows = dict(tested.described(verdict))
     assert rows["Application"] == "3 instances; their settings are not on record"
     assert rows["Producers"] == "4, acks all, idempotent; 1, acks all, idempotent, transactional"
     assert rows.get("Promised") == promised
@@ -653,7 +653,7 @@ def test_what_clients_of_the_harness_do_is_said_as_it_is(app: object) -> None:
     assert recorded is not None
     copiers = msgspec.structs.replace(READERS, produces=True, acks=-1, idempotent=True, transactional=True)
     config = {"workload": "copier" if app is None else "application", "app": app, "commit": "after"}
-    rows = dict(wording.tested(msgspec.structs.replace(recorded, config=config, clients=[copiers])))
+    rows = dict(tested.described(msgspec.structs.replace(recorded, config=config, clients=[copiers])))
     of_ours = {
         "Producers": "2, acks all, idempotent, transactional, also reading",
         "Consumers": "2, read_committed, in a group, also producing",
@@ -681,7 +681,7 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
     assert recorded is not None
     stats = recorded.stats | {"partitions": 2}
     rows = dict(
-        wording.tested(msgspec.structs.replace(recorded, config=config, stats=stats, clients=[PRODUCERS]))
+        tested.described(msgspec.structs.replace(recorded, config=config, stats=stats, clients=[PRODUCERS]))
     )
     assert rows == {
         "System": "imported, jsonl: a.jsonl",
