@@ -14,7 +14,6 @@ import numpy as np
 from checkers.checks.recovery import BIN_NS, ServedTimes
 from checkers.faults.availability import TimeSpan, served_share
 from checkers.faults.in_force import RunFaults
-from checkers.windows import RECREATES
 from core.op import GONE_MARK, Phase
 from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
@@ -22,6 +21,8 @@ from history.verdict import STALLS_KEPT, FaultLiveness, Liveness, Stall
 
 STALL_NS: Final = 1_000_000_000
 """Shorter waits are not stalls."""
+LAST: Final = float("inf")
+"""The number of a topic that was not deleted, among those of its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,9 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     if load is None or not progress:
         return Liveness()
     acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
-    parts = {tp: _clipped(each.waits, load.begin, _over(run, tp, load)) for tp, each in progress.items()}
+    parts = {
+        tp: _clipped(each.waits, load.begin, _over(run, progress, tp, load)) for tp, each in progress.items()
+    }
     waits = Waits(whole=_together(parts, acked, load), parts=parts)
     in_force = _in_force(events, load)
     served = {fault: _share(acked, [span]) for fault, span in in_force.items()}
@@ -65,17 +68,24 @@ def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     )
 
 
-def _over(run: RunFaults, tp: int, load: LoadSpan) -> int:
-    """When no record waits in a partition any more: its topic had been deleted, and the next one was there;
-    else with the load."""
-    topic = run.history.tp(tp).rpartition("-")[0]
-    number = topic.partition(GONE_MARK)[2]
-    made = [
-        event.ns
-        for event in run.history.events
-        if isinstance(event, FaultStarted) and event.name.startswith(RECREATES)
-    ]
-    return min(load.end, made[int(number) - 1]) if number and int(number) <= len(made) else load.end
+def _over(run: RunFaults, progress: Mapping[int, ServedTimes], tp: int, load: LoadSpan) -> int:
+    """When no record waits in a partition any more: its topic had been deleted, and clients worked on a later
+    one of its name; else with the load."""
+    title, order = _incarnation(run, tp)
+    if order == LAST:
+        return load.end
+    begun = (
+        int(each.sent[0].min()) * BIN_NS
+        for other, each in progress.items()
+        if each.sent.size and (later := _incarnation(run, other))[0] == title and later[1] > order
+    )
+    return min(begun, default=load.end)
+
+
+def _incarnation(run: RunFaults, tp: int) -> tuple[str, float]:
+    """The name of a partition's topic, and its number among those of this name, in the order of time."""
+    title, gone, number = run.history.tp(tp).rpartition("-")[0].partition(GONE_MARK)
+    return title, int(number) if gone else LAST
 
 
 def _load(events: Sequence[Event]) -> LoadSpan | None:

@@ -11,7 +11,7 @@ from checkers.checks.recovery import CHECK, NAME, ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import NEVER
 from core.op import Outcome, Phase, value_of
-from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, PhaseStarted
 from history.verdict import Liveness, Stall
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
@@ -159,20 +159,35 @@ def test_a_record_that_is_in_doubt_at_the_end_waits_to_the_end_of_the_load(tmp_p
     assert served.under_faults is None
 
 
-@pytest.mark.parametrize(("topic", "until"), [("x~1", 20.001), ("x~2", 30.0), ("x", 30.0)])
-def test_a_record_to_a_deleted_topic_waits_until_the_next_one_is_there(
-    tmp_path: Path, topic: str, until: float
+@pytest.mark.parametrize(
+    ("topics", "until"),
+    [
+        (["x~1", "x"], 20.0),  # its record waited for the topic that is left
+        (["x~1", "x~2"], 20.0),  # … or for another one that was deleted, too
+        (["x~9", "x~10"], 20.0),
+        (["x~2", "x~1"], 30.0),  # an earlier one follows none
+        (["x", "x~1"], 30.0),
+        (["x~1", "y"], 30.0),
+        (["x~1", "xx"], 30.0),
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_record_to_a_deleted_topic_waits_until_clients_work_on_a_later_one(
+    tmp_path: Path, topics: list[str], until: float, failed: bool
 ) -> None:
-    """A later fault, on an idle cluster, made no record wait."""
-    remade = msgspec.structs.replace(fault(0, 20)[0], name="recreate-topics:all", nodes=())
-    built = history([(0, 16.0, None)])
-    built.tps = [topic]
-    events = (STARTED, *PHASES, remade, *fault(1, 24, 26), RECOVERED)
+    """Whether a fault that failed remade topics, no event says. A later fault, on a cluster that has no
+    record to wait for, made none wait."""
+    remade = msgspec.structs.replace(fault(0, 19)[0], name="recreate-topics:all", nodes=())
+    why = FaultFailed(begin_ns=3 * S, ns=4 * S, fault=2, name="recreate-topics:all", why="x")
+    built = history([(0, 16.0, None), (1, 20.0, 20.01)])
+    built.tps = topics
+    events = (STARTED, *PHASES, *([why] if failed else ()), remade, *fault(1, 24, 26), RECOVERED)
     found = check_run(write_run(tmp_path, built.tables(), events=events))
-    assert [(s.partition, s.end_s) for s in found.liveness.stalls if s.partition] == [(f"{topic}-0", until)]
+    stalls = [(s.partition, s.end_s) for s in found.liveness.stalls if s.partition]
+    assert stalls == [(f"{topics[0]}-0", until)]
     hits = found.faults[1].hits
     assert hits is not None
-    assert hits.nothing is (topic == "x~1")
+    assert hits.nothing is (until == 20.0)
 
 
 def test_clients_that_cannot_hand_over_any_record_are_not_served(tmp_path: Path) -> None:
