@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from checkers.windows import (
+    BESIDE_BROKERS,
+    BETWEEN_BROKERS,
     EXCUSES,
     FOREVER,
     OFFSETS,
@@ -23,6 +25,7 @@ from checkers.windows import (
     PowerLosses,
     Windows,
     deletions,
+    may_move_leaders,
     run_windows,
     whenever,
 )
@@ -42,6 +45,7 @@ from history.events import (
     RolesSeen,
     TransactionsOpen,
 )
+from nemesis.registry import NEMESES
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
@@ -401,6 +405,20 @@ def test_what_leaves_brokers_and_their_links_alone_moves_no_leader(
     assert seconds(of_x(made).leader) == [(0, 0), (100, 117)][: 1 + moves]
     moved = of_x([*made, roles(120, 2, 2, 3)], unclean_leader_election=True)
     assert seconds(moved.leader) == seconds(moved.unclean) == [(0, 0), (100 if moves else 110, 130)]
+
+
+def test_the_names_of_faults_beside_the_brokers_are_those_of_nemeses() -> None:
+    """A kind that gets another name is not forgotten here."""
+    every = [f"{family}:{kind}" for family, its in NEMESES.items() for kind in its.kinds]
+    for begin in (*BESIDE_BROKERS, *BETWEEN_BROKERS):
+        assert any(name.startswith(begin) for name in every), begin
+    spared = {name.partition(":")[0] for name in every if not may_move_leaders(named(name))}
+    assert spared == {one.partition(":")[0] for one in BESIDE_BROKERS}
+
+
+def named(name: str) -> FaultStarted:
+    (started,) = (event for event in fault(name, 1, 1) if isinstance(event, FaultStarted))
+    return started
 
 
 @pytest.mark.parametrize(("name", "young"), [("links:reset@leader", False), ("kill:one@leader", True)])
