@@ -24,7 +24,8 @@ class Ended(NodeContainer):
         self.starts = 0
 
     def start(self) -> "Ended":
-        self.starts += 1
+        if not self.is_up():  # a running one is left alone
+            self.starts += 1
         return self
 
     def is_up(self) -> bool:
