@@ -344,6 +344,8 @@ VERDICT_FORMAT = 2
 """Of verdict.json. Those of format 1 have the results of checks of evidence elsewhere: they are read
 without."""
 
+IN_THE_LOG: Final = "the final reads at read_uncommitted returned it"
+"""Words of the sentence about a record that is lost to readers at read_committed, and that its log has."""
 NOT_RECOVERED = "not-recovered"
 """The anomaly class with a result and an exit code of its own."""
 

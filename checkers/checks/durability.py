@@ -26,6 +26,7 @@ from checkers.engine.partition_view import KernelView
 from checkers.windows import Excuse
 from history.columns import Array
 from history.reader import History
+from history.verdict import IN_THE_LOG
 
 LOST = "lost-write"
 UNSEEN = "unseen"
@@ -64,7 +65,7 @@ class LostWrite(Finding):
         if reads:
             seen = f"op {reads[0].op} had read it at offset {reads[0].offset}, yet "
         if self.withheld:
-            seen = "the final reads at read_uncommitted returned it, and "
+            seen = f"{IN_THE_LOG}, and "
         level = " at read_committed" if self.withheld else ""
         reached = f" (the log ends at {self.log_end})" if self.log_end >= 0 else ""
         return (

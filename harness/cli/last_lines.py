@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.extensions import assignment
-from harness.report import wording
+from harness.report import repetition, wording
 from harness.report.wording import faults_line, incident_lines, logs_line, reached_line, required_line
 from history.run_folder import Run
 from history.verdict import ResultWord, Verdict
@@ -44,7 +44,7 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
         yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
     elif verdict.faults and not run.shrunk.exists():
         folder = shlex.quote(str(run.folder))
-        shrink = f"{pasted('inquest recording shrink')} --anomaly {shlex.quote(worst[0])} {folder}"
+        shrink = f"{pasted('inquest recording shrink')} {repetition.preserving(verdict, worst[0])}{folder}"
         yield f"next: {shrink}    # with as few faults as still show it"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.report.wording import found_in_logs, number, shown_examples, told
-from history.verdict import Anomaly, Example, Verdict
+from history.verdict import IN_THE_LOG, Anomaly, Example, Verdict
 
 HEADLINES = {
     "lost-write": ("{} acknowledged record is gone", "{} acknowledged records are gone"),
@@ -116,8 +116,11 @@ HEADLINES = {
 
 UNACKNOWLEDGED = ("{} record that took effect is gone", "{} records that took effect are gone")
 """Of lost-write, where no record was acknowledged."""
-WITHHELD = ("{} acknowledged record never becomes visible", "{} acknowledged records never become visible")
-"""Of lost-write, where logs have the records, and readers at read_committed do not get them."""
+WITHHELD = (
+    "{} record is in its log, and final reads at read_committed do not return it",
+    "{} records are in their logs, and final reads at read_committed do not return them",
+)
+"""Of lost-write, where all records are of this kind."""
 IN_LOGS = (
     "A leader’s log lacks what was acknowledged or read, at {} place",
     "Leaders’ logs lack what was acknowledged or read, at {} places",
@@ -147,14 +150,14 @@ def headline(
 def _of_losses(*, acknowledged: bool, in_logs: bool, withheld: bool) -> tuple[str, str]:
     if in_logs:
         return IN_LOGS
-    if not acknowledged:
-        return UNACKNOWLEDGED
-    return WITHHELD if withheld else HEADLINES["lost-write"]
+    if withheld:
+        return WITHHELD
+    return HEADLINES["lost-write"] if acknowledged else UNACKNOWLEDGED
 
 
 def withheld(examples: Sequence[Example]) -> bool:
     """Whether logs have the records of all these examples of lost-write."""
-    return all("final reads at read_uncommitted returned it" in example.sentence for example in examples)
+    return bool(examples) and all(IN_THE_LOG in example.sentence for example in examples)
 
 
 def of_run(verdict: Verdict) -> str:

@@ -173,7 +173,7 @@ def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     where = repetition.where(inputs.verdict.config)
     yield f"Repeat the run{f', {where}' * bool(where)}", inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
-        about = f"--anomaly {name} " * bool(NAME.fullmatch(name))
+        about = repetition.preserving(inputs.verdict, name)
         yield "Find the fewest faults that still show it", f"inquest recording shrink {about}{folder}"
     if NAME.fullmatch(name):  # it goes into a command line
         query = f"SELECT partition, process, ops, key FROM findings WHERE anomaly = '{name}'"

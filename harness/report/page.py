@@ -217,7 +217,7 @@ def recovery(verdict: Verdict) -> tuple[str, str] | None:
     stalled = verdict.anomalies.get("stalled-client")
     served = f"{wording.count(stalled.count, 'client')} stood still" if stalled else "all clients served"
     what = f"all replicas in sync, {served}"
-    seconds = verdict.recovery_s
+    seconds = None if stalled else verdict.recovery_s  # those who stand still have not recovered
     return "neutral", what if seconds is None else f"{what} {wording.number(seconds, 1)} s after healing"
 
 

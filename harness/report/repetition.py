@@ -4,14 +4,16 @@ The command itself is the verdict's (`checkers.verdict.repeat`).
 """
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from core.extensions import APP, CLIENT, CLUSTER, EFFECTS, VARIABLE
+from harness.report.wording import found_in_logs
+from history.verdict import Verdict
 from workloads.registry import workload_named
 
-IMPORTED: Final = "imported"
-"""The system of a recording that others made."""
+NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 
 
 def variables(config: Mapping[str, Any]) -> list[str]:
@@ -19,7 +21,7 @@ def variables(config: Mapping[str, Any]) -> list[str]:
     no run folder brings (`core.extensions`)."""
     app = config.get("app")
     wanted = {
-        VARIABLE: VARIABLE in os.environ or _of_a_file(config),
+        VARIABLE: bool(os.environ.get(VARIABLE)) or _of_a_file(config),
         CLIENT: config.get("clients") == "command",
         APP: app is not None,
         EFFECTS: bool(app and app.get("effects")),
@@ -30,12 +32,22 @@ def variables(config: Mapping[str, Any]) -> list[str]:
 
 def _of_a_file(config: Mapping[str, Any]) -> bool:
     """Whether the workload is one that this process does not know."""
-    return config.get("sut") != IMPORTED and workload_named(str(config.get("workload"))) is None
+    return config.get("imported") is None and workload_named(str(config.get("workload"))) is None
+
+
+def preserving(verdict: Verdict, name: str) -> str:
+    """The option of `shrink` that names this class, "" = there is none: a name from outside; or a class that
+    only rules about logs found, which no simulated run is asked for."""
+    found = verdict.anomalies.get(name)
+    if not NAME.fullmatch(name):
+        return ""
+    logs_alone = found is not None and found.disallowed == found_in_logs(verdict, name)
+    return "" if logs_alone and verdict.config.get("sut") == "simulated" else f"--anomaly {name} "
 
 
 def where(config: Mapping[str, Any]) -> str:
     """What to add to "repeat the run", "" = the command is enough."""
-    if config.get("sut") == IMPORTED:
+    if config.get("imported") is not None:
         return "in the folder of the recording"
     named = ", ".join(variables(config))
     return f"with {named} as for this one" if named else ""

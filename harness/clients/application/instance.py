@@ -33,6 +33,8 @@ END_S: Final = 10.0
 ENDED_SO: Final = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
 """Exit codes of a program that was asked to end, and knows of no error."""
 TICK_S: Final = 0.02
+NEXT_S: Final = 2.0
+"""How long the next process of a group is left in peace while one that was asked to end has not."""
 BOOTSTRAP: Final = "bootstrap.servers"
 
 
@@ -109,18 +111,21 @@ class Instance:
 
     def end(self) -> bool:
         """SIGTERM to the program; where others of the group of this process are left once it has ended, as of
-        a shell that hands on no signal, to the oldest of them, and so on. Then SIGKILL. Whether it ended in
+        a shell that hands on no signal, to the oldest of them, and so on; to the next one, too, where those
+        that were asked do not end within `NEXT_S`. Then SIGKILL. Whether it ended in
         order: it had nothing more to do, could commit, was not killed, and not ended by an error.
 
         Raises: ClientLost, where it has ended already.
         """
         self._refuse_ended()
-        asked, deadline = 0, monotonic() + END_S
+        asked: dict[int, float] = {}
+        deadline = monotonic() + END_S
         with self._program as program:
-            while (left := self._left()) and monotonic() < deadline:
-                if left[0] != asked:
-                    _signal(left[0], signal.SIGTERM)
-                asked = left[0]
+            while (left := self._left()) and (now := monotonic()) < deadline:
+                unasked = [pid for pid in left if pid not in asked]
+                if unasked and all(now - asked[pid] >= NEXT_S for pid in left if pid in asked):
+                    _signal(unasked[0], signal.SIGTERM)
+                    asked[unasked[0]] = now
                 sleep(TICK_S)
             for pid in left:
                 _signal(pid, signal.SIGKILL)

@@ -11,6 +11,8 @@ from functools import cache
 from time import monotonic_ns
 from typing import Any, Final
 
+import msgspec
+
 from core.client_settings import SessionSpec, effective
 from core.op import AssignmentKind, Outcome, TopicPartition
 from core.session import (
@@ -190,8 +192,8 @@ class CommandSession:
     def _ended(self, answer: p.Answer) -> p.Answer:
         """Take an answer in. Raises: Definite, Indefinite."""
         later = [one for event in answer.events for one in self._take(event)]
-        for event in later:  # the answer that brought them is of a question for evidence: no further one
-            self._take(event, asks=False)
+        for event in later:  # they happened after this answer; to them no further question is asked
+            self._take(msgspec.structs.replace(event, after=len(answer.records)), asks=False)
         if answer.fatal:
             self._fatal = answer.code or "_FATAL"
         code = answer.code or "UNKNOWN"

@@ -109,11 +109,13 @@ def test_a_group_gets_on_where_it_commits_between_two_looks(
     monkeypatch.setenv(APP, "sleep 1000")
     position = Position(None, end=False)
     one = instance.Instance(0, os.environ, tmp_path / "log", cast(GroupPosition, position))
-    with one._program:
-        looks = []
-        for position.offsets in offsets:
-            looks.append(one.look([]))
-        one._program.kill()
+    looks = []
+    with one._program as program:
+        try:
+            for position.offsets in offsets:
+                looks.append(one.look([]))
+        finally:
+            program.kill()
     assert looks == list(zip([found is not None for found in offsets], on, strict=True))
 
 
@@ -180,8 +182,22 @@ echo bye && echo committed >>calls
 )
 def test_what_a_program_started_is_asked_to_end_once_and_may(tmp_path: Path, command: str) -> None:
     (tmp_path / "commits").write_text(COMMITS)
-    assert how_ended(tmp_path, command) == "in order"
+    assert how_ended(tmp_path, command, seconds={"NEXT_S": 60.0}) == "in order"
     assert (tmp_path / "calls").read_text() == "asked\ncommitted\n"
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(("next_s", "calls"), [(0.1, "asked\ncommitted\n"), (60.0, None)])
+def test_one_that_does_not_end_keeps_no_other_from_being_asked(
+    tmp_path: Path, next_s: float, calls: str | None
+) -> None:
+    (tmp_path / "commits").write_text(COMMITS)
+    (tmp_path / "stubborn").write_text("trap '' TERM; touch older; while :; do sleep 0.1; done")
+    command = "sh stubborn & until [ -e older ]; do sleep 0.05; done; sh commits; true"
+    seconds = {"NEXT_S": next_s, "END_S": 5.0}
+    assert how_ended(tmp_path, command, seconds=seconds) == "otherwise"
+    made = tmp_path / "calls"
+    assert (made.read_text() if made.exists() else None) == calls
 
 
 if __name__ == "__main__":

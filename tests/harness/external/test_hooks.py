@@ -71,7 +71,7 @@ def test_a_daemon_that_holds_the_output_of_its_hook_holds_up_nothing(
 ) -> None:
     session = "setsid " if outside else ""
     daemon = f"{session}/bin/sh -c 'echo $$ >{tmp_path}/pid; exec sleep 60'"
-    written = f"until [ -s {tmp_path}/pid ]; do :; done"
+    written = f"until [ -s {tmp_path}/pid ]; do sleep 0.05; done"
     made = runner(deadline_s=0.5, revive=f"{daemon} & {written}; {ends}")
     begin = time.monotonic()
     try:
@@ -89,7 +89,7 @@ def test_a_daemon_that_holds_the_output_of_its_hook_holds_up_nothing(
 
 def test_a_daemon_whose_output_goes_elsewhere_is_started_well(tmp_path: Path) -> None:
     daemon = f"setsid /bin/sh -c 'echo $$ >{tmp_path}/pid; exec sleep 60' >{tmp_path}/log 2>&1"
-    made = runner(revive=f"{daemon} & until [ -s {tmp_path}/pid ]; do :; done")
+    made = runner(revive=f"{daemon} & until [ -s {tmp_path}/pid ]; do sleep 0.05; done")
     made.on_nodes("revive", (2,))
     os.kill(daemon_pid(tmp_path), signal.SIGKILL)  # it runs
 
@@ -134,7 +134,8 @@ def test_all_that_heals_is_tried(tmp_path: Path) -> None:
 def test_healing_waits_for_a_hook_that_is_under_way(tmp_path: Path) -> None:
     """One that shuts a node down would take it away after it was started."""
     made = runner(
-        shut_down=f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do :; done; touch {tmp_path}/down",
+        shut_down=f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do sleep 0.05; done;"
+        f" touch {tmp_path}/down",
         revive=f"rm {tmp_path}/down",
     )
     with ThreadPoolExecutor() as pool:

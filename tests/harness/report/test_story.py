@@ -17,7 +17,7 @@ from harness.report import build, clock, headlines, inputs, near_faults, records
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history.run_folder import Run
-from history.verdict import Example, Fault
+from history.verdict import IN_THE_LOG, Example, Fault
 from tests.histories import traced
 from tests.histories.report_findings import FOLDERS, anomalous
 from tests.histories.report_runs import FAULTS
@@ -273,14 +273,15 @@ def test_what_no_broker_acknowledged_is_not_called_acknowledged() -> None:
 
 def test_a_record_that_is_in_the_log_is_not_called_gone() -> None:
     told = headlines.headline("lost-write", "", 2, withheld=True)
-    assert told == "2 acknowledged records never become visible"
+    assert told.startswith("2 records are in their logs, and")
     assert headlines.headline("duplicate", "", 1, withheld=True) == headlines.headline("duplicate", "", 1)
     in_log, gone = (
         Example(sentence=f"It was acknowledged; {seen}.", allowed=False, why="", at_s=1.0)
-        for seen in ("the final reads at read_uncommitted returned it, and those went beyond it", "gone")
+        for seen in (f"{IN_THE_LOG}, and the others went beyond it", "gone")
     )
     assert headlines.withheld([in_log])
     assert not headlines.withheld([in_log, gone])
+    assert not headlines.withheld([])
 
 
 def test_a_loss_that_brokers_logs_alone_show_is_called_that() -> None:

@@ -169,7 +169,8 @@ def test_what_happened_while_evidence_was_asked_for_comes_after_the_poll(start: 
 at = {"topic": "t", "partition": 1}
 asked = globals().get("asked", 0)
 if verb == "poll":
-    say(id, outcome="ok", events=[{"event": "assigned", "partitions": [at]}, {"event": "error", "code": "A"}])
+    say(id, outcome="ok", records=[{**at, "offset": 4, "value": ""}],
+        events=[{"event": "assigned", "partitions": [at]}, {"event": "error", "code": "A"}])
     continue
 if verb == "committed":
     asked += 1
@@ -179,10 +180,11 @@ if verb == "committed":
     continue
 """
     )
-    assert run_blocking(session.poll(10, 50)) == []
+    assert run_blocking(session.poll(10, 50)) == [Fetched(TP, 4, b"", -1)]
     assigned, error, lost, again = session.events()
-    kinds = [one.kind for one in (assigned, lost, again) if isinstance(one, AssignmentEvent)]
-    assert kinds == [AssignmentKind.ASSIGNED, AssignmentKind.LOST, AssignmentKind.ASSIGNED]
+    changes = [(one.kind, one.after) for one in (assigned, lost, again) if isinstance(one, AssignmentEvent)]
+    kinds = AssignmentKind
+    assert changes == [(kinds.ASSIGNED, 0), (kinds.LOST, 1), (kinds.ASSIGNED, 1)]
     assert isinstance(error, ClientError)
     run_blocking(session.begin())  # the program has not failed
 
