@@ -72,11 +72,11 @@ def plan(
     if fail_fast and system.repeatable:
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     backend = backend_of(config)
+    if why := backend.refusal(config):
+        raise ConfigError(why)
     made = planned(config, backend.capabilities(config)) if steps is None else RunPlan(config, steps)
     if made.workload.share_groups(config):
         _refuse_unshared(config, backend)
-    if why := backend.refusal(config):
-        raise ConfigError(why)
     if config.clients == "command" and (config.compacted or config.app):
         topic = "an application's input" if config.app else "a compacted topic"
         raise ConfigError(f"clients=command: records of {topic} have keys, the protocol none")

@@ -130,7 +130,8 @@ def test_a_damaged_line_is_counted_and_left_out(tmp_path: Path, line: bytes) -> 
 
 def test_an_unfinished_night_of_another_matrix_is_not_taken_over(tmp_path: Path) -> None:
     lines = night(tmp_path).read_text().splitlines()
-    first = json.loads(lines[0]) | {"at": "2026-03-01T21:00:00.000+00:00"}
-    (tmp_path / FOLDER / NIGHT / FILE).write_text(json.dumps(first) + "\n" + lines[1] + "\n")
+    an_hour_ago = {"at": "2026-03-01T21:00:00.000+00:00"}
+    begun = [json.dumps(json.loads(line) | an_hour_ago) for line in lines[:2]]
+    (tmp_path / FOLDER / NIGHT / FILE).write_text("\n".join(begun) + "\n")
     with pytest.raises(ConfigError, match="--new starts another session"):
         Fakes(tmp_path).go(request(tmp_path))
