@@ -37,7 +37,7 @@ def test_checker_and_judge_agree_on_portable_histories(chunk: int) -> None:
     assert result.wrong == {}
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_the_runs_show_every_class_verdict_and_bug() -> None:
     made = [recorded(seed) for seed in range(900)]
     said = [judge(each) for each in made]

@@ -109,7 +109,7 @@ def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
     assert any(several)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("portable", [False, True])
 def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool) -> None:
     for seed in range(10_000, 10_060):
@@ -123,7 +123,7 @@ def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool
             assert name in NOTES | ({"unseen", "torn-txn"} if portable else set()), (seed, name)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() -> None:
     counts: Counter[str] = Counter()
     for seed in range(200):

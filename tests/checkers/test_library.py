@@ -81,7 +81,7 @@ def test_tables_say_what_their_folder_says(run: Run) -> None:
     assert said(check(given, **GIVEN, engine="process")) == said(check(run, engine="process"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(21)
 @pytest.mark.spark
 def test_data_frames_say_what_their_folder_says(run: Run) -> None:
     with spark("local[2]") as session:
@@ -230,7 +230,7 @@ def cells() -> list[dict[str, Any]]:
     return [cell for cell in book["cells"] if cell["cell_type"] == "code"]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(30)
 @pytest.mark.spark
 def test_the_cells_of_the_notebook_run_on_any_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     check_run(run)

@@ -142,7 +142,7 @@ def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     assert [ns for ns in times if ns > heal.begin_ns]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(22)
 def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(tmp_path: Path) -> None:
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))
@@ -170,7 +170,7 @@ def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: 
     assert verdict(run)["interrupted"] is True
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_a_client_that_dies_by_itself_is_lost_while_others_are_crashed(tmp_path: Path) -> None:
     command = Inquest(*arguments(tmp_path, "--nemesis", "client:crash", *PACE))
     until(lambda: reached(tmp_path, Phase.WARMUP), "the phase before the faults")

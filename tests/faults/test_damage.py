@@ -52,7 +52,7 @@ HELD = {Phase.RECOVER: {"memory.revive": "never"}, Phase.QUIESCE: {"memory.ends"
 """What keeps a run in a phase, so that the signal cannot come after it."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE])
 def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
     held = json.dumps(HELD.get(phase, {}))

@@ -42,7 +42,7 @@ def kill_a_node(tmp_path: Path) -> None:
     os.kill(min(nodes_of(tmp_path)), signal.SIGKILL)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("phase", [Phase.FAULTS, Phase.RECOVER])
 def test_a_node_that_is_killed_by_hand_is_unknown_and_named_first(tmp_path: Path, phase: Phase) -> None:
     ended = recorded(tmp_path, phase, lambda: kill_a_node(tmp_path), "--duration", "4")

@@ -170,7 +170,7 @@ def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> No
     assert events[-1] == "ended"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> None:
     failing = 'broker_settings = { "memory.start" = "fail" }'
     said = soak(tmp_path, settings=failing).wait()

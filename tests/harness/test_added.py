@@ -87,7 +87,7 @@ class EmptySection(Section):
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 def test_two_files_add_a_system(copy: Path) -> None:
     registry, end = "core/systems.py", '}\n"""Every system by the value of `sut`."""'
     add(copy, "harness/empty.py", SYSTEM, registry, end, SYSTEM_ENTRY)

@@ -115,6 +115,7 @@ def test_a_damaged_file_on_a_store_is_named(store: str) -> None:
         check_run(run)
 
 
+@pytest.mark.sampled(14)
 def test_a_store_that_refuses_is_one_sentence(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from s3fs import S3FileSystem
 

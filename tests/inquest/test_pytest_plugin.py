@@ -122,7 +122,7 @@ def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
     assert len(runs(tmp_path)) == 2
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Path) -> None:
     code, out = ended(tmp_path, BROKEN, "--strict-markers")
     assert code == 1, out
@@ -144,7 +144,7 @@ def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> N
     assert not alive(int(pid))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(30)
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     with started(tmp_path, WAITS, "-s") as process:
         assert process.stdout is not None

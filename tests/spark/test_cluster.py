@@ -76,7 +76,7 @@ with spark(sys.argv[1]) as session:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(30)
 def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
     cluster: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

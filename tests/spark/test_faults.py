@@ -235,7 +235,7 @@ def test_an_executor_that_is_killed_in_mid_task_is_made_up_for_and_nothing_count
     assert not [path.name for path in run.folder.iterdir() if path.name.startswith((".", "scratch"))]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_master_that_goes_away_in_mid_job(
     run: Run, right: tuple[object, ...], cluster: tuple[str, Path], tmp_path: Path, whole: bool

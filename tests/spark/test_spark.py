@@ -102,6 +102,7 @@ def test_what_one_unit_proves_another_is_checked_with(workers: Workers, tmp_path
     assert told(tally) == told(check_history(sealed))
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.usefixtures("many_units")
 def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
@@ -148,6 +149,7 @@ def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(workers: Worker
         workers.map(ONE, functools.partial(operator.floordiv, 1))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("many_units")
 @pytest.mark.parametrize("by_spark", [True, False])
 def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark: bool) -> None:
@@ -187,7 +189,7 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     assert "planted" in verdict.checks["durability"].why
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(16)
 def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers, tmp_path: Path) -> None:
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
@@ -209,7 +211,7 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path) in last
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     """In processes of their own: the archive belongs to the start of a JVM."""
     program = "from checkers.engine.spark import prepare\nassert prepare()"

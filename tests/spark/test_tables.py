@@ -73,7 +73,7 @@ def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
     assert {row["acks"] for row in rows(results / "a", "processes")} == {"all", None}
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(30)
 def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: Path) -> None:
     found = tables(session, f"{results}/*")
     for name, schema in SCHEMAS.items():
@@ -88,6 +88,7 @@ def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: P
     assert "ops" in dir(found)
 
 
+@pytest.mark.sampled(15)
 def test_the_data_source_says_which_tables_there_are(session: Any, results: Path) -> None:
     session.dataSource.register(RunSource)
     frame = session.read.format("inquest").option("table", "runs").load(f"{results}/*")
@@ -113,7 +114,7 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     assert len(longest) == 10
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_frames_of_a_result_are_those_of_pandas(results: Path) -> None:
     result = check(results / "a", engine="process")
     assert list(result.findings_frame().columns) == result.findings.column_names

@@ -196,7 +196,7 @@ def test_a_fault_that_hit_something_and_missed_what_it_is_for_exercised_nothing(
     assert not reached.idle
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(14)
 def test_deleted_records_are_what_their_nemesis_is_for(tmp_path: Path) -> None:
     verdict = simulated(tmp_path, nemesis="delete-records", rate=20)
     assert verdict.result is ResultWord.VALID

@@ -158,6 +158,7 @@ def test_a_follower_has_a_batch_once_it_asks_for_what_follows(case: Case, follow
     assert (answer["offset"] in refused) is not bool(follows)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("follows", [0, 1])
 def test_a_follower_has_a_decision_once_it_asks_for_what_follows(case: Case, follows: int) -> None:
     whole = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
@@ -323,7 +324,7 @@ def replaced(tables: Tables, name: str, rows: list[dict[str, Any]]) -> None:
     tables[name] = pa.Table.from_pylist(rows, schema(name))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(22)
 def test_an_older_decision_like_it_that_was_completed_explains_no_marker(
     case: Case, decision: dict[str, Any]
 ) -> None:
@@ -472,7 +473,7 @@ def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
     assert {one.check for one in found.doubts} == {MARKERS_COMMITTED, ENDED, REPLICATED}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("mutant", "workload", "rule"),
     [

@@ -315,7 +315,7 @@ def slots_of(*, produces: bool) -> list[int]:
     return [plan.slot for plan in plans if (plan.acks is not None) is produces]
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize(
     ("produces", "at_s", "checks"),
     [
@@ -349,7 +349,7 @@ def test_a_role_is_told_by_what_its_clients_do(tmp_path: Path, produces: bool, r
     assert any(role in one.text for one in verdict.incidents)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("reached", range(len(PHASES) + 1))
 def test_of_a_run_that_broke_off_nobody_knows_how_long_a_role_was_needed(reached: int) -> None:
     config = run_config({"seed": 7, **SETTINGS})

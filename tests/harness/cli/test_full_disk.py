@@ -102,7 +102,7 @@ def test_half_an_export_does_not_stay(here: Path, monkeypatch: pytest.MonkeyPatc
     assert not (here / "made.json").exists()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(13)
 def test_a_file_in_the_way_is_the_users_to_move(here: Path) -> None:
     (here / "blocked").write_text("")
     refused(

@@ -40,7 +40,7 @@ def test_a_recording_is_imported_judged_and_exported(
     assert (latest / "config.json").exists()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 @pytest.mark.spark
 def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = []

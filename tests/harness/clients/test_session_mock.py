@@ -361,6 +361,7 @@ def test_a_group_assigns_and_commits_under_one_generation(
     assert run_blocking(session.commit_offsets(dict.fromkeys(tps, 6))) == event.generation
 
 
+@pytest.mark.sampled(12)
 def test_a_new_member_tells_the_committed_offsets_that_it_was_given(
     bootstrap: str, opened: Connect, topic: str
 ) -> None:

@@ -36,7 +36,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
     )
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("kind", "nemesis", "words", "code", "said"),
     [
@@ -178,7 +178,7 @@ def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) ->
     assert ended == ExitCode.UNKNOWN, output
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(17)
 def test_nothing_of_an_application_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = (

@@ -58,7 +58,7 @@ def test_each_client_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("after", [40, 10**9])
 def test_a_client_that_stands_still_while_its_twin_works_is_told(tmp_path: Path, after: int) -> None:
     kind = f"starves {after} {tmp_path / 'first'}"

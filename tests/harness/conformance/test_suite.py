@@ -94,7 +94,7 @@ def test_a_member_holds_what_it_was_given_until_it_is_taken(after: AssignmentKin
     assert len(member.held) == held
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(19)
 def test_what_a_client_lacks_is_not_tried() -> None:
     body = """
 import json, sys

@@ -67,7 +67,7 @@ def torn() -> Simulated:
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.slow
 def test_the_mended_era_is_clean_where_the_other_is_not(torn: Simulated) -> None:
     twin = trial(config(torn.config.seed, "4.3-mended"))

@@ -437,7 +437,7 @@ def test_a_failure_of_the_harness_is_no_pass_and_no_finding(
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_spark_makes_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
     here = explore(seeds=2, mutants=mutants, processes=1, say=lambda _: None)

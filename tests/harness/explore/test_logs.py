@@ -14,7 +14,7 @@ def test_bugs_that_leave_no_trace_show_in_runs() -> None:
     assert {name for name, bug in MUTANTS.items() if bug.no_trace} < set(hunted())
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(16)
 def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
     broken = found(hunting("elects-any-replica", 0))
     assert "unclean-election" in broken

@@ -65,7 +65,7 @@ def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
 )
@@ -128,7 +128,7 @@ def test_a_nemesis_whose_hooks_are_not_there_is_refused(
     assert not (file.parent / "results").exists()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(22)
 def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     theirs = f"orders-{os.getpid()}"
     run_blocking(model.create_topic(theirs, 1, 3, {}))
@@ -148,7 +148,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker

@@ -30,7 +30,7 @@ def doctor(file: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(22)
 def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, tmp_path: Path) -> None:
     collect = 'collect = \'echo log >"$INQUEST_TARGET/server.log"; mkdir "$INQUEST_TARGET/data/orders-0"\'\n'
     heal = f"heal_all = 'touch {tmp_path}/healed'\n"
@@ -46,7 +46,7 @@ def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, 
     assert (tmp_path / "healed").exists()
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [

@@ -35,7 +35,7 @@ def a_run(folder: Path, seed: int = 7) -> Run:
     return write_run(folder, random_history(seed)[0].tables())
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess, tmp_path: Path) -> None:
     for seed in (1, 7):
         run = a_run(tmp_path / str(seed), seed)
@@ -71,7 +71,7 @@ def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
         until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     """The judge has no more use for its session: it ends, and its parent starts another one."""
     run = a_run(tmp_path / "run")
@@ -88,7 +88,7 @@ def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> No
         assert judged(run, judge.socket, print) == ""
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(18)
 def test_without_java_it_says_so_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with JudgeProcess("local[1]") as judge:
@@ -114,7 +114,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 def test_it_ends_with_its_parent_whatever_death_that_died_and_leaves_nothing(tmp_path: Path) -> None:
     folders = environment() | {"TMPDIR": str(tmp_path)}
     parent = subprocess.Popen(

@@ -28,6 +28,7 @@ def side(results: Path) -> SideBySide:
     return totals.totals(results, Here()).side
 
 
+@pytest.mark.sampled(7)
 def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome("anomaly", LOST, tested=OLD)),
@@ -75,7 +76,7 @@ def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
     assert "not in 1 min" in shown
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(16)
 def test_the_page_stands_alone_and_there_is_none_where_nothing_is_compared(tmp_path: Path) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
     write(one, FIRST, [(canary(), outcome()), run(1, OLD)], matrix=COMPARING)

@@ -75,7 +75,7 @@ def facts(name: str, traces: Traces) -> list[str]:
     return causes.build(name, anomaly, traces).facts
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(29)
 def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     read, found = told(lost)
     assert "hw-is-leader-end: the high watermark is the end of the leader's log" in found.cause.named
@@ -87,7 +87,7 @@ def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     assert without.cause.facts == found.cause.facts, "what is on record does not depend on the name"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(30)
 def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     read, found = told(lost)
     assert read.trace is not None

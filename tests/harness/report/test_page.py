@@ -71,6 +71,7 @@ def with_verdict(**changes: Any) -> Folder:
     return folder
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_report_is_small(name: str, reports: dict[str, str]) -> None:
     assert len(reports[name].encode()) <= page.BYTES_MAX
@@ -113,6 +114,7 @@ def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path
     assert re.search(r"1 example of 30 findings shown\. verdict\.json has 30\.", text)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> None:
     parsed = Parsed(reports[name])
@@ -370,6 +372,7 @@ def test_a_report_with_more_stalls_than_its_verdict_has_says_so(tmp_path: Path) 
     assert "verdict.json has the 64 longest." in text
 
 
+@pytest.mark.sampled(15)
 def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     verdict = with_verdict(recovered=True, recovery_s=2.54).verdict
     assert verdict is not None

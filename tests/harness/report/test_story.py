@@ -40,7 +40,7 @@ def fault(number: int, begin: float, end: float | None) -> Fault:
     return msgspec.structs.replace(FAULTS[0], fault=number, begin_s=begin, end_s=end)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_the_example_is_of_the_first_row(lost: Run) -> None:
     _, found = told(lost)
     assert story._within(found.example, found.ranges[0])
@@ -350,6 +350,7 @@ def test_what_logs_alone_show_stands_behind_what_clients_saw(lost: Run) -> None:
     assert wording.worst(msgspec.structs.replace(verdict, anomalies=alone)) is not None
 
 
+@pytest.mark.sampled(15)
 def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None:
     read, _ = told(lost)
     assert read.history is not None

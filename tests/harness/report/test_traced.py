@@ -301,7 +301,7 @@ def test_a_clean_run_shows_its_first_fault(tmp_path: Path) -> None:
     assert "Messages and states around the first fault" in text
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_run_of_real_kafka_has_no_such_section(name: str, tmp_path: Path, lost: Run) -> None:
     run = FOLDERS[name]().write(tmp_path / "run")
@@ -323,7 +323,7 @@ def copied(run: Run, folder: Path) -> Run:
     return other
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("damage", [None, b"", b'["trace",1,[1],[1]]\n["message",'])
 def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
@@ -495,6 +495,7 @@ def test_findings_in_logs_have_the_messages_that_ended_their_transactions(tmp_pa
     assert any(text.startswith("process 0 → broker") and ": AddPartitionsToTxn" in text for text in said)
 
 
+@pytest.mark.sampled(15)
 def test_a_run_without_a_capture_has_no_messages(seen: Inputs) -> None:
     assert seen.evidence is not None
     bare = {name: seen.evidence.table(name) for name in (*PER_PARTITION, *PER_NODE)}

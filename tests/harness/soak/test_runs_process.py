@@ -153,7 +153,7 @@ raise SystemExit(1)
     assert result.folder not in ("", by_hand.name)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 def test_a_run_dies_with_the_soak(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = f"""

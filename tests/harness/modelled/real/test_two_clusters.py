@@ -68,7 +68,7 @@ def sent(session: Session, value: int) -> bool:
     return isinstance(delivery, Acked)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 def test_a_cluster_of_another_user_takes_nothing_of_one_whose_brokers_are_down(
     first: ModelCluster, tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_with_retries_writes_some_records_twice_and_may(seed: int) -> None:
     assert duplicates(simulate(config(seed=seed))) > 0

@@ -55,7 +55,7 @@ print(hashlib.sha256(encode(simulate(config(**CLEAN), trace=True).trace)).hexdig
 """
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_the_trace_is_the_same_to_the_byte() -> None:
     told = {
         subprocess.run(
@@ -104,7 +104,7 @@ def test_every_message_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(arrived) == counted[f"{kind} delivered"]
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(19)
 def test_answers_answer_what_arrived(trace: tr.Trace) -> None:
     least = DELAY_US[0] * 1000
     for message in trace.messages:
@@ -131,7 +131,7 @@ def started() -> tuple[SimulatedCluster, Tracing]:
     return cluster, tracing
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(26)
 def test_messages_of_a_process_that_dies_never_arrive() -> None:
     cluster, tracing = started()
     scheduler = cluster.scheduler
