@@ -74,18 +74,19 @@ def plan(
     backend = backend_of(config)
     if why := backend.refusal(config):
         raise ConfigError(why)
-    made = planned(config, backend.capabilities(config)) if steps is None else RunPlan(config, steps)
+    has = backend.capabilities(config)
+    made = planned(config, has) if steps is None else RunPlan(config, steps)
     if made.workload.share_groups(config):
         _refuse_unshared(config, backend)
     if config.clients == "command" and (config.compacted or config.app):
         topic = "an application's input" if config.app else "a compacted topic"
         raise ConfigError(f"clients=command: records of {topic} have keys, the protocol none")
     check(made.workload.plans(config), client_kind(config).client_library())
-    if Upgradable in backend.capabilities(config) and Upgradable not in execute.needs(made.steps):
+    if Upgradable in has and Upgradable not in execute.needs(made.steps):
         raise ConfigError(
             f"upgrade: no fault of nemesis {config.nemesis!r} changes a node's version; add upgrade"
         )
-    if lacking := execute.missing(made.steps, backend.capabilities(config)):
+    if lacking := execute.missing(made.steps, has):
         why = f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}"
         advice = backend.lacking(lacking)
         raise ConfigError(f"{why}; {advice}" if advice else why)

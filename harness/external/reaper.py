@@ -101,12 +101,12 @@ def _claim(brokers: Brokers) -> claims.Claim:
 
 
 def healed(
-    hooks: HookRunner, nodes: Sequence[int], ended: Callable[[], object], listed: Callable[[], object]
+    hooks: HookRunner, nodes: Sequence[int], over: Callable[[], object], listed: Callable[[], object]
 ) -> list[str]:
     """Heal these nodes, and once more where not all brokers answer after that; what could not be healed, in
-    sentences. ended: raises NotYet where hooks of the harness still run. listed: where a broker does not
+    sentences. over: raises NotYet where hooks of the harness still run. listed: where a broker does not
     answer."""
-    failed, running = [], _missing(hooks.deadline_s, ended)
+    failed, running = [], _missing(hooks.deadline_s, over)
     for _ in range(TIMES):
         failed = hooks.heal(nodes)
         if not (silent := _missing(belongings.BACK_S, listed)):

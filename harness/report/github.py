@@ -50,8 +50,8 @@ def render(verdict: Verdict) -> str:
         ]
     lines += [f"- Incident: {escaped(line)}" for line in wording.incident_lines(verdict)]
     lines += [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]]
-    where = repetition.where(verdict.config)
-    lines += ["", f"Repeat{f', {where}' * bool(where)}, with", "", *_block(verdict.repro), "", ""]
+    said = repetition.said("Repeat", verdict.config)
+    lines += ["", f"{said}, with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
 
 

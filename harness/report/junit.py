@@ -27,9 +27,8 @@ def render(verdict: Verdict) -> bytes:
     for key, value in _properties(verdict).items():
         suite.add_property(key, _text(value))
     suite.add_testcases(list(_cases(verdict)))
-    where = repetition.where(verdict.config)
-    repeat = f"repeat{f', {where}' * bool(where)}: {verdict.repro}"
-    suite.append(SystemOut(_text(f"{verdict.summary}\n{repeat}")))
+    repeat = repetition.said("repeat", verdict.config)
+    suite.append(SystemOut(_text(f"{verdict.summary}\n{repeat}: {verdict.repro}")))
     root = JUnitXml("inquest")
     root.add_testsuite(suite)
     root.update_statistics()

@@ -17,7 +17,6 @@ from harness.report.traces import Traces
 from history.broker_logs import replica_lines
 from history.verdict import NOT_RECOVERED
 
-NAME = re.compile(r"[A-Za-z0-9-]+")
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 AROUND = 8
 """Offsets on either side."""
@@ -170,12 +169,11 @@ def _others(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     """What can be done about a finding of any class."""
     inputs = traces.inputs
     folder = shlex.quote(str(inputs.run.folder))
-    where = repetition.where(inputs.verdict.config)
-    yield f"Repeat the run{f', {where}' * bool(where)}", inputs.verdict.repro
+    yield repetition.said("Repeat the run", inputs.verdict.config), inputs.verdict.repro
     if inputs.verdict.faults and not inputs.run.shrunk.exists():
         about = repetition.preserving(inputs.verdict, name)
         yield "Find the fewest faults that still show it", f"inquest recording shrink {about}{folder}"
-    if NAME.fullmatch(name):  # it goes into a command line
+    if repetition.NAME.fullmatch(name):
         query = f"SELECT partition, process, ops, key FROM findings WHERE anomaly = '{name}'"
         yield "List all its findings", f'inquest sql "{query}" --results {folder}'
 

@@ -14,6 +14,7 @@ from history.verdict import Verdict
 from workloads.registry import workload_named
 
 NAME: Final = re.compile(r"[A-Za-z0-9-]+")
+"""A class whose name goes into a command line: no other one of a verdict does."""
 
 
 def variables(config: Mapping[str, Any]) -> list[str]:
@@ -43,6 +44,11 @@ def preserving(verdict: Verdict, name: str) -> str:
         return ""
     logs_alone = found is not None and found.disallowed == found_in_logs(verdict, name)
     return "" if logs_alone and verdict.config.get("sut") == "simulated" else f"--anomaly {name} "
+
+
+def said(words: str, config: Mapping[str, Any]) -> str:
+    """These words for repeating a run, and what its command needs."""
+    return f"{words}, {needed}" if (needed := where(config)) else words
 
 
 def where(config: Mapping[str, Any]) -> str:

@@ -194,8 +194,7 @@ class CommandSession:
         later = [one for event in answer.events for one in self._take(event)]
         for event in later:  # they happened after this answer; to them no further question is asked
             self._take(msgspec.structs.replace(event, after=len(answer.records)), asks=False)
-        if answer.fatal:
-            self._fatal = answer.code or "_FATAL"
+        self._note_end(answer)
         code = answer.code or "UNKNOWN"
         match answer.outcome:
             case p.CommandOutcome.FAILED:
@@ -203,6 +202,10 @@ class CommandSession:
             case p.CommandOutcome.UNKNOWN:
                 raise Indefinite(code, answer.message, wants_abort=answer.wants_abort and not answer.fatal)
         return answer
+
+    def _note_end(self, answer: p.Answer) -> None:
+        if answer.fatal:
+            self._fatal = answer.code or "_FATAL"
 
     def _take(self, event: p.Event, *, asks: bool = True) -> Sequence[p.Event]:
         """One event; those that happened after all events of its answer."""
@@ -227,8 +230,7 @@ class CommandSession:
         if answer.outcome is p.CommandOutcome.OK and offsets:
             now = monotonic_ns()
             self._events.append(CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now))
-        if answer.fatal:
-            self._fatal = answer.code or "_FATAL"
+        self._note_end(answer)
         return answer.events
 
     def _commit_automatically(self) -> None:
