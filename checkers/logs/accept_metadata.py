@@ -57,7 +57,8 @@ RULES: Final = {
     ),
     "change-has-cause": Rule(
         "A change of a partition is what the controller makes of its state for some cause: a broker that is "
-        "fenced, comes back or leaves, a request of the leader, an election, a reassignment.",
+        "fenced, comes back, leaves or loses a directory, a request of the leader, an election, a "
+        "reassignment.",
         "PartitionChangeBuilder",
     ),
     "fenced-leads-nothing": Rule("A broker that is fenced leads no partition.", "KIP-631"),

@@ -84,22 +84,20 @@ def record(row: Row, names: dict[str, str]) -> MetadataLogRecord:
         case "RemoveTopicRecord":
             return log.TopicRemoved(topic)
         case "PartitionRecord":
-            return log.PartitionCreated((topic, number), state(row))
+            return log.PartitionCreated((topic, number), state(row), _directories(row, "directories"))
         case "PartitionChangeRecord":
             return change(row, (topic, number))
         case "RegisterBrokerRecord":
-            body = _body(row)
-            leaving = bool(body.get("inControlledShutdown", False))
-            return log.BrokerRegistered(broker, epoch, row.fenced != 0, leaving)
+            leaving = bool(_body(row).get("inControlledShutdown", False))
+            return log.BrokerRegistered(broker, epoch, row.fenced != 0, leaving, _directories(row, "logDirs"))
         case "UnregisterBrokerRecord":
             return log.BrokerUnregistered(broker)
         case "FenceBrokerRecord" | "UnfenceBrokerRecord":
             return log.BrokerChanged(broker, epoch, row.name == "FenceBrokerRecord")
         case "BrokerRegistrationChangeRecord":
-            body = _body(row)
-            leaving, offline = body.get("inControlledShutdown", 0) == 1, bool(body.get("logDirs"))
+            leaving = _body(row).get("inControlledShutdown", 0) == 1
             fenced = row.fenced > 0 if row.fenced else None
-            return log.BrokerChanged(broker, epoch, fenced, leaving, offline)
+            return log.BrokerChanged(broker, epoch, fenced, leaving, _directories(row, "logDirs"))
     return _of_body(row)
 
 
@@ -128,6 +126,12 @@ def _body(row: Row) -> dict[str, object]:
     return found
 
 
+def _directories(row: Row, name: str) -> tuple[str, ...]:
+    """Ids in a field; () = it has none."""
+    found = _body(row).get(name)
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
 def _nodes(nodes: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if nodes is None else tuple(nodes)
 
@@ -150,6 +154,7 @@ def state(row: Row) -> PartitionState:
 def change(row: Row, tp: Partition) -> log.PartitionChanged:
     """What a PartitionChangeRecord says."""
     recovers = row.recovery is not None and row.recovery >= 0
+    directories = _directories(row, "directories") or None
     return log.PartitionChanged(
         tp,
         log.SAME if row.leader is None else row.leader,
@@ -161,5 +166,6 @@ def change(row: Row, tp: Partition) -> log.PartitionChanged:
         _nodes(row.last_known_elr),
         row.partition_leader_epoch,
         row.partition_epoch,
-        other=recovers or _body(row).get("directories") is not None,
+        other=recovers or directories is not None,
+        directories=directories,
     )

@@ -116,7 +116,7 @@ class MetadataLog:
         gone, dirty = set(), set()
         for index in (first - 1, end):
             match records[index][1] if 0 <= index < len(records) else None:
-                case BrokerChanged(broker, _, fenced, leaving, offline) if fenced or leaving or offline:
+                case BrokerChanged(broker, _, fenced, leaving, failed) if fenced or leaving or failed:
                     gone.add(broker)
                 case BrokerUnregistered(broker):
                     gone.add(broker)
@@ -223,7 +223,7 @@ class MetadataLog:
     # ---- partitions
 
     def _created(self, offset: int, record: PartitionCreated) -> Iterator[Refusal]:
-        tp, state = record
+        tp, state = record.partition, record.state
         known = self.image.partitions.get(tp)
         if known is not None:
             yield from self._again(offset, tp, known, state)
@@ -235,14 +235,14 @@ class MetadataLog:
         if not self.whole:
             return
         self.asked["change-has-cause"] += 1
-        active = [n for n in state.replicas if n in self.image.electable()]
+        active = [n for n in state.replicas if n in self.image.active()]
         first = PartitionState(state.replicas, tuple(active), active[0] if active else -1)
         if not alike(first, state):
             yield Refusal(
                 rule="change-has-cause",
                 offset=offset,
                 why=f"{_name(tp)} begins with {described(state)}; a new one has {described(first)}",
-                before=f"brokers {sorted(self.image.electable())} are active",
+                before=f"brokers {sorted(self.image.active())} are active",
             )
 
     def _again(
@@ -291,7 +291,7 @@ class MetadataLog:
                     offset=offset,
                     why=f"{name} becomes {described(after)}, which the controller makes for no cause; "
                     f"nearest to it is {described(nearest)}",
-                    before=f"{told}; active brokers {sorted(self.image.electable())}",
+                    before=f"{told}; brokers that may lead {sorted(self.image.electable(tp))}",
                 )
 
     def _sound(self, offset: int, tp: Partition, state: PartitionState, told: str) -> Iterator[Refusal]:
@@ -347,11 +347,14 @@ class MetadataLog:
         self, tp: Partition, before: PartitionState, after: PartitionState
     ) -> Iterator[PartitionState]:
         """What the controller makes of a state, for each cause that the log leaves open."""
-        causes = list(_causes(self.image, before, after, self._gone, self._dirty))
+        # One that is assigned to a directory which failed goes with the next change: no record says so of it.
+        gone = self._gone | self.image.offline(tp) & {*before.isr}
+        causes = list(_causes(self.image, before, after, gone, self._dirty))
+        electable = self.image.electable(tp)
         for settings, first, cause in product(
             self._settings(tp[0], before, after), self._firsts(tp[0], before), causes
         ):
-            yield cause.change(before, settings, self.image.electable(), first)
+            yield cause.change(before, settings, electable, first)
 
     def _firsts(self, topic: str, before: PartitionState) -> set[int]:
         """How many replicas the topic's first partition may have had when the controller decided: it makes
@@ -447,7 +450,7 @@ def _asked_for(image: LogImage, before: PartitionState, after: PartitionState) -
     leaving = tuple(n for n in before.isr if n in before.removing and n not in after.isr)
     for wanted in (after.isr, (*after.isr, *leaving)):
         joins = set(wanted) - set(before.isr)
-        if before.leader in wanted and joins <= image.electable():
+        if before.leader in wanted and joins <= image.active():
             yield wanted
 
 

@@ -12,6 +12,12 @@ from model.protocol.messages import Partition, PartitionState
 
 SAME: Final = -2
 """Leader of a change that leaves it, and its epoch, as they are (LeaderConstants.NO_LEADER_CHANGE)."""
+MIGRATING: Final = "A" * 22
+"""Id of a directory that was chosen before directories had ids (DirectoryId)."""
+UNASSIGNED: Final = "A" * 21 + "Q"
+"""Of one that is still to be chosen."""
+LOST: Final = "A" * 21 + "g"
+"""Of an offline one that is not named."""
 
 
 class FeatureLevel(NamedTuple):
@@ -43,12 +49,14 @@ class TopicRemoved(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker came, or says more about itself under the epoch that it has."""
+    """A broker came, or says more about itself under the epoch that it has. directories: ids of those that
+    it can use; () = not known (before 3.7)."""
 
     broker: int
     epoch: int
     fenced: bool = True
     leaving: bool = False
+    directories: tuple[str, ...] = ()
 
 
 class BrokerUnregistered(NamedTuple):
@@ -58,26 +66,29 @@ class BrokerUnregistered(NamedTuple):
 
 
 class BrokerChanged(NamedTuple):
-    """fenced: None = as it is. leaving: it is in controlled shutdown. offline: directories of it failed."""
+    """fenced: None = as it is. leaving: it is in controlled shutdown. directories: those that are left, where
+    one failed; () = as they are."""
 
     broker: int
     epoch: int
     fenced: bool | None = None
     leaving: bool = False
-    offline: bool = False
+    directories: tuple[str, ...] = ()
 
 
 class PartitionCreated(NamedTuple):
-    """The first state of a partition; in a snapshot the one it has there."""
+    """The first state of a partition; in a snapshot the one it has there. directories: where each replica
+    is, in the order of the replicas; () = not known."""
 
     partition: Partition
     state: PartitionState
+    directories: tuple[str, ...] = ()
 
 
 class PartitionChanged(NamedTuple):
     """What changes; None = as it is. leader: SAME = it and its epoch as they are. leader_epoch,
-    partition_epoch: as the log says, None = it does not: they follow. other: it changes what the model has
-    not (directories, the leader's recovery)."""
+    partition_epoch: as the log says, None = it does not: they follow. directories: as in PartitionCreated.
+    other: it changes them, or what the model has not (the leader's recovery)."""
 
     partition: Partition
     leader: int = SAME
@@ -90,6 +101,7 @@ class PartitionChanged(NamedTuple):
     leader_epoch: int | None = None
     partition_epoch: int | None = None
     other: bool = False
+    directories: tuple[str, ...] | None = None
 
     def after(self, state: PartitionState) -> PartitionState:
         """The state that it makes (PartitionRegistration.merge)."""
@@ -159,15 +171,37 @@ class LogImage:
     features: dict[str, int] = field(default_factory=dict)
     configs: dict[tuple[str, str], str] = field(default_factory=dict)
     """Value by topic ("" = all) and name."""
+    directories: dict[Partition, tuple[str, ...]] = field(default_factory=dict)
+    """Where the replicas of a partition are, in their order."""
+    online: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Directories that a broker can use; none = not known."""
     next_id: int = -1
 
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's setting; None = the log does not tell it."""
         return self.configs.get((topic, name), self.configs.get(("", name)))
 
-    def electable(self) -> set[int]:
-        """Brokers that may lead."""
+    def active(self) -> set[int]:
+        """Brokers that may be in sync."""
         return {n for n, known in self.brokers.items() if not known.fenced and not known.leaving}
+
+    def electable(self, tp: Partition) -> set[int]:
+        """Brokers that may lead a partition (ReplicationControlManager.LeaderAcceptor)."""
+        return self.active() - self.offline(tp)
+
+    def offline(self, tp: Partition) -> set[int]:
+        """Brokers whose replica of a partition is in a directory that failed (DirectoryId.isOnline)."""
+        state = self.partitions.get(tp)
+        if state is None:
+            return set()
+        places = dict(zip(state.replicas, self.directories.get(tp, ()), strict=False))
+        return {n for n, place in places.items() if not self._online(n, place)}
+
+    def _online(self, broker: int, directory: str) -> bool:
+        if directory in (MIGRATING, UNASSIGNED):
+            return True
+        usable = self.online.get(broker, frozenset())
+        return directory != LOST and (not usable or directory in usable)
 
     def apply(self, record: MetadataLogRecord) -> None:
         """Take over a record, whether a controller may write it or not."""
@@ -184,18 +218,25 @@ class LogImage:
                 self.topics[topic] = topic_id
             case TopicRemoved(topic):
                 self.topics.pop(topic, None)
-                self.partitions = {tp: state for tp, state in self.partitions.items() if tp[0] != topic}
-            case BrokerRegistered(broker, epoch, fenced, leaving):
+                for tp in [tp for tp in self.partitions if tp[0] == topic]:
+                    del self.partitions[tp]
+                    self.directories.pop(tp, None)
+            case BrokerRegistered(broker, epoch, fenced, leaving, directories):
                 self.brokers[broker] = RegisteredBroker(epoch, 0, fenced, leaving)
+                self.online[broker] = frozenset(directories)
             case BrokerUnregistered(broker):
                 self.brokers.pop(broker, None)
-            case BrokerChanged(broker, _, fenced, leaving) if known := self.brokers.get(broker):
+                self.online.pop(broker, None)
+            case BrokerChanged(broker, _, fenced, leaving, directories) if known := self.brokers.get(broker):
                 known.fenced = known.fenced if fenced is None else fenced
                 known.leaving = known.leaving or leaving
-            case PartitionCreated(tp, state):
-                self.partitions[tp] = state
+                self.online[broker] = frozenset(directories) or self.online.get(broker, frozenset())
+            case PartitionCreated(tp, state, directories):
+                self.partitions[tp], self.directories[tp] = state, directories
             case PartitionChanged(tp) if before := self.partitions.get(tp):
                 self.partitions[tp] = record.after(before)
+                if record.directories is not None:
+                    self.directories[tp] = record.directories
             case ElrCleared(topic):
                 self._clear(topic)
             case ProducerIds(next_):

@@ -5,6 +5,9 @@ from msgspec.structs import replace
 
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import (
+    LOST,
+    MIGRATING,
+    UNASSIGNED,
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -239,6 +242,91 @@ def test_all_changes_of_a_request_are_of_the_state_before_it() -> None:
     assert refused(THREE, *both, ProducerIds(2000), *raised)[2:] == []
     apart: list[MetadataLogRecord] = [raised[0], ProducerIds(3000), raised[1]]
     assert refused(THREE, *both, ProducerIds(2000), *apart)[2:] == [("change-has-cause", 6)]
+
+
+def on_disks(*disks: str) -> list[MetadataLogRecord]:
+    """Each broker has two directories (1a and 1b, …); the partition's replicas are in these."""
+    made: list[MetadataLogRecord] = []
+    for one in BEGIN:
+        if isinstance(one, BrokerRegistered):
+            one = one._replace(directories=(f"{one.broker}a", f"{one.broker}b"))
+        elif isinstance(one, PartitionCreated):
+            one = one._replace(directories=disks)
+        made.append(one)
+    return made
+
+
+THIRD_FENCED: list[MetadataLogRecord] = [PartitionChanged(TP, isr=(1, 2)), BrokerChanged(3, 5, fenced=True)]
+SECOND_OFFLINE: list[MetadataLogRecord] = [
+    *THIRD_FENCED,
+    PartitionChanged(TP, isr=(1,), elr=(2,)),
+    BrokerChanged(2, 4, directories=("2a",)),
+]
+"""Broker 2 runs on, without its directory 2b; 1 alone is in sync."""
+
+
+def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
+    """ReplicationControlManager.LeaderAcceptor (3.7)."""
+    gone = BrokerChanged(1, 3, fenced=True)
+    waits = PartitionChanged(TP, -1, isr=(), elr=(1, 2), last_elr=(1,))
+    takes = PartitionChanged(TP, 2, isr=(2,), elr=(1,))
+    failed, other, lost = on_disks("1a", "2b", "3a"), on_disks("1a", "2a", "3a"), on_disks("1a", LOST, "3a")
+    for begin in (failed, lost):
+        assert refused(*SECOND_OFFLINE, waits, gone, begin=begin) == []
+        assert refused(*SECOND_OFFLINE, takes, gone, begin=begin) == [("change-has-cause", 4)]
+    unknown = on_disks("1a", UNASSIGNED, "3a"), on_disks("1a", MIGRATING, "3a"), on_disks(), BEGIN
+    for begin in (other, *unknown):
+        assert refused(*SECOND_OFFLINE, takes, gone, begin=begin) == []
+        assert refused(*SECOND_OFFLINE, waits, gone, begin=begin) == [("change-has-cause", 4)]
+    back: list[MetadataLogRecord] = [
+        BrokerRegistered(2, len(BEGIN) + 6, directories=("2a", "2b")),
+        BrokerChanged(2, len(BEGIN) + 6, fenced=False),
+    ]
+    again = PartitionChanged(TP, 2, isr=(2,), elr=(1,), last_elr=())
+    assert refused(*SECOND_OFFLINE, waits, gone, *back, again, begin=failed) == []
+    mended = [back[0]._replace(directories=("2a",)), back[1]]  # type: ignore[call-arg]
+    assert refused(*SECOND_OFFLINE, waits, gone, *mended, again, begin=failed) == [("change-has-cause", 8)]
+
+
+def test_where_the_last_in_sync_has_a_failed_directory_an_unclean_election_takes_another() -> None:
+    begin = [FeatureLevel("other", 1) if one == BEGIN[1] else one for one in on_disks("1a", "2b", "3a")]
+    records: list[MetadataLogRecord] = [
+        *THIRD_FENCED,
+        PartitionChanged(TP, 2, isr=(2,)),
+        BrokerChanged(1, 3, fenced=True),
+        PartitionChanged(TP, -1),
+        BrokerChanged(2, 4, directories=("2a",)),
+        Config("q", "unclean.leader.election.enable", "true"),
+        BrokerChanged(1, 3, fenced=False),
+    ]
+    assert refused(*records, PartitionChanged(TP, 1, isr=(1,)), begin=begin) == []
+    assert refused(*records, PartitionChanged(TP, 2), begin=begin) == [("change-has-cause", 8)]
+
+
+def test_a_replica_that_is_assigned_to_a_failed_directory_is_taken_out() -> None:
+    """No record about the broker stands beside it (handleAssignReplicasToDirs)."""
+    out = PartitionChanged(TP, 2, isr=(2, 3))
+    begin = on_disks("1a", "2a", "3a")
+    for disk, found in (("1c", []), ("1b", [("change-has-cause", 1)])):
+        moved = PartitionChanged(TP, other=True, directories=(disk, "2a", "3a"))
+        assert refused(moved, out, begin=begin) == found
+    third = PartitionChanged(TP, other=True, directories=("1a", "2a", "3c"))
+    assert refused(third, PartitionChanged(TP, isr=(1, 2)), begin=begin) == []
+    assert refused(third, out, begin=begin) == [("change-has-cause", 1)]
+
+
+def test_directories_are_of_replicas_by_their_place() -> None:
+    image = LogImage()
+    for record in on_disks("1a", "2b", "3a"):
+        image.apply(record)
+    image.apply(BrokerChanged(2, 4, directories=("2a",)))
+    assert image.electable(TP) == {1, 3}
+    image.apply(PartitionChanged(TP, replicas=(2, 1, 3), directories=("2a", "1a", "3a")))
+    assert image.electable(TP) == {1, 2, 3}
+    image.apply(BrokerChanged(2, 4, fenced=True))
+    assert image.electable(TP) == {1, 3}
+    image.apply(TopicRemoved("q"))
+    assert not image.directories
 
 
 MISSES: dict[str, tuple[list[MetadataLogRecord], list[tuple[str, int]]]] = {
