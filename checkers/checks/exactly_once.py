@@ -31,7 +31,6 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
-from core.op import DATABASE, GONE_MARK
 from history.columns import Array
 from history.reader import History
 
@@ -312,15 +311,15 @@ def _apart(
 
 
 def not_read(run: WholeRun) -> list[int]:
-    """Of an application: partitions whose final read at read_committed did not come to the end of the log."""
+    """Of an application: partitions of its input and output whose final read at read_committed did not reach
+    the end of the log. What it keeps in other topics (the changelogs of Kafka Streams), no check knows."""
     if not run.known.unseen or not run.known.on_record.final_reads:
         return []
     topics = {row["tp"]: row["topic"] for row in run.tables["tps"].to_pylist()}
     read = {tp for tp, of in run.known.bounds.items() if RC in of and of[RC].complete}
     read -= {tp for tp in read if run.known.hides(tp)}
-    return sorted(
-        tp for tp, topic in topics.items() if topic != DATABASE and GONE_MARK not in topic and tp not in read
-    )
+    asked = {run.known.input, run.known.output} - {""}
+    return sorted(tp for tp, topic in topics.items() if topic in asked and tp not in read)
 
 
 def outputs_not_read(run: WholeRun) -> list[int]:

@@ -131,7 +131,7 @@ class KernelInput:
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do. omits: of an input record
-    they may make nothing. output: the topic that their copies stand in, "" = none.
+    they may make nothing. input, output: the topics that they read and that their copies stand in; "" = none.
     removed_ns: until when output of an application was made that may have been removed, and copies with it;
     -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
@@ -178,6 +178,7 @@ class KernelInput:
     ordered: frozenset[int]
     ended: frozenset[int]
     omits: bool
+    input: str
     output: str
     removed_ns: int
     named: Array
@@ -341,6 +342,7 @@ def kernel_input(
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),
         omits=config.app is not None and config.app.may_omit,
+        input=config.prefix + config.app.input if config.app else "",
         output=config.prefix + config.app.output if config.app and config.app.output else "",
         removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),

@@ -75,8 +75,11 @@ def made_nothing(f: Facts) -> bool:
 
 
 def left_unread(f: Facts) -> bool:
-    """Whether the last reader at read_committed did not come to some end."""
-    return f.app is not None and any(not f.read_whole(row["tp"]) for row in f.rows["tps"])
+    """Whether the last reader at read_committed did not come to the end of some input or output."""
+    if f.app is None:
+        return False
+    asked = [f.recorded.config.prefix + topic for topic in (f.app.input, f.app.output) if topic]
+    return any(row["topic"] in asked and not f.read_whole(row["tp"]) for row in f.rows["tps"])
 
 
 def _key(f: Facts, tp: int, offset: int) -> int:

@@ -167,12 +167,15 @@ def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
 
 
 def _not_read(history: History) -> Iterator[Partition]:
-    """Of an application: partitions of which the final read at read_committed does not show all."""
+    """Of an application: partitions of its input and output that the final read at read_committed does not
+    show whole."""
+    app = history.config.app
+    asked = [history.config.prefix + topic for topic in (app.input, app.output) if topic] if app else []
     grouped = any(row["group"] >= 0 for row in history.processes.values())
     for p in history.partitions if history.recorded and history.config.app and grouped else ():
         topic = history.names[p.tp][0]
         whole = RC in p.bounds and p.bounds[RC].complete and not p.may_hide()
-        if not whole and topic != "database" and "~" not in topic:
+        if not whole and topic in asked:
             yield p
 
 
