@@ -121,6 +121,7 @@ class AssignmentEvent:
 
     after: where it happened within a poll: how many of the records that the poll returned were handed
         out before it, under the assignment before (rebalances only).
+    position: of a reset, the position that it left, which the log did not have; -1 where unknown.
     """
 
     kind: AssignmentKind
@@ -128,6 +129,7 @@ class AssignmentEvent:
     generation: int
     ns: int
     after: int = 0
+    position: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ partition was last assigned. Only these may be copied, committed or rewound: a r
 revoked meanwhile is the next owner's work.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -57,6 +57,8 @@ class ConsumerProcess:
     _orphaned: bool = False
     _unsettled: set[TopicPartition] = field(default_factory=set)
     """Partitions that were polled since their offsets were last committed."""
+    _resets: list[AssignmentEvent] = field(default_factory=list)
+    """Resets whose place among the records is still to come."""
 
     def begin(self) -> None:
         """The next op begins."""
@@ -98,6 +100,7 @@ class ConsumerProcess:
 
     def rewound(self, positions: Mapping[TopicPartition, int]) -> None:
         """The client went back to these positions."""
+        self._place(set(positions))
         self._positions.update(positions)
         self._unsettled.difference_update(positions)
         self._journal_assignment(AssignmentKind.REWIND, tuple(positions), self.now_ns())
@@ -120,6 +123,7 @@ class ConsumerProcess:
     def assigned(self, tps: Sequence[TopicPartition]) -> None:
         """The process now reads these partitions, by its own choice, each from its place in `to_assign`."""
         now, begun = self.now_ns(), [tp for tp, at in self.to_assign(tps).items() if at == BEGINNING]
+        self._place({*tps})
         self._drop(self._positions.keys() - set(tps))
         self._taken.clear()
         self._journal_assignment(AssignmentKind.MANUAL, tps, now)
@@ -134,6 +138,7 @@ class ConsumerProcess:
     def _drop(self, tps: Iterable[TopicPartition]) -> None:
         """What was polled of these partitions is no longer this process's business."""
         dropped = set(tps)
+        self._place(dropped)
         self._unsettled -= dropped
         self._orphaned = self._orphaned or bool(self._copied & dropped)
         self._records = [some for some in self._records if some[0] not in dropped]
@@ -146,35 +151,48 @@ class ConsumerProcess:
     def polled(self, at: int, begin: int, fetched: list[Fetched], events: Sequence[SessionEvent]) -> None:
         """Journal what a poll (micro-op `at`) returned, and around it what happened meanwhile.
 
-        A rebalance stands where it happened. A reset stands in the client's queue between the records
-        before it and those after it. An end comes after the records below it: an end without them
-        would make them lost.
+        A rebalance stands where it happened, a reset where its partition's records show it (`_parted`). An
+        end comes after the records below it: an end without them would make them lost.
         """
         resets = [event for event in events if _is(event, AssignmentKind.RESET)]
-        done, told = 0, False
+        self._resets += resets
+        done, told = 0, bool(resets)
         for event in events:
             if event in resets or isinstance(event, EndReached):
                 continue
             if _is(event, *REBALANCES) and event.after > done:
-                resets = self._read(at, begin, fetched[done : event.after], resets)
+                self._read(at, begin, fetched[done : event.after])
                 done, told = event.after, True
             self.note((event,))
-        if fetched[done:] or not (resets or told):
-            resets = self._read(at, begin, fetched[done:], resets)
-        self.note(resets)
+        if fetched[done:] or not told:
+            self._read(at, begin, fetched[done:])
+        self._place()
         self.note([event for event in events if isinstance(event, EndReached)])
 
-    def _read(
-        self, at: int, begin: int, fetched: list[Fetched], resets: list[AssignmentEvent]
-    ) -> list[AssignmentEvent]:
-        """Journal records, and the resets in their place among them; those that are still to come."""
-        before, after = _parted(fetched, {tp for e in resets for tp in e.tps}, self._positions)
+    def _read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
+        """Journal records, and the resets in their place among them."""
+        before, after, doubtful = _parted(fetched, self._resets, self._positions)
         self._records_read(at, begin, before)
         if not after:
-            return resets
-        self.note(resets)
+            return
+        moved = {record.tp for record in after}
+        again = [event for event in self._resets if not doubtful.isdisjoint(event.tps)]
+        self._place(moved)
         self._records_read(at, begin, after)
-        return []
+        self._resets += again
+
+    def _place(self, tps: Collection[TopicPartition] | None = None) -> None:
+        """Journal the resets of these partitions; None: those that no record can come before any more."""
+        resets, self._resets = self._resets, []
+        for event in resets:
+            if tps is None:
+                due = all(self._positions.get(tp, -1) >= event.position for tp in event.tps)
+            else:
+                due = any(tp in tps for tp in event.tps)
+            if due:
+                self._rebalanced(event)
+            else:
+                self._resets.append(event)
 
     def _records_read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
         runs: list[Run] = []
@@ -222,6 +240,9 @@ class ConsumerProcess:
         """Journal events, and take in what they change."""
         for event in events:
             match event:
+                case AssignmentEvent(kind=AssignmentKind.RESET):
+                    self._resets.append(event)
+                    self._place()
                 case AssignmentEvent():
                     self._rebalanced(event)
                 case CommittedSeen():
@@ -266,24 +287,43 @@ def _is(event: SessionEvent, *kinds: AssignmentKind) -> TypeGuard[AssignmentEven
 
 
 def _parted(
-    fetched: list[Fetched], reset: set[TopicPartition], positions: Mapping[TopicPartition, int]
-) -> tuple[list[Fetched], list[Fetched]]:
-    """Records of one poll before and after the resets of some partitions in it.
+    fetched: list[Fetched], resets: Sequence[AssignmentEvent], positions: Mapping[TopicPartition, int]
+) -> tuple[list[Fetched], list[Fetched], set[TopicPartition]]:
+    """Records before and after the resets of some partitions among them; and where that is doubtful.
 
-    The client does not say where in a poll a reset happened. A truncated log sends its reader back, so
-    from the first record that goes back on come those after it. Where none does, all came before.
+    A client does not say where among its records a reset happened. A truncated log sends its reader back,
+    one that lost its beginning sends it forward: after the reset come the records from the first one that
+    goes back, or that is not below the position that the reset left. Where the records show neither, it came
+    before the first one of a reader that had none; and where the position that it left is not known, at the
+    first gap. That may also be a gap of records that no reader sees, and the reset is still to come: such
+    partitions are doubtful.
     """
-    if not reset:
-        return fetched, []
+    left = {tp: event.position for event in reversed(resets) for tp in event.tps}
+    if not left:
+        return fetched, [], set()
+    shown: set[TopicPartition] = set()
+    for record, next_ in _with_next(fetched, positions):
+        if record.offset < next_ or 0 <= left.get(record.tp, -1) <= record.offset + 1:
+            shown.add(record.tp)
     before: list[Fetched] = []
     after: list[Fetched] = []
-    next_: dict[TopicPartition, int] = {tp: positions.get(tp, -1) for tp in reset}
-    gone_back: set[TopicPartition] = set()
+    moved: set[TopicPartition] = set()
+    for record, next_ in _with_next(fetched, positions):
+        tp, offset = record.tp, record.offset
+        if tp in left and tp not in moved:
+            sure = offset < next_ or 0 <= left[tp] <= offset
+            gap = next_ < 0 or (left[tp] < 0 and offset > next_)
+            if sure or (gap and tp not in shown):
+                moved.add(tp)
+        (after if tp in moved else before).append(record)
+    return before, after, {tp for tp in moved - shown if left[tp] < 0}
+
+
+def _with_next(
+    fetched: Iterable[Fetched], positions: Mapping[TopicPartition, int]
+) -> Iterator[tuple[Fetched, int]]:
+    """Each record, and the offset after the one of its partition before it; -1 = there is none."""
+    next_ = dict(positions)
     for record in fetched:
-        tp = record.tp
-        if tp in reset:
-            if record.offset < next_[tp]:
-                gone_back.add(tp)
-            next_[tp] = record.offset + 1
-        (after if tp in gone_back else before).append(record)
-    return before, after
+        yield record, next_.get(record.tp, -1)
+        next_[record.tp] = record.offset + 1

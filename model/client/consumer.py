@@ -54,7 +54,7 @@ class TopicPartitionState:
 
 
 class Consumer(KafkaClient):
-    """See the module. `resets`: partitions that began again because their offset was out of range."""
+    """See the module. `resets`: partitions that began again, and their offset, which was out of range."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Consumer(KafkaClient):
         self.wait_ms = wait_ms
         self.bugs = bugs
         self.positions: dict[Partition, TopicPartitionState] = {}
-        self.resets: list[Partition] = []
+        self.resets: list[tuple[Partition, int]] = []
         self._flights: dict[int, dict[Partition, int]] = {}
         """By node: offsets that it is asked for; one request at a time to each."""
         self._number = 0
@@ -188,9 +188,9 @@ class Consumer(KafkaClient):
             position.end = found.stable if self.committed else found.high_watermark
             self._buffer(tp, position, found.batches, list(found.aborted))
         elif found.error is KafkaError.OFFSET_OUT_OF_RANGE:
+            self.resets.append((tp, position.next))
             position.next = BEGINNING  # auto.offset.reset=earliest
             position.aborted.clear()
-            self.resets.append(tp)
             return NO_ERROR
         elif "starts-over-on-error" in self.bugs:
             position.next = BEGINNING

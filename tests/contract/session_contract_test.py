@@ -297,7 +297,7 @@ class SessionContract:
         run_blocking(reader.assign({tp: 1000}))
         assert [f.offset for f in eventually(reader, lambda fetched: len(fetched) >= 1)] == [0]
         events = [e for e in reader.events() if isinstance(e, AssignmentEvent)]
-        assert [(e.kind, e.tps) for e in events] == [(AssignmentKind.RESET, (tp,))]
+        assert [(e.kind, e.tps, e.position) for e in events] == [(AssignmentKind.RESET, (tp,), 1000)]
 
     # transactions
 

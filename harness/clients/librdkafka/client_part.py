@@ -25,7 +25,7 @@ QUIET_NS: Final = 1_000_000_000
 """The same error is an event at most once in this time: a dead broker causes 50 a second."""
 
 _CLUSTER: Final = re.compile(r'(?:\[thrd:[^\]]*\]: )?(\S+): ClusterId update "[^"]*" -> "([^"]*)"')
-_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
+_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset (?:\(at offset (\d+) )?")
 
 
 class Expired(Exception):
@@ -114,8 +114,8 @@ class ClientEvents:
         if found is None:
             return
         tps = (TopicPartition(found[1], int(found[2])),)
-        now = monotonic_ns()
-        self.add(AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now))
+        now, left = monotonic_ns(), int(found[3] or -1)
+        self.add(AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now, position=left))
         self.note("_AUTO_OFFSET_RESET", text)
 
     def _prove(self, broker: str, cluster: str) -> None:

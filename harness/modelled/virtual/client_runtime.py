@@ -177,8 +177,8 @@ class Machines:
         if producer is not None and producer.delivered:
             self._collect(producer)
         if consumer is not None and consumer.resets:
-            for tp in consumer.resets:
-                self._assignment(AssignmentKind.RESET, [TopicPartition(*tp)])
+            for tp, left in consumer.resets:
+                self._assignment(AssignmentKind.RESET, [TopicPartition(*tp)], position=left)
             consumer.resets.clear()
         if self._waiting:
             self._look()
@@ -208,11 +208,16 @@ class Machines:
                 future.set(done)
 
     def _assignment(
-        self, kind: AssignmentKind, tps: Sequence[TopicPartition], generation: int = -1, ns: int = 0
+        self,
+        kind: AssignmentKind,
+        tps: Sequence[TopicPartition],
+        generation: int = -1,
+        ns: int = 0,
+        position: int = -1,
     ) -> None:
         """ns: when, 0 = now."""
-        at = ns or self._scheduler.ns
-        self._events.append(AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at))
+        head = {"generation": generation, "ns": ns or self._scheduler.ns, "position": position}
+        self._events.append(AssignmentEvent(kind=kind, tps=tuple(tps), **head))
 
     def _look(self) -> None:
         """Wake those who need not wait longer."""

@@ -191,25 +191,6 @@ def test_an_end_is_journaled_after_the_records_below_it(client: Client, tmp_path
     assert client.ends == {TP: 2}
 
 
-def test_a_reset_is_journaled_where_its_partition_goes_back(client: Client, tmp_path: Path) -> None:
-    records = [*fetched(8, 9), *fetched(3, tp=OTHER), *fetched(5, 6), *fetched(4, tp=OTHER)]
-    reset = AssignmentEvent(kind=AssignmentKind.RESET, tps=(TP,), generation=-1, ns=5)
-    invoke(client, Op(f="poll", mops=(Poll(),)), poll=records, events=[reset])
-    before, change, after = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
-    assert [(run[1], run[2]) for run in before.runs] == [(0, [8, 9]), (1, [3, 4])]
-    assert change.kind is AssignmentKind.RESET
-    assert [(run[1], run[2]) for run in after.runs] == [(0, [5, 6])]
-
-
-def test_a_reset_that_no_record_of_the_poll_follows_comes_last(client: Client, tmp_path: Path) -> None:
-    reset = AssignmentEvent(kind=AssignmentKind.RESET, tps=(TP,), generation=-1, ns=5)
-    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(8, 9), events=[reset])
-    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(5), events=[reset])
-    found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
-    offsets = [line.runs[0][2] if isinstance(line, j.Polled) and line.runs else [] for line in found]
-    assert offsets == [[8, 9], [], [], [], [5]]
-
-
 def test_a_rebalance_is_journaled_before_the_records_that_follow_it(client: Client, tmp_path: Path) -> None:
     given = AssignmentEvent(kind=AssignmentKind.ASSIGNED, tps=(TP,), generation=1, ns=5)
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0), events=[given])

@@ -334,7 +334,7 @@ def test_an_offset_that_does_not_exist_is_reset_and_told(bootstrap: str, opened:
     run_blocking(session.assign({tp: 5000}))
     assert [f.offset for f in read(session, 10)] == list(range(10))
     events = [e for e in session.events() if isinstance(e, AssignmentEvent)]
-    assert [(e.kind, e.tps) for e in events] == [(AssignmentKind.RESET, (tp,))]
+    assert [(e.kind, e.tps, e.position) for e in events] == [(AssignmentKind.RESET, (tp,), 5000)]
 
 
 def test_a_line_of_the_log_that_is_no_reset_is_dropped() -> None:
