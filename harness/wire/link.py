@@ -365,8 +365,10 @@ class Link:
         self._desk.saw("answered", self, header, rule, error=error_of(frame, header))
         if rule.action is Action.DROP_RESPONSE:
             self._mute = True
-        elif self._waiting is None and (
-            rule.action is Action.DELAY_RESPONSE or (rule.answers and rule.number in self._desk.book.rules)
+        elif (
+            self._waiting is None
+            and (rule.action is Action.DELAY_RESPONSE or rule.answers)
+            and rule.number in self._desk.book.rules  # of one that was taken back, nothing lets go any more
         ):
             self._waiting = (rule, [])
             self._release_in_time(rule)

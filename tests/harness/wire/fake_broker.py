@@ -1,4 +1,4 @@
-"""A broker that answers every request at once, in order, and remembers what it received."""
+"""A broker that answers every request, in order, and remembers what it received."""
 
 import socket
 import socketserver
@@ -18,11 +18,14 @@ from tests.harness.protocol.kio_frames import encode_response
 
 
 class FakeBroker:
-    """requests: their headers, in the order of their arrival. port: where it listens."""
+    """requests: their headers, in the order of their arrival. port: where it listens. answers: while it is
+    clear, requests arrive and their answers wait."""
 
     def __init__(self) -> None:
         self.requests: list[RequestHeader] = []
         self.changed = threading.Condition()
+        self.answers = threading.Event()
+        self.answers.set()
         broker = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -51,6 +54,7 @@ class FakeBroker:
                 with self.changed:
                     self.requests.append(header)
                     self.changed.notify_all()
+                self.answers.wait()
                 connection.sendall(encode_response(self.answer(), header.correlation_id))
 
     def answer(self) -> Any:

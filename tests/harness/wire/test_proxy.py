@@ -289,6 +289,22 @@ def test_delayed_responses_come_in_order(proxy: WireProxy, client: Client, broke
     assert [client.number() for _ in range(2)] == [70, 71]
 
 
+def test_a_response_that_comes_after_its_rule_was_removed_does_not_wait(
+    proxy: WireProxy, client: Client, broker: FakeBroker
+) -> None:
+    late = rule(proxy, Action.DELAY_RESPONSE)
+    broker.answers.clear()
+    try:
+        client.send(75)
+        assert broker.received(75)
+        proxy.remove(late)
+    finally:
+        broker.answers.set()
+    client.send(76)
+    assert [client.number() for _ in range(2)] == [75, 76]
+    assert [one.correlation_id for one in proxy.seen(late, "answered")] == [75]
+
+
 def test_a_refused_request_is_answered_in_its_turn(
     proxy: WireProxy, client: Client, broker: FakeBroker
 ) -> None:
