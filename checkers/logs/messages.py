@@ -469,7 +469,8 @@ class _Messages:
         """A finding, unless a Fetch may have been missed, or the leaders are unknown."""
         doubt = self._lineage(tp).unknown
         for gap in self.gaps:
-            if gap["at_ns"] <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
+            since = gap["at_ns"] - CLOCK_NS
+            if since <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
                 doubt = doubt or f"messages may have been missed: {gap['why']}"
         if doubt:
             self.result.leave_open(rule, tp, f"{text}; {doubt}")

@@ -33,6 +33,8 @@ WRITTEN: Final = 20_000
 LONGEST: Final = 1 << 20
 """Of a packet. One machine's own may be longer than 64 KiB."""
 CLOCK_EVERY_NS: Final = 1_000_000_000
+COUNT_EVERY_NS: Final = 1_000_000_000
+"""How often it is asked what was dropped, where the network is never silent."""
 WAIT_S: Final = 0.1
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC = 263, 1, 6, 1
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
@@ -118,6 +120,7 @@ class Eye:
         """Raises: OSError."""
         if watch.boot != boot():
             raise OSError(ELSEWHERE)
+        self._counted = time.monotonic_ns()
         self._socket = opened(watch.interface)
         Path(watch.into).mkdir(parents=True, exist_ok=True)
         nodes = {socket.inet_aton(address): node for address, node in watch.nodes.items()}
@@ -146,6 +149,8 @@ class Eye:
                 recorded.packet(seen, self._time(ancillary))
             if len(recorded.rows.frames) >= WRITTEN or len(recorded.rows.parts) >= WRITTEN:
                 self._write()
+            elif time.monotonic_ns() - self._counted >= COUNT_EVERY_NS:
+                self._count()
         self._count()
         self._write()
         self._tables.close()
@@ -166,12 +171,14 @@ class Eye:
             self._tables.write(name, some)
 
     def _count(self) -> None:
-        """What the kernel has dropped since it was asked last."""
+        """What the kernel has dropped since it was asked last: that is when packets may be missing first."""
+        since, self._counted = self._counted, time.monotonic_ns()
         counted = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         _, dropped = struct.unpack("@II", counted)
         if dropped:
             self.lost += dropped
-            self._recorded.missed(time.monotonic_ns(), f"{dropped} packets were lost by then")
+            seconds = (self._counted - since) / 1e9
+            self._recorded.missed(since, f"{dropped} packets were lost within {seconds:.1f} s")
 
 
 def opened(interface: str) -> socket.socket:

@@ -103,8 +103,8 @@ class Passing:
 
 @dataclass(slots=True)
 class CapturedConnection:
-    """A connection between a client and a node. number: in the run. asked: requests without an answer, the
-    oldest first."""
+    """A connection between a client and a node. number: in the run. whole: of each direction, until when
+    nothing of it is missing. asked: requests without an answer, the oldest first."""
 
     number: int
     client: int
@@ -113,6 +113,7 @@ class CapturedConnection:
     server_port: int
     streams: list[Stream | None]
     passing: list[Passing]
+    whole: list[int]
     asked: deque[AwaitedAnswer] = field(default_factory=lambda: deque(maxlen=UNANSWERED))
     ended: bool = False
 
@@ -142,10 +143,12 @@ class FrameRecorder:
         self._ports = frozenset({brokers, *others})
         self._connections: dict[tuple[bytes, int, bytes, int], CapturedConnection] = {}
         self._number = self._opened_ones = 0
+        self._began: int | None = None
         self.rows = FrameRows()
 
     def packet(self, one: Packet, when: When) -> None:
         """A packet that was seen."""
+        self._began = when.ns if self._began is None else self._began
         from_server = packets.server_first(one, self._ports)
         if from_server is None:
             return
@@ -167,9 +170,9 @@ class FrameRecorder:
         if one.flags & packets.RST:
             connection.ended = True
 
-    def missed(self, ns: int, why: str) -> None:
-        """From now on anything may be missing."""
-        self.rows.gaps.append((ns, ALL, CLIENT, 0, CLIENT, 0, why))
+    def missed(self, since: int, why: str) -> None:
+        """From this time on anything may be missing."""
+        self.rows.gaps.append((since, ALL, CLIENT, 0, CLIENT, 0, why))
 
     def _opened(
         self, before: CapturedConnection | None, key: tuple[bytes, int, bytes, int], one: Packet, ns: int
@@ -181,40 +184,44 @@ class FrameRecorder:
             return before
         reads, number = self._reads_of(key[3]), self._opened_ones
         self._opened_ones += 1
-        made = CapturedConnection(
-            number, self._nodes.get(key[0], CLIENT), key[1], self._nodes[key[2]], key[3], [None, None], []
-        )
+        place = number, self._nodes.get(key[0], CLIENT), key[1], self._nodes[key[2]], key[3]
+        # What was sent before it was seen may be as old as what was seen first.
+        since = ns if opening or self._began is None else self._began
+        made = CapturedConnection(*place, [None, None], [], [since, since])
         made.passing = [Passing(reads), Passing(lambda head: self._reads_answer(made, head))]
         self._connections[key] = made
         if not opening:
-            self._lose(made, ns, "its beginning was not seen")
+            self._lose(made, "its beginning was not seen")
         return made
 
     def _passed(self, connection: CapturedConnection, way: int, one: Packet, when: When) -> None:
         """Bytes of one direction, and what they confirm of the other."""
         stream, other = connection.streams[way], connection.streams[1 - way]
         if one.flags & packets.ACK and other is not None and other.confirmed(one.acknowledged):
-            self._lose(connection, when.ns, "bytes were confirmed that were not seen")
+            self._lose(connection, "bytes were confirmed that were not seen")
             return
         if stream is None:
             if one.data:
-                self._lose(connection, when.ns, "its beginning was not seen")
+                self._lose(connection, "its beginning was not seen")
             return
         data = stream.feed(one.sequence, one.data)
         if stream.lost:
-            self._lose(connection, when.ns, "bytes were not seen")
+            self._lose(connection, "bytes were not seen")
             return
         try:
             for whole in connection.passing[way].feed(data):
                 (self._answer if way else self._request)(connection, whole, when)
         except FrameError as error:
-            self._lose(connection, when.ns, str(error))
+            self._lose(connection, str(error))
+        else:
+            if data:
+                connection.whole[way] = when.ns
 
-    def _lose(self, connection: CapturedConnection, ns: int, why: str) -> None:
-        """Nothing more is known of a connection."""
+    def _lose(self, connection: CapturedConnection, why: str) -> None:
+        """Nothing more is known of a connection, and nothing of what came after its last bytes."""
         connection.ended = True
         connection.streams, connection.passing = [None, None], []
-        self.rows.gaps.append((ns, *connection.place, why))
+        self.rows.gaps.append((min(connection.whole), *connection.place, why))
 
     # ---- frames
 

@@ -14,7 +14,15 @@ import pytest
 
 from checkers.engine.check import Tally
 from checkers.engine.findings import NOWHERE
-from checkers.logs.messages import CHECKS, ENDED, IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED
+from checkers.logs.messages import (
+    CHECKS,
+    CLOCK_NS,
+    ENDED,
+    IN_TURN,
+    MARKERS_COMMITTED,
+    MARKERS_LOGGED,
+    REPLICATED,
+)
 from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.config import run_config
 from harness.compose import record
@@ -459,18 +467,27 @@ def test_answers_in_another_order(case: Case) -> None:
     assert (finding.log, finding.offset, finding.take) == (NOWHERE, -1, -1)
 
 
-def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
-    gap = {"at_ns": 0, "connection": ALL, "client": CLIENT, "server": CLIENT, "why": "lost"}
-    gap |= {"client_port": 0, "server_port": 0}
+@pytest.mark.parametrize("where", [{"connection": ALL, "client": CLIENT}, {"connection": 9, "client": 2}])
+def test_where_messages_may_be_missing_there_are_doubts(case: Case, where: dict[str, int]) -> None:
+    """Of each act after the time since when they may be: acts before it rest on what was seen."""
+    gap = {"server": 1, "why": "lost", "client_port": 0, "server_port": 0, **where}
 
-    def change(tables: Tables) -> None:
-        without_fetches(tables, TOPIC, 2)
-        without_fetches(tables, "transactions", 2)
-        tables["gaps"] = pa.Table.from_pylist([gap], schema("gaps"))
+    def judged(at_ns: int) -> Tally:
+        def change(tables: Tables) -> None:
+            without_fetches(tables, TOPIC, 2)
+            without_fetches(tables, "transactions", 2)
+            tables["gaps"] = pa.Table.from_pylist([gap | {"at_ns": at_ns}], schema("gaps"))
 
-    found = case.judged(change)
+        return case.judged(change)
+
+    early = {MARKERS_COMMITTED, ENDED, REPLICATED}
+    found = judged(0)
     assert not found.in_logs
-    assert {one.check for one in found.doubts} == {MARKERS_COMMITTED, ENDED, REPLICATED}
+    assert {one.check for one in found.doubts} == early
+    last = int(pc.max(case.evidence.table("frames")["at_ns"]).as_py())
+    found = judged(last + 2 * CLOCK_NS)
+    assert rules(found) == early
+    assert not found.doubts
 
 
 @pytest.mark.sampled(20)

@@ -2,13 +2,16 @@
 
 import random
 import struct
+import threading
 import time
+from collections import deque
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow.parquet as pq
 import pytest
 from kio.schema.fetch.v17.request import FetchRequest
 from kio.schema.produce.v9.request import ProduceRequest
@@ -22,13 +25,14 @@ from harness.processes.clocks import boot
 from harness.protocol.encoding import request_frame, response_frame
 from harness.protocol.frames import frame, request_header
 from harness.protocol.topics import in_topics
+from harness.wire import capture_main
 from harness.wire.capture import Capture
-from harness.wire.capture_main import PacketClock, Watch
+from harness.wire.capture_main import Eye, PacketClock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
-from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
+from history.evidence import ALL, CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
 
 BROKERS, CLIENTS = 9092, 9094
 SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])
@@ -157,11 +161,26 @@ def test_a_packet_that_was_not_seen_is_a_gap_from_which_on_nothing_is_told() -> 
     assert not found.rows.frames
 
 
-def test_a_connection_whose_beginning_was_not_seen_is_a_gap() -> None:
+@pytest.mark.parametrize(
+    ("unseen", "since", "why"), [(2, 0, "were confirmed"), (4, 2, "were confirmed"), (5, 3, "not seen")]
+)
+def test_a_gap_begins_with_what_was_seen_last_of_its_connection(unseen: int, since: int, why: str) -> None:
+    """Packets 0 and 1 open it, 2 and 3 are its first exchange, 4 and 5 its second one. What is missing may
+    be as old as the last byte before it, however late it is missed."""
+    wire = conversation()
+    if unseen == 5:  # nothing confirms it, and much that is behind it is held
+        wire.pieces(1, bytes(HELD + 60_000), 60_000)
+    del wire.packets[unseen]
+    found = recorded(wire)
+    assert [row[0] for row in found.rows.gaps] == [since]
+    assert why in found.rows.gaps[0][-1]
+
+
+def test_a_connection_whose_beginning_was_not_seen_is_a_gap_of_the_whole_capture() -> None:
     wire = conversation()
     del wire.packets[:2]
-    found = recorded(wire)
-    assert [row[-1] for row in found.rows.gaps] == ["its beginning was not seen"]
+    found = recorded(Wire(PEER, BROKERS), wire)
+    assert [(row[0], row[-1]) for row in found.rows.gaps] == [(0, "its beginning was not seen")]
     assert not found.rows.frames
 
 
@@ -258,6 +277,60 @@ def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
         assert packet(whole[:end]) is None
     assert packet(b"\x60" + whole[1:]) is None
     assert all(packet(one) for one, _ in pairwise(conversation().packets))
+
+
+class FakeSocket:
+    """Gives packets as they are listed; None = nothing comes for a while, a number = so many were dropped,
+    and something comes."""
+
+    def __init__(self, steps: list[bytes | int | None], ended: threading.Event) -> None:
+        self.steps, self.ended, self.dropped = deque(steps), ended, 0
+
+    def settimeout(self, seconds: float) -> None:
+        pass
+
+    def recvmsg_into(self, buffers: list[bytearray], _: int) -> tuple[int, list[Any], int, None]:
+        step = self.steps.popleft() if self.steps else None
+        if not self.steps:
+            self.ended.set()
+        if isinstance(step, int):
+            self.dropped += step
+            step = b"no packet of TCP"
+        if step is None:
+            raise TimeoutError
+        buffers[0][: len(step)] = step
+        return len(step), [], 0, None
+
+    def getsockopt(self, *_: int) -> bytes:
+        dropped, self.dropped = self.dropped, 0
+        return struct.pack("@II", 0, dropped)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_the_kernel_dropped_may_be_missing_since_it_was_asked_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    """Between two looks an act may rest on what was dropped. busy: the network is never silent."""
+    ended = threading.Event()
+    monkeypatch.setattr(capture_main, "COUNT_EVERY_NS", 0 if busy else 10**15)
+    opening, answer, asked, acted, rest = (conversation().packets[at] for at in (0, 1, 2, 3, 4))
+    quiet: list[bytes | int | None] = [] if busy else [None]
+    steps = [opening, answer, asked, *quiet, 17, acted, *quiet, rest, *quiet]
+    fake = FakeSocket(steps, ended)
+    monkeypatch.setattr(capture_main, "opened", lambda _: fake)
+    nodes = {".".join(map(str, address)): node for address, node in NODES.items()}
+    into = str(tmp_path / "captured")
+    eye = Eye(Watch(interface="x", nodes=nodes, brokers=BROKERS, others=(CLIENTS,), into=into, boot=boot()))
+    eye.look(ended)
+    frames, gaps = (pq.read_table(f"{into}/{name}.parquet").to_pylist() for name in ("frames", "gaps"))
+    before, act, after = (row["at_ns"] for row in frames)
+    ((since, why),) = ((row["at_ns"], row["why"]) for row in gaps)
+    assert before <= since <= act <= after
+    assert (eye.lost, why) == (17, "17 packets were lost within 0.0 s")
+    assert {row["connection"] for row in gaps} == {ALL}
 
 
 def test_times_of_packets_never_go_back() -> None:
