@@ -231,7 +231,7 @@ LATER: Final = frozenset({"share_log"})
 PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE, "takes": TAKES}
 """Tables with the columns `take` and `node` before their own."""
 PER_RUN: Final = {"frames": FRAMES, "frame_parts": FRAME_PARTS, "gaps": GAPS}
-"""Tables with no columns before their own; runs without `capture` have none."""
+"""Tables with no columns before their own; runs without `capture` have none, others have all."""
 
 
 Row: TypeAlias = tuple["Cell", ...]
@@ -309,8 +309,8 @@ class Evidence:
 
     @classmethod
     def _whole(cls, folder: Path) -> "Evidence":
-        seen = [name for name in PER_RUN if storage.is_there(folder / f"{name}.parquet")]
-        names = (*PER_PARTITION, *PER_NODE, *seen)
+        seen = any(storage.is_there(folder / f"{name}.parquet") for name in PER_RUN)
+        names = (*PER_PARTITION, *PER_NODE, *(PER_RUN if seen else ()))
         tables = {name: _read(folder / f"{name}.parquet", schema(name)) for name in names}
         return cls(tables, folder=folder)
 

@@ -1,5 +1,6 @@
 """The capture as the harness holds it: one program that records all frames on a run's network."""
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,9 @@ class Capture:
             for name in PER_RUN:
                 (copies / f"{name}.parquet").replace(evidence / f"{name}.parquet")
         except (ClusterError, OSError) as error:
+            for name in PER_RUN:  # with a part of them, nothing of the evidence would be judged
+                with contextlib.suppress(OSError):
+                    (evidence / f"{name}.parquet").unlink(missing_ok=True)
             return f"{NAME}: {error}"
         finally:
             shutil.rmtree(copies, ignore_errors=True)

@@ -18,6 +18,7 @@ from history.evidence import (
     LOST_POWER,
     PER_NODE,
     PER_PARTITION,
+    PER_RUN,
     Evidence,
     merged,
     schema,
@@ -106,6 +107,19 @@ def test_of_evidence_that_is_not_whole_nothing_is_taken(
     found = Evidence.load(folder, missing_ok=True)
     assert found.lacks
     assert found.table("ends").num_rows == 0
+
+
+@pytest.mark.parametrize("lost", [(one,) for one in PER_RUN] + [("gaps", "frame_parts")])
+def test_of_messages_that_are_there_in_part_nothing_is_taken(tmp_path: Path, lost: tuple[str, ...]) -> None:
+    """Without gaps, each doubt about a message would be a finding."""
+    folder = tmp_path / "evidence"
+    write(folder, merged([ends(0, 1, ("a", 0, 1))]) | {name: table(PER_RUN[name], []) for name in PER_RUN})
+    assert Evidence.load(folder).captured
+    for name in lost:
+        (folder / f"{name}.parquet").unlink()
+    found = Evidence.load(folder, missing_ok=True)
+    assert any(name in found.lacks for name in lost)
+    assert (found.captured, found.table("ends").num_rows) == (False, 0)
 
 
 def test_evidence_that_cannot_be_written_leaves_nothing(

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from kio.schema.fetch.v17.request import FetchRequest
@@ -27,12 +29,12 @@ from harness.protocol.frames import frame, request_header
 from harness.protocol.topics import in_topics
 from harness.wire import capture_main
 from harness.wire.capture import Capture
-from harness.wire.capture_main import Eye, PacketClock, Watch
+from harness.wire.capture_main import CaptureLine, Eye, PacketClock, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
-from history.evidence import ALL, CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
+from history.evidence import ALL, CLIENT, FETCH, FRAME_PARTS, PER_RUN, PRODUCE, WRITE_TXN_MARKERS
 
 BROKERS, CLIENTS = 9092, 9094
 SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])
@@ -362,3 +364,26 @@ def test_where_it_cannot_look_an_error_says_why(tmp_path: Path, its: str, says: 
         Capture(watch, child, lambda _: None)
     assert child.wait() == 0
     assert not into.exists()
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("copied", [[*PER_RUN], [*PER_RUN][:2]])
+def test_tables_that_cannot_all_be_brought_are_not_brought_at_all(tmp_path: Path, copied: list[str]) -> None:
+    """The logs are judged without them then; with a part of them nothing would be."""
+    told = [CaptureLine(done=1), CaptureLine(done=1, whole=True)]
+    first, last = (msgspec.json.encode(line).decode() for line in told)
+    code = f"import sys; input(); print({first!r}, flush=True); sys.stdin.read(); print({last!r})"
+    watch = Watch(interface="x", nodes={}, brokers=BROKERS, others=(), into="", boot=boot())
+    evidence, copies = tmp_path / "evidence", tmp_path / "copies"
+    evidence.mkdir()
+
+    def copy(into: Path) -> None:
+        into.mkdir()
+        for name in copied:
+            (into / f"{name}.parquet").touch()
+
+    why = Capture(watch, start([sys.executable, "-c", code]), copy).finish(evidence, copies)
+    whole = len(copied) == len(PER_RUN)
+    assert bool(why) is not whole
+    assert {path.stem for path in evidence.iterdir()} == ({*PER_RUN} if whole else set())
+    assert not copies.exists()
