@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,13 +146,14 @@ def record(
     owner: str = "",
     fail_fast: bool = False,
     guided: Callable[[RunPlan, Run], Guide] | None = None,
+    latest: bool = True,
     display: Display,
 ) -> RecordedRun:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
     steps: the faults; None = those that the config plans. owner: mark of the soak session that wants the run,
     "" = none. fail_fast: end the phase of faults on the first finding that is final. guided: makes the guide
-    of a run that is neither simulated nor to fail fast.
+    of a run that is neither simulated nor to fail fast. latest: `latest` beside the run leads to it.
 
     Raises: see `harness.systems.record`; ConfigError, where a simulated run is to fail fast.
     """
@@ -162,7 +163,7 @@ def record(
     if fail_fast:
         guided = _failing_fast(display)
     try:
-        with as_latest(run, display.say):
+        with as_latest(run, display.say) if latest else nullcontext():
             guide = guided(made, run) if guided else None
             interrupted = systems.record(made, run, display, guide=guide)
     finally:

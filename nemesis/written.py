@@ -8,6 +8,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Annotated
@@ -91,6 +92,8 @@ def _draft(fault: WrittenFault, terms: Constraints, number: int) -> Draft:
     config, seed = terms.config, fault.seed
     if seed is None:
         seed = source(config.seed, "nemesis", "written", number).getrandbits(32)
+    if asked.kind:  # the line says how long it lasts: no phase is too short to draw that
+        terms = replace(terms, room=inf)
     drawn = drawer(asked, terms, random.Random(seed))()
     applying = terms.times.applying(NEMESES[drawn.family].kinds[drawn.kind])
     end = fault.at_s + applying + fault.hold_s
@@ -106,7 +109,7 @@ def _refuse_overlaps(steps: Sequence[PlannedFault], times: Times) -> None:
     for family in {step.family for step in steps}:
         for first, second in pairwise(filter(lambda step: step.family == family, steps)):
             kind = NEMESES[family].kinds[first.kind]
-            end = first.at_s + times.applying(kind) + first.hold_s + GAP_S
+            end = round(first.at_s + times.applying(kind) + first.hold_s + GAP_S, 3)
             if second.at_s < end:
                 raise ConfigError(
                     f"{second.name} begins at {second.at_s:g} s, but {first.name} is in force until "

@@ -1,6 +1,7 @@
 """Recorded runs once more: replay, shrink. A simulated run repeats to the byte; a run on real brokers has the
 same faults at the same times, and shows its findings in some of its repeats."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -49,7 +50,7 @@ def _recorded(folder: Path) -> _Recorded:
     from harness.run.planning import recorded_steps
     from harness.systems import system_of
 
-    run = Run(folder)
+    run = Run(Path(os.path.realpath(folder)) if folder.is_symlink() else folder)  # repeats move `latest`
     config = recorded_config(run.config)
     steps = recorded_steps(run)
     plan(config, steps)
@@ -143,13 +144,17 @@ def shrink(
         try:
             work = _Shrinking(recorded, anomaly, seconds, results, display, engine, judge_)
             with interruptible("the recorded run is as it was"), own_files():
-                made, shrunk = work.simulated() if recorded.repeatable else work.real(runs, needed)
+                search = work.simulated() if recorded.repeatable else work.real(runs, needed)
+                made, shrunk, stopped_by = search
                 write_atomically(made.shrunk, msgspec.json.encode(shrunk))
         finally:
             display.close()
         show(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
         with own_files():
             judge(made, engine, judge_at=judge_.socket)
+        if stopped_by is not None:
+            with interruptible(f"the smallest run so far is {made.folder}"):
+                raise stopped_by
 
 
 class _Shrinking(NamedTuple):
@@ -161,7 +166,9 @@ class _Shrinking(NamedTuple):
     engine: Engine
     judge: "WarmJudge"
 
-    def simulated(self) -> "tuple[Run, Shrunk]":
+    def simulated(self) -> "tuple[Run, Shrunk, BaseException | None]":
+        """The smallest run, what it lacks, and what ended the search for it, if neither the end nor the time
+        budget did."""
         from harness.compose import record
         from harness.explore.shrink import Shrinker, findings
 
@@ -170,10 +177,10 @@ class _Shrinking(NamedTuple):
         smallest = shrinker.shrink(case)
         shrunk = shrinker.summary(self.recorded.run.name, case, smallest)
         made = record(smallest.config, steps=smallest.steps, results=self.results, display=self.display)
-        return made.run, shrunk
+        return made.run, shrunk, shrinker.stopped_by
 
-    def real(self, runs: int, needed: int) -> "tuple[Run, Shrunk]":
-        """Raises: UsageError, where too few repeats of the run itself show the anomaly."""
+    def real(self, runs: int, needed: int) -> "tuple[Run, Shrunk, BaseException | None]":
+        """See `simulated`. Raises: UsageError, where too few repeats of the run itself show the anomaly."""
         from harness.compose import point_latest
         from harness.explore.repeats import Repeats as RepeatedRuns
         from harness.explore.repeats import classes
@@ -190,20 +197,25 @@ class _Shrinking(NamedTuple):
             self.results,
             judge=lambda run: checked(run, engine, judge_.socket)[0],
             entered=judge_.entered,
+            say=self.display.say,
         )
         shrinker = Shrinker(wanted, self.budget_s, self.display.say, shows=repeated.fails)
-        if not shrinker.fails(case):
+        if not repeated.fails(case, wanted):
             raise UsageError(
                 f"{wanted}: fewer than {needed} of {runs} repeats of {self.recorded.run.name} show it; "
                 f"{repeated.unknown} were unknown; give more --runs, or --needed less"
             )
         smallest = shrinker.shrink(case)
-        seen = repeated.rate(smallest)
-        shrunk = shrinker.summary(self.recorded.run.name, case, smallest, rate=(seen, runs))
+        try:
+            if shrinker.stopped_by is None:
+                repeated.measure(smallest)
+        except (KeyboardInterrupt, InquestError, OSError) as error:
+            shrinker.stopped_by = error
+        shrunk = shrinker.summary(self.recorded.run.name, case, smallest, rate=repeated.rate)
         assert repeated.kept is not None
         if why := point_latest(repeated.kept):
             self.display.say(why)
-        return repeated.kept, shrunk
+        return repeated.kept, shrunk, shrinker.stopped_by
 
     def _case(self) -> "ShrinkCase":
         from harness.explore.shrink import ShrinkCase

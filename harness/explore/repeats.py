@@ -9,22 +9,29 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from checkers.catalogue import ANOMALIES
+from core.errors import ClusterError, ConfigError
 from core.op import Phase
-from harness.compose import record
+from harness.compose import plan, record
 from harness.explore.shrink import ShrinkCase
 from harness.run.progress import Display
 from history.run_folder import Run
 from history.verdict import Verdict
 
+FAILURES_MOST: Final = 3
+"""Repeats in a row whose cluster failed: as many say that the next one would fail too."""
+
 
 @dataclass(slots=True)
 class Repeats:
-    """Repeats of runs, recorded into `results`; only one that showed `anomaly` stays there, the newest.
+    """Repeats of runs, recorded into `results`; `latest` there stays as it is. Only one that showed `anomaly`
+    stays, the newest of the newest case that fails.
 
     runs: most repeats of one case. needed: the number of them that must show the class. judge: writes the
-    verdict into a run folder. entered: learns the phases of each repeat.
+    verdict into a run folder. entered: learns the phases of each repeat. say: gets a line for each repeat
+    whose cluster failed: it is unknown what that one would have shown, and its folder stays.
     """
 
     anomaly: str
@@ -33,43 +40,93 @@ class Repeats:
     results: Path
     judge: Callable[[Run], Verdict]
     entered: Callable[[Phase], None] = lambda _: None
+    say: Callable[[str], None] = lambda _: None
     kept: Run | None = None
+    rate: tuple[int, int] = (0, 0)
+    """How many repeats of the case of `kept` show the class, of how many."""
     unknown: int = 0
     """Repeats that showed nothing and left something undecided, as where a busy machine fails the warm-up."""
+    _failures: int = 0
 
     def fails(self, case: ShrinkCase, anomaly: str) -> bool:
-        """Whether enough repeats show the class; no more are made than it takes to know.
+        """Whether enough repeats show the class; no more are made than it takes to know. A case that no run
+        can have does not fail.
 
-        Raises: see `harness.compose.record`; KeyboardInterrupt, where the user interrupted a repeat.
+        Raises: see `harness.compose.record`; ClusterError, where clusters failed in a row; KeyboardInterrupt,
+        where the user interrupted a repeat.
         """
         assert anomaly == self.anomaly
+        if _refused(case):
+            return False
+        seen, shown = 0, None
+        try:
+            for made in range(1, self.runs + 1):
+                if run := self._repeat(case):
+                    _remove(shown)
+                    seen, shown = seen + 1, run
+                if seen == self.needed:
+                    self._keep(shown)
+                    self.rate, shown = (seen, made), None
+                    return True
+                if seen + self.runs - made < self.needed:
+                    break
+        finally:
+            _remove(shown)
+        return False
+
+    def measure(self, case: ShrinkCase) -> None:
+        """Make `runs` further repeats of the case of `kept`: `rate` is theirs alone. Raises: see `fails`."""
         seen = 0
         for made in range(1, self.runs + 1):
-            seen += self._shows(case)
-            if seen == self.needed or seen + self.runs - made < self.needed:
-                break
-        return seen >= self.needed
+            if run := self._repeat(case):
+                self._keep(run)
+                seen += 1
+            self.rate = (seen, made)
 
-    def rate(self, case: ShrinkCase) -> int:
-        """How many of `runs` further repeats show the class."""
-        return sum(self._shows(case) for _ in range(self.runs))
-
-    def _shows(self, case: ShrinkCase) -> bool:
-        display = Display(entered=self.entered)
-        recorded = record(case.config, steps=case.steps, results=self.results, display=display)
-        run = recorded.run
-        if recorded.interrupted:
-            shutil.rmtree(run.folder)
-            raise KeyboardInterrupt
-        verdict = self.judge(run)
-        if self.anomaly not in classes(verdict):
-            shutil.rmtree(run.folder)
-            self.unknown += verdict.valid == "unknown"
-            return False
-        if self.kept is not None:
-            shutil.rmtree(self.kept.folder)
+    def _keep(self, run: Run | None) -> None:
+        _remove(self.kept)
         self.kept = run
+
+    def _repeat(self, case: ShrinkCase) -> Run | None:
+        """A repeat that shows the class; None = it does not."""
+        display = Display(entered=self.entered)
+        try:
+            recorded = record(
+                case.config, steps=case.steps, results=self.results, latest=False, display=display
+            )
+        except ClusterError as error:
+            self._failures += 1
+            if self._failures == FAILURES_MOST:
+                raise
+            self.say(f"a repeat failed and counts as unknown: {error}")
+            self.unknown += 1
+            return None
+        self._failures = 0
+        try:
+            if recorded.interrupted:
+                raise KeyboardInterrupt
+            verdict = self.judge(recorded.run)
+        except KeyboardInterrupt:
+            _remove(recorded.run)
+            raise
+        if self.anomaly in classes(verdict):
+            return recorded.run
+        _remove(recorded.run)
+        self.unknown += verdict.valid == "unknown"
+        return None
+
+
+def _refused(case: ShrinkCase) -> bool:
+    try:
+        plan(case.config, case.steps)
+    except ConfigError:
         return True
+    return False
+
+
+def _remove(run: Run | None) -> None:
+    if run is not None:
+        shutil.rmtree(run.folder)
 
 
 def classes(verdict: Verdict) -> list[str]:

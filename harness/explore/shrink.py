@@ -14,10 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from checkers.catalogue import ANOMALIES
+from core.capabilities import Upgradable
 from core.config import RunConfig, run_config
-from core.errors import ConfigError
+from core.errors import ConfigError, InquestError
+from core.systems import KafkaSection
 from harness.explore.trial import checked, forbidden
 from harness.modelled.virtual.run import simulate
+from nemesis.execute import needs
+from nemesis.registry import NEMESES
+from nemesis.schedule import GAP_S, Times
 from nemesis.types import PlannedFault
 
 LEAST_HOLD_S: Final = 0.5
@@ -41,8 +46,8 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
     of: the original run. anomaly: the class that every smaller run kept. tries: smaller runs that were made,
     each with its repeats. steps: planned faults before and after. settings: name → before and after. whole:
-    nothing more could be left out; else the time budget ended it. rate: how many repeats of the smallest run
-    show the class, of how many; None = it repeats to the byte.
+    nothing more could be left out; else something ended it: the time budget, the user, an error. rate: how
+    many repeats of the smallest run show the class, of how many; None = it repeats to the byte.
     """
 
     of: str
@@ -58,7 +63,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
         """In words."""
         faults = f"{self.steps[0]} → {self.steps[1]} faults"
         settings = [f"{name} {_plain(old)} → {_plain(new)}" for name, (old, new) in self.settings.items()]
-        rest = "" if self.whole else " (stopped at the time budget; more may be left out: --budget)"
+        rest = "" if self.whole else " (stopped early; more may be left out: --budget)"
         shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
         return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
 
@@ -96,7 +101,8 @@ def in_simulation(case: ShrinkCase, anomaly: str) -> bool:
 @dataclass(slots=True)
 class Shrinker:
     """`shrink` goes from a failing case to a smallest one. say: gets a line for each smaller case. shows:
-    whether a case shows the class."""
+    whether a case shows the class. whole: nothing has ended it early. stopped_by: what a try raised, if that
+    ended it."""
 
     anomaly: str
     budget_s: float
@@ -104,15 +110,18 @@ class Shrinker:
     shows: Callable[[ShrinkCase, str], bool] = in_simulation
     clock: Callable[[], float] = time.monotonic
     tries: int = 0
+    whole: bool = True
+    stopped_by: BaseException | None = None
     _until: float = field(init=False)
     _known: dict[bytes, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._until = self.clock() + self.budget_s
 
-    def out_of_time(self) -> bool:
-        """Whether the time is used up."""
-        return self.clock() >= self._until
+    def over(self) -> bool:
+        """Whether no more cases are tried: the time is used up, or a try was interrupted or failed."""
+        self.whole = self.whole and self.clock() < self._until
+        return not self.whole
 
     def fails(self, case: ShrinkCase) -> bool:
         """Whether the case shows the class; each case is tried once."""
@@ -123,10 +132,10 @@ class Shrinker:
         return self._known[key]
 
     def shrink(self, case: ShrinkCase) -> ShrinkCase:
-        """A case that still fails and from which no single part can be left out; when the time is used up,
-        the smallest so far."""
+        """A case that still fails and from which no single part can be left out; when the time is used up, or
+        a try is interrupted or fails, the smallest so far."""
         before: ShrinkCase | None = None
-        while case != before and not self.out_of_time():
+        while case != before and not self.over():
             before = case
             case = self._fewer_steps(case)
             case = self._as_far_as_possible(case, _shorter)
@@ -143,16 +152,21 @@ class Shrinker:
             tries=self.tries,
             steps=(len(before.steps), len(after.steps)),
             settings=changed(before.config, after.config),
-            whole=not self.out_of_time(),
+            whole=self.whole,
             rate=rate,
         )
 
     def _first_that_fails(self, case: ShrinkCase, candidates: Iterable[ShrinkCase]) -> ShrinkCase | None:
-        """The first candidate that fails; None = none does, or the time is used up."""
+        """The first candidate that fails; None = none does, or no more are tried."""
         for candidate in candidates:
-            if self.out_of_time():
+            if self.over():
                 return None
-            if candidate != case and self.fails(candidate):
+            try:
+                fails = candidate != case and self.fails(candidate)
+            except (KeyboardInterrupt, InquestError, OSError) as error:
+                self.stopped_by, self.whole = error, False  # the smallest so far may have cost hours
+                return None
+            if fails:
                 self._tell(case, candidate)
                 return candidate
         return None
@@ -167,10 +181,10 @@ class Shrinker:
     def _fewer_steps(self, case: ShrinkCase) -> ShrinkCase:
         """Zeller's ddmin over the planned faults."""
         parts = 2
-        while case.steps and not self.out_of_time():
+        while case.steps and not self.over():
             size = max(1, len(case.steps) // parts)
             without = (case.steps[:at] + case.steps[at + size :] for at in range(0, len(case.steps), size))
-            candidates = (ShrinkCase(case.config, numbered(steps)) for steps in without)
+            candidates = (ShrinkCase(_changing(case.config, steps), numbered(steps)) for steps in without)
             smaller = self._first_that_fails(case, candidates)
             if smaller is not None:
                 case, parts = smaller, max(parts - 1, 2)
@@ -189,6 +203,16 @@ class Shrinker:
 def numbered(steps: Sequence[PlannedFault]) -> tuple[PlannedFault, ...]:
     """With dense ids, by start."""
     return tuple(msgspec.structs.replace(step, fault=n) for n, step in enumerate(steps))
+
+
+def _changing(config: RunConfig, steps: Sequence[PlannedFault]) -> RunConfig:
+    """Without the version to change to, where no fault does: no run has one for nothing."""
+    if not config.has(KafkaSection) or Upgradable in needs(steps):
+        return config
+    section = config.section(KafkaSection)
+    if not section.upgrade:
+        return config
+    return config.model_copy(update={config.sut: section.model_copy(update={"upgrade": ""})})
 
 
 def changed(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
@@ -212,18 +236,33 @@ def _with(
 
 def _shorter(case: ShrinkCase) -> Iterator[ShrinkCase]:
     """Faults that start sooner and last shorter, and a run that ends soon after them."""
-    end = max((step.at_s + step.hold_s for step in case.steps), default=0.0) + CALM_S
+    ends = _ends(case)
+    end = max(ends, default=0.0) + CALM_S
     found = [_with(case, duration_s=max(1.0, min(end, case.config.duration_s)))]
     for n, step in enumerate(case.steps):
         if step.hold_s > 2 * LEAST_HOLD_S:
-            shorter = msgspec.structs.replace(step, hold_s=max(LEAST_HOLD_S, step.hold_s / 2))
+            shorter = msgspec.structs.replace(step, hold_s=max(LEAST_HOLD_S, round(step.hold_s / 2, 3)))
             found.append(_with(case, (*case.steps[:n], shorter, *case.steps[n + 1 :])))
         before = case.steps[n - 1].at_s if n else 0.0
-        gap = step.at_s - before - CALM_S
+        gap = min([step.at_s - before - CALM_S, *_gaps(case.steps, ends, n)])
         if gap > CALM_S:
-            later = (msgspec.structs.replace(s, at_s=s.at_s - gap) for s in case.steps[n:])
+            later = (msgspec.structs.replace(s, at_s=round(s.at_s - gap, 3)) for s in case.steps[n:])
             found.append(_with(case, (*case.steps[:n], *later)))
     yield from filter(None, found)
+
+
+def _ends(case: ShrinkCase) -> list[float]:
+    """When each fault is planned to end, in seconds."""
+    times = Times.of(case.config)
+    return [s.at_s + times.applying(NEMESES[s.family].kinds[s.kind]) + s.hold_s for s in case.steps]
+
+
+def _gaps(steps: Sequence[PlannedFault], ends: Sequence[float], n: int) -> list[float]:
+    """By how much the faults from `n` on can begin sooner until one of a family overlaps itself: of each
+    family that has some on both sides, seconds, as `nemesis.written` wants them."""
+    earlier = {step.family: end for step, end in zip(steps[:n], ends[:n], strict=True)}
+    later = {step.family: step.at_s for step in reversed(steps[n:])}
+    return [later[family] - earlier[family] - GAP_S for family in earlier.keys() & later.keys()]
 
 
 def _smaller(case: ShrinkCase) -> Iterator[ShrinkCase]:

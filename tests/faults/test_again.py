@@ -65,7 +65,7 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     told = msgspec.json.decode(smallest.shrunk.read_bytes(), type=Shrunk)
     assert (told.of, told.anomaly, told.whole, told.rate) == (run.name, "lost-write", False, (1, 1))
     assert smallest.report.exists()
-    assert "shrunk after 1 tries: lost-write, 2 → 2 faults; 1 of 1 repeats show it (stopped" in small.out
+    assert "shrunk after 0 tries: lost-write, 2 → 2 faults; 1 of 1 repeats show it (stopped" in small.out
     assert f"inquest recording replay {smallest.folder}" in small.out
 
 

@@ -70,6 +70,16 @@ def test_what_cannot_be_a_schedule_is_refused_with_its_line(text: bytes, why: st
         written(text, config())
 
 
+def test_a_length_by_hand_may_be_shorter_than_any_that_is_drawn() -> None:
+    """Also where the whole phase of faults is; a kind that is drawn has to fit."""
+    short = b'{"name": "pause:long@leader", "at_s": 0.5, "hold_s": 1}'
+    (step,) = written(short, config(duration_s=3))
+    assert (step.kind, step.hold_s) == ("long", 1.0)
+    drawn = b'{"name": "pause", "at_s": 0.5, "hold_s": 1}'
+    kinds = {written(drawn, config(duration_s=3, seed=seed))[0].kind for seed in range(20)}
+    assert kinds == {"short"}
+
+
 def test_families_may_overlap_and_one_follows_its_own() -> None:
     pause = b'{"name": "pause:long@leader", "at_s": 3, "hold_s": 6}'
     again = b'{"name": "partition:one-way@leader", "at_s": 8.2, "hold_s": 1}'

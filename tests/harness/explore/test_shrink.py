@@ -7,14 +7,14 @@ import pytest
 
 from core.config import RunConfig, run_config
 from harness.explore.profile import without_mutant
-from harness.explore.repeats import Repeats
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
 from harness.modelled.virtual.run_folder import differences, record
 from harness.run.planning import names_of, planned, recorded_steps
+from history import jsonl
 from history.run_folder import Run
 from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames
-from tests.histories.folders import check_run
+from nemesis.written import written
 
 SMALL = {
     "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1,
@@ -132,33 +132,24 @@ def names(made: RunConfig) -> WorkloadNames:
     return names_of(made)
 
 
-class Told(Repeats):
-    """Shows the class in these repeats; makes no run."""
+@pytest.mark.parametrize("nemesis", ["kill,pause", "restart:rolling,kill", "partition,restart:graceful"])
+def test_every_smaller_schedule_can_be_written_by_hand(nemesis: str) -> None:
+    """`run --schedule` takes what the shrinker leaves: no fault of a family begins while another is in force,
+    and each ends before the run does."""
+    made = run_config({"seed": 3, "duration_s": 300, "nemesis": nemesis, "brokers": 5})
+    steps = numbered(plan(nemesis, made, names(made)))
+    needed = {steps[2].seed, steps[3].seed, steps[-1].seed}
+    cases: list[ShrinkCase] = []
 
-    answers: list[bool]
+    def shows(case: ShrinkCase, _: str) -> bool:
+        cases.append(case)
+        return needed <= {step.seed for step in case.steps}
 
-    def _shows(self, case: ShrinkCase) -> bool:
-        return self.answers.pop(0)
-
-
-@pytest.mark.parametrize(
-    ("needed", "answers", "fails", "left"),
-    [
-        (1, [False, True, True], True, 1),
-        (1, [False, False, False], False, 0),
-        (2, [False, False, True], False, 1),
-        (2, [True, False, True], True, 0),
-        (3, [True, True, True], True, 0),
-        (3, [False, True, True], False, 2),
-    ],
-)
-def test_a_case_fails_where_enough_of_its_repeats_show_the_class(
-    needed: int, answers: list[bool], fails: bool, left: int, tmp_path: Path
-) -> None:
-    repeated = Told("lost-write", 3, needed, tmp_path, judge=check_run)
-    repeated.answers = list(answers)
-    case = ShrinkCase(config(), ())
-    assert repeated.fails(case, "lost-write") is fails
-    assert len(repeated.answers) == left
-    repeated.answers = list(answers)
-    assert repeated.rate(case) == sum(answers)
+    left = Shrinker("lost-write", 60.0, lambda _: None, shows=shows, clock=lambda: 0.0).shrink(
+        ShrinkCase(made, steps)
+    )
+    assert len(left.steps) == 3
+    assert left.config.duration_s < made.duration_s / 2
+    for case in cases:
+        by_hand = case.config.model_copy(update={"nemesis": "schedule"})
+        assert written(jsonl.encode(case.steps), by_hand, names(made)) == case.steps

@@ -1,0 +1,124 @@
+"""`recording shrink` of a run on real brokers: which run it names, where `latest` leads, what is left."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.config import run_config
+from core.errors import ClusterError
+from harness.cli import again
+from harness.compose import create_folder, point_latest
+from harness.explore import repeats
+from harness.explore.shrink import Shrunk
+from harness.run.planning import names_of
+from history import jsonl
+from history.run_folder import Run
+from nemesis.written import written
+from tests.harness.cli.bad_input import Ended, command, no_traceback
+from tests.harness.explore.made_repeats import INTERRUPTED, Answer, MadeRuns, shown
+
+LOST = "lost-write"
+FAULTS = b"""\
+{"name": "kill:one@leader", "at_s": 2, "hold_s": 1}
+{"name": "partition:isolate@leader", "at_s": 6, "hold_s": 1}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The newest run of its results folder, which is the current one's."""
+    monkeypatch.chdir(tmp_path)
+    made = create_folder(run_config({"seed": 1, "duration_s": 10, "nemesis": "schedule"}), Path("results"))
+    config = run_config({"seed": 1, "duration_s": 10})
+    made.schedule.write_bytes(jsonl.encode(written(FAULTS, config, names_of(config))))
+    made.verdict.write_bytes(msgspec.json.encode(shown(LOST)))
+    assert point_latest(made) == ""
+    return made
+
+
+def shrunk(monkeypatch: pytest.MonkeyPatch, made: MadeRuns, *words: str) -> tuple[Ended, list[Run]]:
+    """The command; the run folders that it handed to the last check."""
+    checked: list[Run] = []
+    monkeypatch.setattr(repeats, "record", made.record)
+    monkeypatch.setattr(again, "checked", lambda run, *_: (made.judge(run), ""))
+    monkeypatch.setattr(again, "judge", lambda run, *_, **__: checked.append(run))
+    ended = command("recording", "shrink", "results/latest", "--engine", "process", *words)
+    no_traceback(ended)
+    return ended, checked
+
+
+def told(run: Run) -> Shrunk:
+    return msgspec.json.decode(run.shrunk.read_bytes(), type=Shrunk)
+
+
+def folders() -> set[str]:
+    return {path.name for path in Path("results").glob("2*")}
+
+
+def test_a_shrunk_run_is_latest_and_names_the_run_that_it_was(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeRuns([], lambda steps: LOST if any(s.family == "kill" for s in steps) else "")
+    ended, (smallest,) = shrunk(monkeypatch, made, "--runs", "3", "--needed", "2")
+    assert ended.code == 0, ended
+    summary = told(smallest)
+    assert (summary.of, summary.steps, summary.whole, summary.rate) == (run.name, (2, 1), True, (3, 3))
+    assert os.readlink("results/latest") == smallest.name
+    assert folders() == {run.name, smallest.name}
+    assert f"shrunk after {summary.tries} tries: lost-write, 2 → 1 faults" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (INTERRUPTED, 130, "interrupted; the smallest run so far is "),
+        (KeyboardInterrupt(), 130, "interrupted; the smallest run so far is "),
+        (ClusterError("no broker answered"), 70, "no broker answered"),
+    ],
+)
+def test_what_ends_the_search_leaves_the_smallest_run_so_far(
+    answer: Answer, code: int, said: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeRuns([LOST, "", LOST], lambda _: answer)
+    ended, (smallest,) = shrunk(monkeypatch, made, "--runs", "1")
+    assert ended.code == code, ended
+    assert said in ended.err
+    summary = told(smallest)
+    assert (summary.of, summary.steps, summary.whole, summary.rate) == (run.name, (2, 1), False, (1, 1))
+    assert folders() == {run.name, smallest.name}
+    assert os.readlink("results/latest") == smallest.name
+    assert "(stopped early; more may be left out: --budget)" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"), [(["", LOST, ""], 64), ([LOST, INTERRUPTED], 130), ([INTERRUPTED], 130)]
+)
+def test_where_nothing_was_shrunk_latest_is_the_run_that_it_was(
+    answers: list[Answer], code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, checked = shrunk(monkeypatch, MadeRuns(answers), "--runs", "3", "--needed", "2")
+    assert (ended.code, checked, folders()) == (code, [], {run.name}), ended
+    assert os.readlink("results/latest") == run.name
+    assert f"fewer than 2 of 3 repeats of {run.name} show it; 0 were" in ended.err or code == 130
+
+
+def test_repeats_of_latest_are_told_as_those_of_the_run_that_it_was(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeRuns([LOST, ""])
+
+    def record(*args: object, **given: object) -> object:
+        recorded = made.record(*args, **given)  # type: ignore[arg-type]
+        recorded.run.verdict.write_bytes(msgspec.json.encode(made.judge(recorded.run)))
+        assert point_latest(recorded.run) == ""
+        return recorded
+
+    monkeypatch.setattr("harness.compose.record", record)
+    monkeypatch.setattr(again, "judge", lambda *_, **__: 0)
+    ended = command("recording", "replay", "results/latest", "--engine", "process", "--runs", "2")
+    assert ended.code == 0, ended
+    said = " ".join(ended.err.split())
+    assert all(f"repeat {n} of 2 of {run.name}, 2 faults" in said for n in (1, 2))
+    assert "lost-write: the recorded run shows it, and 1 of 2 repeats" in ended.out
