@@ -43,7 +43,7 @@ from model.accepting.partition_state import (
     unsound,
 )
 from model.accepting.refusal import Refusal
-from model.eras import ERAS, METADATA_VERSION, of_metadata_version
+from model.eras import METADATA_VERSION, V3_3, V4_3, of_metadata_version
 from model.metadata.election import change
 from model.protocol.controller_messages import PRODUCER_ID_BLOCK_SIZE
 from model.protocol.messages import Partition, PartitionState
@@ -363,13 +363,16 @@ class MetadataLog:
         return {len(first.replicas), self._first_replicas.get(topic, len(first.replicas))}
 
     def _settings(self, topic: str, before: PartitionState, after: PartitionState) -> Iterator[Settings]:
-        """Settings that the log leaves open. It tells no release: reassignments of both kinds are tried."""
+        """Settings that the log leaves open. It tells no release: reassignments of both kinds are tried; and
+        with the metadata version of a release whose controller heeds no setting of unclean elections, one
+        that heeds it as well, which an upgrade has."""
         features = self.image.features
         level = features.get(METADATA_VERSION)
+        release = V3_3 if level is None else of_metadata_version(level)
         era = replace(
-            ERAS["4.3"],
+            V4_3,
             eligible_replicas=features.get(ELIGIBLE, 0) > 0,
-            epoch_by_shrink=level is not None and of_metadata_version(level).epoch_by_shrink,
+            epoch_by_shrink=level is not None and release.epoch_by_shrink,
         )
         moving = before.adding or before.removing or after.adding or after.removing
         bugs = [frozenset[str]()]
@@ -377,14 +380,15 @@ class MetadataLog:
             bugs.append(frozenset(["removed-stays-eligible"]))
         minimum, elects = self.image.setting(topic, MIN_ISR), self._elects(topic)
         known = [int(minimum)] if minimum is not None else range(1, len(before.replicas) + 1)
-        for whole, least, unclean, planted in product(
+        either = elects is None or (elects and not release.unclean_by_setting)
+        for whole, min_isr, unclean, planted in product(
             (True, False) if moving else (True,),
             known if era.eligible_replicas else (1,),
-            (False, True) if elects is None else (elects,),
+            (False, True) if either else (elects is True,),
             bugs,
         ):
             yield Settings(
-                era=replace(era, whole_reassignment=whole), min_isr=least, unclean=unclean, bugs=planted
+                era=replace(era, whole_reassignment=whole), min_isr=min_isr, unclean=unclean, bugs=planted
             )
 
 

@@ -470,6 +470,41 @@ def test_without_eligible_replicas_the_last_in_sync_stays() -> None:
     ) == [("unclean-election", 7)]
 
 
+ALONE: list[MetadataLogRecord] = [PartitionChanged(TP, isr=(1,))]
+"""Broker 1, the leader, is alone in sync; 2 and 3 are active."""
+WAITS: list[MetadataLogRecord] = [PartitionChanged(TP, -1), BrokerChanged(1, 3, fenced=True)]
+"""It is fenced, and the partition waits for it."""
+LED_BY_2: list[MetadataLogRecord] = [PartitionChanged(TP, 2, isr=(2,)), BrokerChanged(1, 3, fenced=True)]
+"""It is fenced, and a replica that misses records leads."""
+
+
+@pytest.mark.parametrize(
+    ("level", "setting", "after", "found"),
+    [
+        # Up to 3.8 KRaft's controller does not look at the setting (KAFKA-12670) ...
+        (20, "true", WAITS, []),
+        (8, "true", WAITS, []),
+        # ... and one of 3.9 or later may run with an earlier metadata version, in an upgrade.
+        (20, "true", LED_BY_2, []),
+        (21, "true", LED_BY_2, []),
+        (21, "true", WAITS, [("change-has-cause", 1)]),
+        (20, "false", WAITS, []),
+        (20, "false", LED_BY_2, [("unclean-election", 1)]),
+    ],
+)
+def test_a_controller_before_3_9_may_leave_unclean_elections_to_an_operator(
+    level: int, setting: str, after: list[MetadataLogRecord], found: list[tuple[str, int]]
+) -> None:
+    begin = [
+        FeatureLevel("metadata.version", level),
+        FeatureLevel("x", 0),
+        *BEGIN[2:],
+        Config("q", "unclean.leader.election.enable", setting),
+    ]
+    shrunk = [PartitionChanged(TP, 1, isr=(1,))] if level < 12 else ALONE  # the epoch rises
+    assert refused(*shrunk, *after, begin=begin) == found
+
+
 def test_before_3_6_a_smaller_set_raises_the_epoch() -> None:
     old: list[MetadataLogRecord] = [FeatureLevel("metadata.version", 11), FeatureLevel("x", 0), *BEGIN[2:]]
     assert refused(PartitionChanged(TP, 1, isr=(1, 2)), begin=old) == []
