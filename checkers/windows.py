@@ -18,6 +18,8 @@ from core.config import RunConfig
 from core.flushing import DAY_MS, Flushing, flushing
 from core.op import GONE_MARK
 from core.systems import ImportedSection
+from core.unclean_elections import SETTING as UNCLEAN
+from core.unclean_elections import unheeded
 from history.columns import Array
 from history.events import (
     ClockJumped,
@@ -52,7 +54,6 @@ BESIDE_BROKERS: Final = (
 """How the names of faults begin that leave brokers and the links between them alone: no leader moves."""
 BETWEEN_BROKERS: Final = ("wire:markers", "wire:share-state")
 """Names of faults that begin like one of these, and are between brokers all the same."""
-UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
 """A greater number of records that brokers flush together narrows nothing."""
@@ -294,27 +295,27 @@ class LogSettings:
 
 def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) -> LogSettings:
     """Of a topic of the run: the topic's own settings win; internal topics have those of the brokers, and
-    `__transaction_state` a minimum of its own, and no unclean elections. events: of the run."""
+    `__transaction_state` a minimum of its own, and no unclean elections; nor has any topic where the
+    controllers do not look at the setting. events: of the run."""
     brokers = config.broker_settings
     copies = str(min(3, config.brokers))
     of = flushing(config, topic)
     number = of.records if 1 < of.records <= MOST_COUNTED else 0
     made = partial(LogSettings, flushed_ns=_flushed_ns(of), flushed_records=number)
+    of_brokers, heeded = brokers.get(UNCLEAN, str(config.unclean_leader_election)), not unheeded(config)
     if topic == TRANSACTIONS:
         least = brokers.get("transaction.state.log.min.isr", str(min(2, int(copies))))
         return made(min_isr=_number(least, 2), unclean=False)
     if topic == OFFSETS:
         least = brokers.get(MIN_ISR, str(min(config.min_insync_replicas, int(copies))))
-        elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
-        return made(min_isr=_number(least, 1), unclean=is_true(elects))
+        return made(min_isr=_number(least, 1), unclean=heeded and is_true(of_brokers))
     if topic == SHARE_STATE:
         least = brokers.get("share.coordinator.state.topic.min.isr", str(min(2, int(copies))))
-        elects = brokers.get(UNCLEAN_ELECTION, str(config.unclean_leader_election))
-        return made(min_isr=_number(least, 2), unclean=is_true(elects))
+        return made(min_isr=_number(least, 2), unclean=heeded and is_true(of_brokers))
     own = config.settings_of_topics()
     return made(
         min_isr=_number(own[MIN_ISR], config.min_insync_replicas),
-        unclean=is_true(own[UNCLEAN_ELECTION]),
+        unclean=heeded and is_true(own[UNCLEAN]),
         tombstones_ns=tombstones_kept_ns(config, events),
     )
 

@@ -35,6 +35,7 @@ session        The seam to a system under test: the verbs of one client, as Kafk
 systems        The systems under test and the deployments of Kafka: one visible dict each.
 terminal       What the harness shows a person: the only place that writes to a terminal,
                and all of it is printable.
+unclean_elections  Whether controllers heed the setting that lets replicas lead that miss records.
 watermark      How long a high watermark may stand still below the end of its log.
 wire           Rules about single requests on their way between clients and brokers.
 """

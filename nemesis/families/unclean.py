@@ -3,6 +3,7 @@
 from core.capabilities import Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
+from core.unclean_elections import HEEDED, SETTING, unheeded
 from nemesis.families.partition import MENDED, cut, ordered, unfed
 from nemesis.families.process import REVIVED, kill, mend_and_revive
 from nemesis.targets import TARGETS, described, find, unfed_by_zookeeper, unreplicated
@@ -19,7 +20,6 @@ from nemesis.types import (
     PlannedFault,
 )
 
-SETTING = "unclean.leader.election.enable"
 SHRINK_S = 15.0
 """A leader without followers is alone in sync after 1 to 5 s (replica.lag.time.max.ms: 1000 on real brokers,
 3000 in the model)."""
@@ -32,6 +32,8 @@ def _refuses(config: RunConfig) -> str:
     on = config.topic_settings.get(SETTING, str(config.unclean_leader_election)).lower()
     if on != "true":
         return "no replica that misses records may lead here: set unclean_leader_election to true"
+    if made_on := unheeded(config):
+        return f"{made_on}: KRaft's controller looks at {SETTING} since {HEEDED} (KAFKA-12670)"
     return unreplicated(config) or unfed_by_zookeeper(config)
 
 
@@ -87,10 +89,11 @@ leader drops its followers from the in-sync set and acknowledges alone. Then it 
 What Kafka does: with unclean.leader.election.enable, a replica outside of the in-sync set leads
 within a session timeout, and the old leader cuts its log back to the new one's when it returns. What
 only it had is gone, acknowledged or not. Without that setting the partition waits for the old leader
-and nothing is lost, so this nemesis is refused there. So it is with ZooKeeper, whose controller reaches
-brokers by the links that are cut. Since Kafka 4.1 min.insync.replicas matters
-too: below it, replicas that left the in-sync set stay eligible (KIP-966), miss nothing that is
-committed, and are elected cleanly; records can only be lost with min.insync.replicas 1, or acks=1.
+and nothing is lost, so this nemesis is refused there. So it is with KRaft before 3.9, whose controller
+does not look at the setting (KAFKA-12670), and with ZooKeeper, whose controller reaches brokers by the
+links that are cut. Since Kafka 4.1 min.insync.replicas matters too: below it, replicas that left the
+in-sync set stay eligible (KIP-966), miss nothing that is committed, and are elected cleanly; records can
+only be lost with min.insync.replicas 1, or acks=1.
 
 What it tends to show: records lost that were acknowledged, in whole tails of a partition; consumers
 that have read what no longer exists; on versions before 2.0 replicas that differ for ever (KIP-279).

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from core.cluster import NodeEnd
 from core.config import RunConfig
+from core.systems import KafkaSection
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.adversary.compaction import kept_after_jumps
 
@@ -112,11 +113,18 @@ class Logs:
 
     def _unclean(self, name: str) -> bool:
         own = self.config.topic_settings
-        if name.startswith(INTERNAL[0]):
+        if name.startswith(INTERNAL[0]) or self._deaf():
             return False
         if name.startswith(SHARES):
             own = self.config.broker_settings
         return str(own.get(UNCLEAN, self.config.unclean_leader_election)).strip().lower() == "true"
+
+    def _deaf(self) -> bool:
+        """No controller of the run looks at what the settings say of unclean elections (of Kafka, which is
+        all that is made here)."""
+        kafka = self.config.section(KafkaSection)
+        later = [int(part) for part in (kafka.upgrade or kafka.version).split(".")]
+        return kafka.deployment == "kraft" and later < [3, 9]
 
     def _minimum(self, name: str) -> int:
         config = self.config

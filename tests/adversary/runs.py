@@ -6,6 +6,7 @@ from typing import Literal
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import Application, RunConfig
 from core.op import AssignmentKind, End, Outcome, Phase
+from core.systems import KafkaSection
 from history.events import (
     BoundsListed,
     ClockJumped,
@@ -76,6 +77,9 @@ OF_BROKERS = (
     FLUSHER | {"log.flush.interval.ms": "2000"},
 )
 
+OLD = 0.3
+"""How many runs are on a version whose controller does not look at what is said of unclean elections."""
+
 
 def plan(rng: Random, *, portable: bool) -> Plan:
     """Chance decides what a run is to be."""
@@ -114,6 +118,8 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     if noise:
         made.bugs = made.bugs[:1]
     if not portable:
+        if Random(f"adversary/version/{seed}").random() < OLD:
+            made.config = made.config.model_copy(update={"kafka": KafkaSection(version="3.8.1")})
         made.more, more_bugs = kinds(seed, made.config.compacted)
         made.bugs += more_bugs
         if "shares" in made.more:

@@ -243,6 +243,24 @@ def test_unclean_elections_of_decisions_are_never_on() -> None:
     assert not windows[TRANSACTIONS].unclean
 
 
+@pytest.mark.parametrize(
+    ("settings", "elects"),
+    [
+        ({"kafka": "3.8.1"}, False),
+        ({"kafka": "3.8.1", "upgrade": "3.9.0"}, True),
+        ({"kafka": "3.8.1", "metadata": "zookeeper"}, True),
+        ({"sut": "simulated", "era": "3.6"}, False),
+        ({"sut": "simulated", "era": "3.9"}, True),
+    ],
+)
+def test_no_election_is_unclean_where_controllers_do_not_look_at_the_setting(
+    settings: dict[str, Any], elects: bool
+) -> None:
+    config = run_config({"seed": 1, "unclean_leader_election": True, **settings})
+    windows = run_windows(X, [START, roles(0, 1, 1, consumer_offsets=1)], config)
+    assert bool(windows[0].unclean) is bool(windows[OFFSETS].unclean) is elects
+
+
 def test_an_excuse_from_anywhere_counts_from_a_moment_on() -> None:
     looks = [roles(0, 1, 1, 2, 3, consumer_offsets=1)]
     windows = run_windows(X, looks, run_config({"seed": 1, "unclean_leader_election": True}))

@@ -1,5 +1,7 @@
 """The second death: whom it hits, in which order, and what it waits for."""
 
+from typing import Any
+
 import pytest
 
 from core.cluster import TRANSACTION_TOPIC
@@ -131,3 +133,24 @@ def test_no_leader_is_cut_off_from_its_followers_alone_with_zookeeper(deployment
     whys = NEMESES["unclean"].refuses(config), NEMESES["failover"].kinds["lagging"].refuses(config)
     assert [why.startswith("with ZooKeeper the controller") for why in whys] == [refused] * 2
     assert NEMESES["failover"].kinds["successor"].refuses(config) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (
+            {"kafka": "3.8.1"},
+            "Kafka 3.8.1: KRaft's controller looks at unclean.leader.election.enable since 3.9",
+        ),
+        ({"kafka": "3.9.0"}, ""),
+        ({"kafka": "3.7.1", "upgrade": "4.0.0"}, ""),
+        ({"sut": "simulated", "era": "3.3"}, "era 3.3: KRaft's controller looks at"),
+        ({"sut": "simulated", "era": "3.9"}, ""),
+    ],
+)
+def test_no_unclean_election_is_planned_where_controllers_make_none(
+    settings: dict[str, Any], why: str
+) -> None:
+    refused = NEMESES["unclean"].refuses(run_config({"seed": 1, "unclean_leader_election": True, **settings}))
+    assert refused.startswith(why)
+    assert bool(refused) is bool(why)

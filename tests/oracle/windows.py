@@ -6,7 +6,9 @@ Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kern
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase
+from core.systems import KafkaSection, ModelSection, SimulatedSection
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.oracle.words import FAIL, History, Key, Partition, Row
 
@@ -25,6 +27,19 @@ def of_brokers(fault: FaultStarted) -> bool:
     if family == "wire":
         return kind in ("markers", "share-state")
     return family not in ("links", "half-open", "delete-records", "add-partitions")
+
+
+def heeds(config: RunConfig) -> bool:
+    """Some controller of the run looks at the setting of unclean elections."""
+    if config.sut == "simulated":
+        return not config.section(SimulatedSection).era.startswith(("3.3", "3.6"))
+    if config.sut == "model":
+        return not config.section(ModelSection).era.startswith(("3.3", "3.6"))
+    if config.sut != "kafka":
+        return True
+    kafka = config.section(KafkaSection)
+    old = tuple(map(int, (kafka.upgrade or kafka.version).split(".")[:2])) < (3, 9)
+    return not (old and kafka.deployment == "kraft")
 
 
 class Windows:
@@ -57,7 +72,7 @@ class Windows:
     def elects_unclean(self) -> bool:
         """Whether unclean elections are on."""
         name, config = "unclean.leader.election.enable", self.config
-        if self.topic == "__transaction_state":
+        if self.topic == "__transaction_state" or not heeds(config):
             return False
         own = config.broker_settings if self.topic.startswith("__") else config.topic_settings
         return str(own.get(name, config.unclean_leader_election)).lower() == "true"
