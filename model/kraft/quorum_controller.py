@@ -121,10 +121,8 @@ class QuorumController:
         if known is not None and known.incarnation != request.incarnation:
             heard = self.sessions.get(request.broker, -1)
             alive = not known.fenced and heard >= 0 and now - heard <= self.settings.session_ms
-            if alive and not known.leaving:
-                return BrokerRegistrationResponse(
-                    KafkaError.DUPLICATE_BROKER_REGISTRATION
-                )  # its predecessor's session lasts
+            if alive:  # its predecessor's session lasts
+                return BrokerRegistrationResponse(KafkaError.DUPLICATE_BROKER_REGISTRATION)
         elif known is not None:
             return BrokerRegistrationResponse(NO_ERROR, known.epoch)
         unclean = known is not None and request.clean_epoch != known.epoch
@@ -134,7 +132,8 @@ class QuorumController:
         self.applied.pop(request.broker, None)
         self.handed_over.pop(request.broker, None)
         self._apply(RegisterBrokerRecord(request.broker, request.incarnation))
-        if unclean and "unclean-stays-eligible" not in self.settings.bugs:
+        cleaned = self.settings.era.eligible_replicas and "unclean-stays-eligible" not in self.settings.bugs
+        if unclean and cleaned:
             self._without(request.broker, dirty=True)
         return BrokerRegistrationResponse(NO_ERROR, self.image.brokers[request.broker].epoch)
 
@@ -179,10 +178,7 @@ class QuorumController:
         for tp, state in self._sorted():
             if broker in state.isr or broker == state.leader or (dirty and broker in state.elr):
                 isr = [n for n in state.isr if n != broker]
-                clean = self.settings.era.eligible_replicas
-                after = self._changed(
-                    tp, state, without=broker, isr=isr, dirty=broker if dirty and clean else -1
-                )
+                after = self._changed(tp, state, without=broker, isr=isr, dirty=broker if dirty else -1)
                 self._set(tp, state, after)
 
     def _each(self, where: Callable[[PartitionState], bool]) -> None:
@@ -234,8 +230,10 @@ class QuorumController:
     def _create(self, request: CreateTopics) -> ErrorResponse:
         if request.topic in self.image.topics:
             return ErrorResponse(KafkaError.TOPIC_ALREADY_EXISTS)
-        usable = self._usable()
-        if len(usable) < request.replication or not self.image.electable():
+        usable, electable = self._usable(), self.image.electable()
+        if any(electable.isdisjoint(nodes) for nodes in request.replicas):
+            return ErrorResponse(KafkaError.INVALID_REPLICA_ASSIGNMENT)
+        if len(usable) < request.replication or not electable:
             return ErrorResponse(KafkaError.INVALID_REPLICATION_FACTOR)
         made = tuple(map(tuple, request.replicas)) or place(
             usable, partitions=request.partitions, replication=request.replication
@@ -314,10 +312,13 @@ class QuorumController:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         if replicas is None:
             return self._cancel(tp, state, made)
-        adding = tuple(n for n in replicas if n not in state.replicas)
-        removing = tuple(n for n in state.replicas if n not in replicas)
+        adding = tuple(sorted(set(replicas) - {*state.replicas}))
+        removing = tuple(sorted({*state.replicas} - {*replicas}))
         whole = (*replicas, *removing)
-        after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
+        # Of a reassignment before it stays what it does not say again (changePartitionReassignment).
+        after = self._changed(
+            tp, state, replicas=whole, adding=adding or state.adding, removing=removing or state.removing
+        )
         if after != state:
             made.append(PartitionRecord(tp, after))
         return NO_ERROR

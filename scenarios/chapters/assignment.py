@@ -191,6 +191,26 @@ def reassignment(s: PartitionStage) -> Steps:
 
 
 @scenario(
+    "A reassignment that replaces another one",
+    source="Kafka: `ReplicationControlManager.changePartitionReassignment`",
+    stage=lambda: PartitionStage((1, 2), without("eligible_replicas"), spare=(3,)),
+    columns="AR | adding | removing | ISR | leader",
+)
+def reassignment_replaced(s: PartitionStage) -> Steps:
+    """A request that adds no replica leaves those that the one before adds, and one that removes none leaves
+    those that it removes. So who asks for all replicas while two of them are to go does not keep these."""
+    s.produce("m0", to=1).settle()
+    yield "The partition is on brokers 1 and 2. | 1 2 | – | – | 1 2 | 1"
+    s.reassign(3).tell(1, 2, 3)
+    yield "It is to move to 3. | 3 1 2 | 3 | 1 2 | 1 2 | 1"
+    s.reassign(1, 2, 3).tell(1, 2, 3)
+    yield """It is to be on all three: it adds none, and removes none of those here. 1 and 2 are still to go.
+        | 1 2 3 | 3 | 1 2 | 1 2 | 1"""
+    s.rounds(3).alter(1)
+    yield "Broker 3 has everything and is let in: the move has ended, on 3 alone. | 3 | – | – | 3 | 3"
+
+
+@scenario(
     "A reassignment under the same leader",
     source="KIP-455; Kafka: `PartitionChangeBuilder`, `Partition.handleAlterPartitionUpdate`, KAFKA-15021",
     stage=lambda: PartitionStage((1, 2), spare=(3,)),

@@ -2,8 +2,10 @@
 
 from itertools import pairwise
 
+import pytest
 from msgspec import structs
 
+from model.eras import ERAS
 from model.errors import KafkaError
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.image import MetadataImage
@@ -13,6 +15,7 @@ from model.protocol.controller_messages import (
     BrokerHeartbeat,
     BrokerHeartbeatResponse,
     BrokerRegistration,
+    BrokerRegistrationResponse,
 )
 from model.protocol.messages import (
     AlterPartitionReassignments,
@@ -32,8 +35,8 @@ REPLICAS = (1, 2, 3)
 class World:
     """Three brokers, which send heartbeats when they are told to."""
 
-    def __init__(self, *topics: tuple[tuple[int, ...], ...]) -> None:
-        self.controller = QuorumController(Settings(), MetadataImage())
+    def __init__(self, *topics: tuple[tuple[int, ...], ...], era: str = "4.4") -> None:
+        self.controller = QuorumController(Settings(era=ERAS[era]), MetadataImage())
         for broker in REPLICAS:
             self.controller.decide(BrokerRegistration(broker, 1), 0)
         self.beat(*REPLICAS)
@@ -50,6 +53,12 @@ class World:
             answer = self.controller.decide(request, 0).answer
         assert isinstance(answer, BrokerHeartbeatResponse)
         return answer
+
+    def expire(self, broker: int) -> None:
+        """Its session ends, that of no other one."""
+        session = self.controller.settings.session_ms
+        self.controller.sessions[broker] = -session - 1
+        self.controller.tick(0)
 
     def state(self) -> PartitionState:
         return self.controller.image.partitions[LED]
@@ -174,6 +183,89 @@ def test_a_cancelled_reassignment_takes_back_what_it_added() -> None:
     assert (after.replicas, after.adding, after.removing) == ((2, 1), (), ())
     assert (after.isr, after.leader) == (state.isr, state.leader)
     assert after.leader_epoch == state.leader_epoch + 1, "the removed replica is fenced"
+
+
+def test_a_reassignment_that_replaces_another_one_leaves_what_it_does_not_say() -> None:
+    """It adds to none of the replicas, or removes none: those of the reassignment before stay
+    (ReplicationControlManager.changePartitionReassignment)."""
+
+    def moved(world: World, *replicas: int) -> tuple[tuple[int, ...], ...]:
+        world.controller.decide(AlterPartitionReassignments({LED: replicas}), 0)
+        state = world.state()
+        return state.replicas, state.adding, state.removing
+
+    world = World(((1, 2),))
+    assert moved(world, 3) == ((3, 1, 2), (3,), (1, 2))
+    assert moved(world, 3, 2) == ((3, 2, 1), (3,), (1,))  # nothing new is added
+    world.controller.decide(AlterPartitionReassignments({LED: None}), 0)
+    assert (world.state().replicas, world.state().adding, world.state().removing) == ((2, 1), (), ())
+
+    world = World(((1, 2),))
+    assert moved(world, 3) == ((3, 1, 2), (3,), (1, 2))
+    assert moved(world, 1, 2, 3) == ((1, 2, 3), (3,), (1, 2))  # it still ends on 3 alone
+    state, brokers = world.state(), world.controller.image.brokers
+    epochs = tuple(brokers[n].epoch for n in REPLICAS)
+    joins = {LED: (state.leader_epoch, state.partition_epoch, REPLICAS, epochs)}
+    world.controller.decide(AlterPartition(1, epochs[0], joins), 0)
+    assert (world.state().replicas, world.state().isr, world.state().leader) == ((3,), (3,), 3)
+
+
+def test_removed_replicas_stand_behind_the_others_in_their_order() -> None:
+    world = World(((3, 1),))
+    world.controller.decide(AlterPartitionReassignments({LED: (2,)}), 0)
+    state = world.state()
+    assert (state.replicas, state.adding, state.removing) == ((2, 1, 3), (2,), (1, 3))
+
+
+def test_another_process_of_a_broker_that_is_about_to_go_waits_for_its_session() -> None:
+    """ClusterControlManager.registerBroker: as that of a broker that serves."""
+    world = World((REPLICAS,))
+    session = world.controller.settings.session_ms
+
+    def registered(at: int) -> KafkaError:
+        answer = world.controller.decide(BrokerRegistration(1, 77), at).answer
+        assert isinstance(answer, BrokerRegistrationResponse)
+        return answer.error
+
+    assert not world.beat(1, go=True).may_end
+    assert world.controller.image.brokers[1].leaving
+    assert registered(session) is KafkaError.DUPLICATE_BROKER_REGISTRATION
+    assert registered(session + 1) is KafkaError.NONE
+    world = World((REPLICAS,))
+    assert world.beat(3, go=True).may_end
+    answer = world.controller.decide(BrokerRegistration(3, 77), 0).answer
+    assert answer.error is KafkaError.NONE
+
+
+@pytest.mark.parametrize("era", ["3.3", "3.6", "3.9", "4.0", "4.4"])
+def test_a_registration_changes_partitions_with_eligible_replicas_only(era: str) -> None:
+    world = World((REPLICAS,), era=era)
+    for broker in (3, 2, 1):
+        world.expire(broker)
+    before = world.state()
+    assert (before.leader, before.elr) == (-1, REPLICAS[:2] if era == "4.4" else ())
+    world.controller.decide(BrokerRegistration(1, 77), 0)
+    after = world.state()
+    if era == "4.4":
+        assert after == structs.replace(before, elr=(2,), partition_epoch=before.partition_epoch + 1)
+    else:
+        assert after == before
+
+
+def test_a_partition_on_brokers_that_are_all_away_is_not_created() -> None:
+    """ReplicationControlManager.createTopic."""
+    world = World((REPLICAS,))
+    world.expire(3)
+
+    def created(*replicas: tuple[int, ...]) -> KafkaError:
+        return world.controller.decide(CreateTopics("new", 1, 1, replicas), 0).answer.error
+
+    before = world.controller.image.offset
+    assert created((1,), (3,)) is KafkaError.INVALID_REPLICA_ASSIGNMENT
+    assert world.controller.image.offset == before
+    assert created((3, 1)) is KafkaError.NONE
+    state = world.controller.image.partitions["new", 0]
+    assert (state.leader, state.isr) == (1, (1,))
 
 
 def test_a_broker_sends_heartbeats_at_their_distance() -> None:
