@@ -2,8 +2,10 @@
 
 The client asks one broker at a time, only within a poll, and hands out all records of an answer at once
 (rdkafka.c, rd_kafka_share_poll; rdkafka_queue.c, rd_kafka_q_serve_share_rkmessages). So what a poll returns
-was asked for after the last poll that returned something; and where polls returned nothing in between, no
-longer before the last of them than a request may take. The lock of a record began no earlier.
+was asked for after the last poll that returned something; and where polls returned nothing in between, not
+before the last of them that together took as long as a request may. Only time within polls counts, and none
+of a poll that took longer than it may: a process that is paused reads an answer when it is continued, however
+old that is. The lock of a record began no earlier.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +23,8 @@ from harness.clients.librdkafka.error_table import Verb, is_definite
 IN_FLIGHT_MS: Final = 3000
 """How much longer than `socket.timeout.ms` a request for records may take: a broker waits for records, and
 the client hands them out later."""
+LATE_NS: Final = 500_000_000
+"""A poll that ends so long after its time was paused; how long it ran is unknown."""
 
 
 class SessionShareConsumer(ClientPart):
@@ -30,11 +34,8 @@ class SessionShareConsumer(ClientPart):
         super().__init__(events)
         self._client = ShareConsumer({**settings, **events.hooks})
         self._in_flight_ns = (int(settings[SOCKET_TIMEOUT]) + IN_FLIGHT_MS) * 1_000_000
-        self._asked_ns = monotonic_ns()
-        """Begin of the first poll since one returned something."""
-        self._asking = False
-        self._empty_ns = 0
-        """End of the last poll, where it returned nothing."""
+        self._empty: list[tuple[int, int]] = []
+        """Polls that returned nothing, since one returned something: their begin, and how long each ran."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics."""
@@ -43,9 +44,7 @@ class SessionShareConsumer(ClientPart):
     def acquire(self, seconds: float) -> Acquisition:
         """What the group gives, waiting for the first record. Raises: Indefinite."""
         client, begin = self._usable(), monotonic_ns()
-        if not self._asking:
-            self._asking, self._asked_ns, self._empty_ns = True, begin, 0
-        since = max(self._asked_ns, self._empty_ns - self._in_flight_ns)
+        since = self._since(begin)
         messages: Iterable[Message] = ()
         try:
             messages = client.poll(seconds)
@@ -62,8 +61,22 @@ class SessionShareConsumer(ClientPart):
             tp = TopicPartition(message.topic() or "", message.partition() or 0)
             count = message.delivery_count() or 0
             records.append(AcquiredRecord(tp, message.offset() or 0, message.value() or b"", count))
-        self._asking, self._empty_ns = not records, monotonic_ns()
+        took, may = monotonic_ns() - begin, int(seconds * 1e9)
+        self._empty.append((begin, min(took, may) if took <= may + LATE_NS else 0))
+        if records:
+            self._empty.clear()
         return Acquisition(records, since)
+
+    def _since(self, begin: int) -> int:
+        """The earliest time at which a poll that begins now can have asked for what it returns. Forgets the
+        polls before."""
+        ran = 0
+        for at in reversed(range(len(self._empty))):
+            ran += self._empty[at][1]
+            if ran >= self._in_flight_ns:
+                del self._empty[:at]
+                break
+        return self._empty[0][0] if self._empty else begin
 
     def acknowledge(
         self, records: Mapping[TopicPartition, Sequence[tuple[int, Acknowledgement]]], seconds: float

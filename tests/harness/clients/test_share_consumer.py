@@ -62,21 +62,42 @@ def member(client: FakeClient) -> tuple[SessionShareConsumer, ClientEvents]:
     return made, sidelight
 
 
+def polled(monkeypatch: pytest.MonkeyPatch, *polls: tuple[int, int, list[Message]]) -> list[int]:
+    """Polls of a second that begin and end at these seconds: since when each may have acquired."""
+    made, _ = member(FakeClient(*(messages for _, _, messages in polls)))
+    now = iter(second * S for begin, end, _ in polls for second in (begin, end))
+    monkeypatch.setattr(share_consumer, "monotonic_ns", lambda: next(now))
+    return [made.acquire(1).since_ns // S for _ in polls]
+
+
 def test_records_were_asked_for_after_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll takes a second of the clock; one that follows at once has its begin as the earliest time."""
-    made, _ = member(FakeClient([delivered(1)], [], [], [delivered(2)], [delivered(3)]))
-    now = iter(n * S for n in range(100, 200))
-    monkeypatch.setattr(share_consumer, "monotonic_ns", lambda: next(now))
-    since = [(len(found.records), found.since_ns // S) for found in (made.acquire(1) for _ in range(5))]
-    assert since == [(1, 100), (0, 102), (0, 102), (1, 102), (1, 108)]
+    """Where polls returned nothing in between, as early as the first of these."""
+    one, two, three = [delivered(1)], [delivered(2)], [delivered(3)]
+    polls = (100, 101, one), (102, 103, []), (104, 105, []), (106, 107, two), (108, 109, three)
+    assert polled(monkeypatch, *polls) == [100, 102, 102, 102, 108]
 
 
-def test_a_request_is_under_way_for_some_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = member(FakeClient(*[[]] * 20, [delivered(2)]))
-    now = iter(n * S for n in range(100, 200))
-    monkeypatch.setattr(share_consumer, "monotonic_ns", lambda: next(now))
-    found = [made.acquire(1) for _ in range(21)][-1]
-    assert found.since_ns == (139 - 5) * S  # the last empty poll ended at 139 s
+def test_a_request_is_under_way_for_some_seconds_of_polls_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take 5 s: what was asked for before the last five polls has come to its end."""
+    empty = [(at, at + 1, list[Message]()) for at in range(100, 140, 2)]
+    since = polled(monkeypatch, *empty, (140, 141, [delivered(2)]), (142, 143, [delivered(3)]))
+    assert since[4:6] == [100, 100]
+    assert since[6:] == [*range(102, 132, 2), 142]
+
+
+def test_a_request_waits_as_long_as_its_process_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that lasts longer than it may has not run: an answer that came to a paused process is read when
+    it is continued, by the next poll or a later one."""
+    paused = (100, 112, list[Message]())
+    assert polled(monkeypatch, paused, (112, 113, [delivered(1)]))[-1] == 100
+    polls = [(at, at + 1, list[Message]()) for at in range(113, 117)]
+    assert polled(monkeypatch, paused, *polls, (118, 119, [delivered(1)]))[-1] == 100
+    assert polled(monkeypatch, paused, *polls, (117, 118, []), (118, 119, [delivered(1)]))[-1] == 113
+
+
+def test_time_between_polls_is_no_time_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may be paused there, too."""
+    assert polled(monkeypatch, (100, 101, []), (120, 121, []), (122, 123, [delivered(1)]))[-1] == 100
 
 
 def test_records_come_with_their_count_and_errors_beside_them() -> None:
