@@ -50,7 +50,7 @@ class Redelivery(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoHolders(Finding):
-    """A record that a member got while another one held it. since_ns: the lock of that one began later."""
+    """A record that was given out while a member held it. since_ns: the lock of that one began later."""
 
     since_ns: int
     lock_ns: int
@@ -58,11 +58,12 @@ class TwoHolders(Finding):
     def sentence(self, history: History) -> str:
         """Who held it, and who got it."""
         first, second = self.records
+        same = "the same member again" if second.process == first.process else ""
         return (
             f"{history.client(first.process)} held {first.text(history)} at offset {first.offset}"
             f" (op {first.op}) for {self.lock_ns / 1e9:g} s, since {history.seconds(self.since_ns):.3f} s at"
             f" the earliest; share group {history.group(self.key[1])} gave it to"
-            f" {history.client(second.process)} as well (op {second.op}), before"
+            f" {same or f'{history.client(second.process)} as well'} (op {second.op}), before"
             f" {history.seconds(second.done_ns):.3f} s."
         )
 
@@ -197,12 +198,12 @@ def _answered(lives: dict[int, Life]) -> dict[int, int]:
 def _two_holders(key: Key, life: Life, groups: RunShareGroups, answered: dict[int, int]) -> Iterator[Finding]:
     for first, second in _pairs(life):
         until = second.done_ns
-        locked_ns = life.locked_ns(first, until)
+        same = first.process == second.process
+        # what the same member renews meanwhile may be the later delivery already
+        locked_ns = life.locked_ns(first, second.since_ns - 1 if same else until)
         if until >= locked_ns + groups.lock_ns or answered.get(first.op, -1) < until:
             continue
-        mine = (one for one in life.said if one.process == first.process)
-        about = [one for one in mine if one.kind is not Acknowledgement.RENEW and one.invoke_ns <= until]
-        if any(one.invoke_ns >= first.done_ns for one in about) or not groups.calm(first.since_ns, until):
+        if life.may_have_ended(first, until) or not groups.calm(first.since_ns, until):
             continue
         yield TwoHolders(
             key=key,
@@ -305,8 +306,9 @@ CHECK = Check(
             rule=unless_truncated(_LASTING),
         ),
         TWO_HOLDERS: AnomalyClass(
-            title="Record held by two members",
-            meaning="A member of a share group got a record while the lock of another one's had not ended.",
+            title="Record given out while a member held it",
+            meaning="A share group gave a record to a member while the lock of an earlier delivery had not"
+            " ended.",
             absence=True,
             literature="violation of mutual exclusion",
             rule=never("a record that a member has acquired is given to no other until its lock ends"),

@@ -87,6 +87,16 @@ class Life:
         renewed = (said for said in self.said_of(one) if said.renewed and said.done_ns <= until)
         return max([one.since_ns, *(said.invoke_ns for said in renewed)])
 
+    def may_have_ended(self, one: Delivery, until: int) -> bool:
+        """What its process said may have given a delivery up until then. A leader asks only who holds the
+        record: where a process was given it again, and still keeps it, what it says of the earlier delivery
+        may end the later one, which it has not taken yet."""
+        return any(
+            said.invoke_ns <= until and (said.done_ns >= one.since_ns or said.outcome is Outcome.INFO)
+            for said in self.said
+            if said.process == one.process and said.kind is not Acknowledgement.RENEW
+        )
+
     def held(self, said: Said) -> Delivery | None:
         """The delivery that an acknowledgement is about."""
         mine = [one for one in self.deliveries if one.process == said.process]

@@ -69,8 +69,8 @@ HEADLINES = {
         "A share group delivered {} records again that members had ended",
     ),
     "share-two-holders": (
-        "{} record of a share group was held by two members at once",
-        "{} records of a share group were held by two members at once",
+        "{} record of a share group was given out while a member held it",
+        "{} records of a share group were given out while members held them",
     ),
     "share-skip": ("A share group passed over {} record", "A share group passed over {} records"),
     "share-aborted-read": (

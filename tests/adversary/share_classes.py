@@ -143,19 +143,19 @@ def _redelivered(f: Facts, shares: ShareFacts) -> Found:
 
 
 def _held(shares: ShareFacts, d1: Row, d2: Row) -> bool:
-    """A record was given away while another member held it."""
+    """A record was given away while a member held it."""
     said = [a for a in shares.said_of(_record(d1)) if a["process"] == d1["process"]]
     begun = d1["since_ns"]
     for a in said:
         good = a["kind"] == Acknowledgement.RENEW and a["outcome"] == OK
-        if good and a["complete_ns"] <= d2["complete_ns"] and shares.about(a) is d1:
+        own = d2["process"] == d1["process"]  # then it may be d2 that was renewed
+        early = a["complete_ns"] < d2["since_ns"] if own else a["complete_ns"] <= d2["complete_ns"]
+        if good and early and shares.about(a) is d1:
             begun = max(begun, a["invoke_ns"])
     if d2["complete_ns"] >= begun + shares.lock:
         return False
-    if any(
-        d1["complete_ns"] <= a["invoke_ns"] <= d2["complete_ns"] and a["kind"] != Acknowledgement.RENEW
-        for a in said
-    ):
+    others = [a for a in said if a["kind"] != Acknowledgement.RENEW and a["invoke_ns"] <= d2["complete_ns"]]
+    if any(a["outcome"] == INFO or a["complete_ns"] >= d1["since_ns"] for a in others):
         return False
     for a in shares.acknowledged:
         if (a["tp"], a["group"]) == (d1["tp"], d1["group"]) and a["outcome"] != INFO:

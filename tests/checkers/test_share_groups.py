@@ -36,6 +36,7 @@ from tests.oracle import anomalies
 SEEDS = int(os.environ.get("INQUEST_SEEDS", "400"))
 CHUNK = 50
 S = 1_000_000_000
+MS = 1_000_000
 LOCK = 2 * S
 KINDS = (
     *(Acknowledgement.ACCEPT,) * 4,
@@ -264,7 +265,7 @@ def test_a_log_that_lost_its_end_permits_what_it_can_take_and_nothing_else() -> 
 SAYS = {
     "redelivers": r"rocess \d .* had (accepted|rejected) record 0/10\d .*, and had the answer at .* s; yet",
     "two": r"rocess \d .* held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to process \d",
-    "renewal": r"held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to process \d",
+    "renewal": r"held record 0/10\d of x-0 at offset \d .* for 2 s, since .* gave it to (process|the same)",
     "skip": r"roup g is done with x-0 below offset \d\. .* offset 0, and no member was ever given it\.",
     "aborted": r"transaction op \d+ of process 0 .*, which was aborted; .*, at read_committed, delivered",
     "count": r"delivered record 0/10\d of x-0 with delivery count \d .*, and later with count \d",
@@ -316,6 +317,89 @@ def renewed(outcome: Outcome, again_ns: int, *, kind: Acknowledgement = Acknowle
 )
 def test_a_renewal_that_was_answered_lengthens_the_lock(group: Group, found: bool) -> None:
     assert found_by_both(group, []) == ({"share-two-holders"} if found else set())
+
+
+Step = tuple[int, int, int, list[Delivery | Said]]
+"""A process, what it did from this ms until that one."""
+
+
+def held_again(*steps: Step) -> Group:
+    """Member 1 is given two records at 9 s. The lock of the first one lasts 2 s; then come the steps."""
+    group = Group(0)
+    group.built.processes |= {n: Process(group=0, acks=-2, isolation=group.level) for n in (1, 2)}
+    both = [Send(tp=0, value=100 + n, offset=n) for n in (0, 1)]
+    group.built.ops.append(Op(process=0, f="send", invoke=1, complete=2, mops=[*both]))
+    first: Step = 1, 9000, 9100, [given(1, 9000), Delivery(tp=0, offset=1, value=101, count=1)]
+    for process, begin, end, mops in (first, *steps):
+        f = "acquire" if isinstance(mops[0], Delivery) else "acknowledge"
+        times = {"invoke": begin * MS, "complete": end * MS}
+        group.built.ops.append(Op(process=process, f=f, mops=[*mops], **times))
+    group.now = 30 * S
+    return group
+
+
+def given(count: int, since_ms: int) -> Delivery:
+    """The first record."""
+    return Delivery(tp=0, offset=0, value=100, count=count, since=since_ms * MS)
+
+
+def of_first(kind: Acknowledgement, outcome: Outcome = Outcome.OK) -> list[Delivery | Said]:
+    return [Said(tp=0, offset=0, kind=kind, outcome=outcome)]
+
+
+def answered(ms: int) -> Step:
+    """Member 1's session lasted: a leader answers it for the second record."""
+    return 1, ms, ms + 100, [Said(tp=0, offset=1, kind=Acknowledgement.ACCEPT, outcome=Outcome.FAIL)]
+
+
+def released(begin: int, end: int, outcome: Outcome = Outcome.OK) -> Group:
+    """Member 1 keeps its record, is given it again, since 14 s, and takes that at 14.6 s. What it says of the
+    one that it kept may free the other one. Member 2 is given the record at 15.2 s."""
+    again: Step = 1, 14_500, 14_600, [given(2, 14_000), Delivery(tp=0, offset=1, value=101, count=2)]
+    said: Step = 1, begin, end, of_first(Acknowledgement.RELEASE, outcome)
+    return held_again(again, said, (2, 15_100, 15_200, [given(3, 15_100)]), answered(15_600))
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (released(14_200, 14_300), False),
+        (released(13_900, 14_050), False),
+        (released(13_800, 13_900), True),  # it was with the leader before the member held the record again
+        (released(13_800, 13_900, Outcome.INFO), False),  # or came later
+        (released(15_150, 15_300), False),
+        (released(15_250, 15_300), True),
+    ],
+)
+def test_a_release_of_what_was_kept_may_free_what_is_held_again(group: Group, found: bool) -> None:
+    assert found_by_both(group, []) == ({"share-two-holders"} if found else set())
+
+
+def renewal_until(end: int, process: int) -> Group:
+    """Member 1 renews the lock until some time; the record is given to a process since 11 s, and taken at
+    12.2 s."""
+    said: Step = 1, 10_500, end, of_first(Acknowledgement.RENEW)
+    return held_again(said, (process, 12_100, 12_200, [given(2, 11_000)]), answered(12_300))
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (renewal_until(10_600, 1), True),
+        (renewal_until(11_050, 1), False),  # it may have renewed the later hold
+        (renewal_until(11_050, 2), True),  # which is not its own here
+    ],
+)
+def test_a_renewal_may_be_of_what_the_same_member_is_given_later(group: Group, found: bool) -> None:
+    assert found_by_both(group, []) == ({"share-two-holders"} if found else set())
+
+
+def test_a_finding_says_that_the_same_member_was_given_a_record_again() -> None:
+    group = renewal_until(10_600, 1)
+    names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
+    checked = api.check(group.built.tables(), config=group.config(), names=names)
+    (example,) = checked.verdict.anomalies["share-two-holders"].examples
+    assert "; share group g gave it to the same member again (op 3), before 12." in example.sentence
 
 
 @pytest.mark.parametrize(

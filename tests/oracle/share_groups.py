@@ -120,13 +120,16 @@ def share_redelivery(history: History) -> Iterator[Key]:
                 yield "share-redelivery", *record
 
 
-def _locked(history: History, d: Row, t: int) -> int:
-    """Since when a delivery is locked, at t."""
+def _locked(history: History, d: Row, following: Row) -> int:
+    """Since when a delivery is locked, as far as renewals count that cannot be of the following one."""
     record = d["tp"], d["group"], d["offset"]
     begun = int(d["since_ns"])
     for said in _of(history.acknowledgements, record):
         renews = said["kind"] == Acknowledgement.RENEW and said["outcome"] == OK
-        if renews and said["complete_ns"] <= t and said["process"] == d["process"]:
+        counts = said["complete_ns"] <= following["complete_ns"]
+        if following["process"] == d["process"]:
+            counts = said["complete_ns"] < following["since_ns"]
+        if renews and counts and said["process"] == d["process"]:
             own = [g for g in _of(history.deliveries, record) if g["process"] == d["process"]]
             own = [g for g in own if g["complete_ns"] <= said["invoke_ns"]]
             if own and own[-1] is d:
@@ -141,7 +144,7 @@ def share_two_holders(history: History) -> Iterator[Key]:
             continue
         for first, second in pairwise(_of(history.deliveries, record)):
             since, until = first["since_ns"], second["complete_ns"]
-            begun = _locked(history, first, until)
+            begun = _locked(history, first, second)
             if first["complete_ns"] >= second["since_ns"] or until >= begun + lock_ns(history):
                 continue
             alive = any(
@@ -152,7 +155,9 @@ def share_two_holders(history: History) -> Iterator[Key]:
                 if (said["tp"], said["group"]) == record[:2]
             )
             spoke = any(
-                said["process"] == first["process"] and first["complete_ns"] <= said["invoke_ns"] <= until
+                said["process"] == first["process"]
+                and said["invoke_ns"] <= until
+                and (said["outcome"] == INFO or said["complete_ns"] >= since)
                 for said in _of(history.acknowledgements, record)
                 if said["kind"] != Acknowledgement.RENEW
             )
