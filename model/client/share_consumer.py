@@ -38,13 +38,15 @@ Said = Mapping[Partition, Sequence[tuple[int, AcknowledgeType]]]
 
 
 class ShareRecord(msgspec.Struct, frozen=True):
-    """A record that was handed out. count: how often it was delivered. asked_ms: when it was asked for."""
+    """A record that was handed out. count: how often it was delivered. asked_ms: when it was asked for.
+    node: who gave it."""
 
     tp: Partition
     offset: int
     payload: Any
     count: int
     asked_ms: int
+    node: int
 
 
 @dataclass(slots=True)
@@ -104,8 +106,9 @@ class ShareConsumer(KafkaClient):
         return bool(self._records)
 
     def take(self) -> list[ShareRecord]:
-        """All records that were brought."""
+        """All records that were brought; each is to be acknowledged, also one that was kept and came again."""
         taken, self._records = self._records, []
+        self._givers |= {(one.tp, one.offset): one.node for one in taken}
         return taken
 
     def acknowledge(self, said: Said) -> int:
@@ -230,9 +233,8 @@ class ShareConsumer(KafkaClient):
         for given in part.acquired:
             for offset in range(given.first, given.last + 1):
                 if offset in there:
-                    record = ShareRecord(tp, offset, there[offset], given.times, asked_ms)
+                    record = ShareRecord(tp, offset, there[offset], given.times, asked_ms, node)
                     self._records.append(record)
-                    self._givers[tp, offset] = node
                 else:
                     gap = AcknowledgementBatch(offset, offset, AcknowledgeType.GAP)
                     self._sessions[node].gaps.setdefault(tp, []).append(gap)

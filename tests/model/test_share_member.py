@@ -82,6 +82,23 @@ def test_a_renewed_record_stays_to_be_acknowledged() -> None:
         one.world.answer(ShareAcknowledge, ShareAcknowledgeResponse(NONE, {P0: NONE}))
 
 
+def test_a_record_that_it_kept_and_is_given_again_is_acknowledged_twice() -> None:
+    """The second one waits to be taken while the first is acknowledged."""
+    one = Member()
+    one.brings((RecordBatch(0, 0, ("a",)),), AcquiredRecords(0, 0, 1))
+    one.client.take()
+    one.client.acknowledge({P0: [(0, AcknowledgeType.RENEW)]})
+    one.world.answer(ShareAcknowledge, ShareAcknowledgeResponse(NONE, {P0: NONE}))
+    one.brings((RecordBatch(0, 0, ("a",)),), AcquiredRecords(0, 0, 2))
+    for session_epoch, times in ((3, (2,)), (4, ())):
+        one.client.acknowledge({P0: [(0, ACCEPT)]})
+        one.client.wants = False
+        assert one.asks(ShareAcknowledge).said == {P0: [AcknowledgementBatch(0, 0, ACCEPT)]}
+        assert one.asks(ShareAcknowledge).session_epoch == session_epoch
+        one.world.answer(ShareAcknowledge, ShareAcknowledgeResponse(NONE, {P0: NONE}))
+        assert tuple(record.count for record in one.client.take()) == times
+
+
 def test_without_an_answer_it_begins_a_new_session_and_nothing_is_certain() -> None:
     one = Member()
     one.brings((RecordBatch(0, 0, ("a",)),), AcquiredRecords(0, 0, 1))
