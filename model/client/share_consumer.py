@@ -106,7 +106,7 @@ class ShareConsumer(KafkaClient):
         return bool(self._records)
 
     def take(self) -> list[ShareRecord]:
-        """All records that were brought; each is to be acknowledged, also one that was kept and came again."""
+        """All records that were brought; each is to be acknowledged, also what was kept and came again."""
         taken, self._records = self._records, []
         self._givers |= {(one.tp, one.offset): one.node for one in taken}
         return taken

@@ -37,6 +37,13 @@ def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
     assert trial(config(seed, nemesis), logs=True).failures == []
 
 
+@pytest.mark.sampled(7)
+def test_a_member_may_be_given_again_what_it_renewed_and_still_keeps() -> None:
+    run = config(18, "partition", renew_share=0.5, rate=8, batch_max=2)
+    kept = trial(run, logs=True)
+    assert (kept.failures, dict(kept.anomalies)) == ([], {})
+
+
 @pytest.mark.sampled(5)
 def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted() -> None:
     """Kafka does the same: ShareFetch has no leader epoch, and to acquire records asks nobody."""
