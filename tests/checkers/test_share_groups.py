@@ -332,8 +332,8 @@ def held_again(*steps: Step) -> Group:
     first: Step = 1, 9000, 9100, [given(1, 9000), Delivery(tp=0, offset=1, value=101, count=1)]
     for process, begin, end, mops in (first, *steps):
         f = "acquire" if isinstance(mops[0], Delivery) else "acknowledge"
-        times = {"invoke": begin * MS, "complete": end * MS}
-        group.built.ops.append(Op(process=process, f=f, mops=[*mops], **times))
+        op = Op(process=process, f=f, invoke=begin * MS, complete=end * MS, mops=[*mops])
+        group.built.ops.append(op)
     group.now = 30 * S
     return group
 

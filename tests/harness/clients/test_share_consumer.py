@@ -73,8 +73,9 @@ def polled(monkeypatch: pytest.MonkeyPatch, *polls: tuple[int, int, list[Message
 def test_records_were_asked_for_after_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where polls returned nothing in between, as early as the first of these."""
     one, two, three = [delivered(1)], [delivered(2)], [delivered(3)]
-    polls = (100, 101, one), (102, 103, []), (104, 105, []), (106, 107, two), (108, 109, three)
-    assert polled(monkeypatch, *polls) == [100, 102, 102, 102, 108]
+    empty = (102, 103, list[Message]()), (104, 105, list[Message]())
+    since = polled(monkeypatch, (100, 101, one), *empty, (106, 107, two), (108, 109, three))
+    assert since == [100, 102, 102, 102, 108]
 
 
 def test_a_request_is_under_way_for_some_seconds_of_polls_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
