@@ -63,6 +63,9 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
     assert isinstance(cluster, Electable)
     if not (replicas := await cluster.replicas()):
         raise NoTarget("no broker tells which replicas there are")
+    # No other fault is healed while this one is made: what it keeps away would not come while this waits.
+    if why := await not_whole(env, replicas):
+        raise NoTarget(f"no broker is restarted before the cluster is whole: {why}")
     for done, node in enumerate(hit.nodes):
         ended = (
             f"the phase of faults ended after {done} of {len(hit.nodes)} brokers had been restarted and "

@@ -1,14 +1,13 @@
 """The nemesis `upgrade`: nodes change to a later version of Kafka, one after the other, and back."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 from core.capabilities import Electable, Upgradable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection
-from nemesis.families.process import REVIVED
+from nemesis.families.process import REVIVED, revive
 from nemesis.families.restart import ROLL_S, WHOLE_S, not_whole
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
@@ -87,13 +86,13 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
         return replace(hit, text=f"{told}: {risen}")
     if kind == "back" and env.cluster.features_raised():
         raise NoTarget(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
-    await _roll(env, hit.nodes, later=kind != "back")
+    await _roll(env, hit, later=kind != "back")
     if kind == "whole":
         told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
     return replace(hit, text=told)
 
 
-async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
+async def _roll(env: Environment, hit: AimedFault, *, later: bool) -> None:
     """Raises: NoTarget, where no node was changed; NoEffect, where one is not back in time, or the run ends
     before all are."""
     cluster = env.cluster
@@ -104,28 +103,32 @@ async def _roll(env: Environment, nodes: Sequence[int], *, later: bool) -> None:
     async def missing() -> str:
         return await not_whole(env, replicas) or await _lagging(env)
 
-    for done, node in enumerate(nodes):
+    # No other fault is healed while this one is made: what it keeps away would not come while this waits.
+    if why := await missing():
+        raise NoTarget(f"no node changes its version before the cluster is whole: {why}")
+    for done, node in enumerate(hit.nodes):
         ended = (
-            f"the phase of faults ended after {done} of {len(nodes)} nodes had changed their version and "
+            f"the phase of faults ended after {done} of {len(hit.nodes)} nodes had changed their version and "
             "were in sync: a longer phase (duration_s) has room for all"
         )
         if env.stopping():
             raise NoEffect(ended) if done else NoTarget(ended)
-        await _change(env, node, later=later)
+        await _change(env, hit, node, later=later)
         if why := await env.until(missing, WHOLE_S):
             late = f"{WHOLE_S:.0f} s after node {node} changed its version: {why}"
             raise NoEffect(ended if env.stopping() else late)
 
 
-async def _change(env: Environment, node: int, *, later: bool) -> None:
+async def _change(env: Environment, hit: AimedFault, node: int, *, later: bool) -> None:
+    """Until the node has been started again, this hit holds it down; `_undo` starts what is left."""
     cluster = env.cluster
     assert isinstance(cluster, Upgradable)
+    env.down.append(down := replace(hit, nodes=(node,)))
     await cluster.shut_down([node])
     try:
         await cluster.install([node], later=later)
     finally:
-        if node not in env.held_down():
-            await cluster.revive([node])
+        await revive(env, down)
 
 
 async def _lagging(env: Environment) -> str:
@@ -144,12 +147,15 @@ async def _raised(env: Environment) -> str:
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
-    """A node that has the later version for a while has the first one again; nothing else is taken back."""
+    """Nodes that a change left down run again, and one that has the later version for a while has the first
+    one again; nothing else is taken back."""
     assert isinstance(env.cluster, Upgradable)
+    for down in [one for one in env.down if one.step == hit.step]:
+        await revive(env, down)
     if hit.step.kind == "mixed":
         for node in hit.nodes:
             if node in env.cluster.upgraded():
-                await _change(env, node, later=False)
+                await _change(env, hit, node, later=False)
 
 
 def _unisolated(config: RunConfig) -> str:
@@ -182,7 +188,8 @@ nodes stay as they are.
 
 Kinds that are named happen in the order of their names, each once, `mixed` as often as it fits:
 `--nemesis upgrade:rolling,upgrade:back,upgrade:rolling,upgrade:finalize`. Beside other families a kind has
-to be named (`upgrade:whole,kill`); while a node changes its version no other fault begins or ends.
+to be named (`upgrade:whole,kill`); while a node changes its version no other fault begins or ends, and none
+changes it before all brokers answer and all replicas are in sync.
 
 What Kafka does: what `restart:rolling` tells. Requests between brokers have the newest version that both
 speak; logs keep the format of the features that are in force, so that the way back is open until these are

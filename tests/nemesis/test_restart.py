@@ -68,6 +68,22 @@ def test_a_rolling_restart_takes_every_broker_once_and_waits_for_each(controller
     assert injected.nodes == tuple(order)
 
 
+@pytest.mark.parametrize("other", ["partition:isolate@leader", "pause:long@controller"])
+def test_no_rolling_restart_begins_in_a_cluster_that_is_not_whole(other: str) -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, other, stage=stage)
+    cluster.clock.now_s += LAG_S + 1
+    begin = cluster.clock.now_s
+    with pytest.raises(NoTarget, match="no broker is restarted before the cluster is whole: "):
+        hit(cluster, "restart:rolling", stage=stage)
+    assert cluster.clock.now_s == begin
+    assert "shut_down" not in [verb for verb, _ in verbs(cluster)]
+    run_blocking(heal(stage, injected))
+    cluster.clock.now_s += START_S + 1
+    assert len(hit(cluster, "restart:rolling", stage=stage).nodes) == 3
+
+
 def whole(cluster: Recording, node: int) -> bool:
     roles: Roles = run_blocking(cluster.roles())
     return node in roles.answering and all(node in roles.isr[tp] for tp in DATA)
@@ -82,6 +98,8 @@ def test_a_rolling_restart_does_not_go_on_before_all_is_in_sync() -> None:
     class Slow(Recording):
         async def roles(self) -> Roles:
             roles = await super().roles()
+            if not self.calls:
+                return roles
             isr = {tp: tuple(n for n in nodes if n != 2) for tp, nodes in roles.isr.items()}
             return Roles(ns=0, leaders=roles.leaders, isr=isr, answering=roles.answering)
 
@@ -105,6 +123,7 @@ def test_no_rolling_restart_begins_while_another_fault_holds_a_node_down() -> No
     assert cluster.dead == {3}
     assert cluster.clock.now_s == begin
     run_blocking(heal(stage, killed))
+    cluster.clock.now_s += START_S
     hit(cluster, "restart:rolling", stage=stage)
     assert cluster.whole
 

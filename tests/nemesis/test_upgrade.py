@@ -1,5 +1,7 @@
 """Nodes that change their version: in which order, when the next one may, and what is taken back."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from core.config import RunConfig, run_config
@@ -9,7 +11,7 @@ from nemesis.execute import heal, heal_all
 from nemesis.families.restart import WHOLE_S
 from nemesis.schedule import plan
 from nemesis.types import NoEffect, NoTarget
-from tests.nemesis.stage import NAMES, START_S, Recording, stage_of
+from tests.nemesis.stage import LAG_S, NAMES, START_S, Recording, stage_of
 from tests.nemesis.test_restart import hit, verbs, whole
 
 
@@ -112,9 +114,18 @@ def test_a_node_that_does_not_come_back_ends_the_upgrade() -> None:
     assert WHOLE_S <= cluster.clock.now_s - begin < WHOLE_S + 5
 
 
+class Behind(Recording):
+    """Once a node was shut down, one is behind in the metadata quorum."""
+
+    behind = 5
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        await super().shut_down(nodes)
+        self.lagging = (self.behind,)
+
+
 def test_a_member_of_the_quorum_that_lags_holds_the_next_one_up() -> None:
-    cluster = Recording(3, controllers=3, replication=3)
-    cluster.lagging = (5,)
+    cluster = Behind(3, controllers=3, replication=3)
     with pytest.raises(NoEffect, match="node 5 of the metadata quorum did not catch up"):
         hit(cluster, "upgrade:rolling")
     assert len(changes(cluster)) == 1
@@ -141,6 +152,41 @@ def test_no_node_changes_while_another_fault_holds_one_down() -> None:
     assert changes(cluster) == []
 
 
+@pytest.mark.parametrize("kind", ["whole", "mixed@leader", "back"])
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ("partition:isolate@leader", r"replicas \[.*\] of .* are not in sync"),
+        ("pause:long@controller", r"brokers \[3\] do not answer"),
+    ],
+)
+def test_no_node_changes_in_a_cluster_that_is_not_whole(kind: str, other: str, why: str) -> None:
+    """A fault in force could not be healed while a node changes: the wait for a whole cluster could not
+    end."""
+    cluster = Recording(3, replication=3)
+    if kind == "back":
+        cluster.later = {1, 2, 3}
+    stage = stage_of(cluster)
+    injected = hit(cluster, other, stage=stage)
+    cluster.clock.now_s += LAG_S + 1
+    begin = cluster.clock.now_s
+    with pytest.raises(NoTarget, match=f"no node changes its version before the cluster is whole: {why}"):
+        hit(cluster, f"upgrade:{kind}", stage=stage)
+    assert (changes(cluster), cluster.clock.now_s) == ([], begin)
+    run_blocking(heal(stage, injected))
+    cluster.clock.now_s += START_S + 1
+    hit(cluster, f"upgrade:{kind}", stage=stage)
+    assert changes(cluster)
+
+
+def test_no_node_changes_while_the_quorum_catches_up() -> None:
+    cluster = Recording(3, replication=3)
+    cluster.lagging = (2,)
+    with pytest.raises(NoTarget, match="whole: node 2 of the metadata quorum did not catch up"):
+        hit(cluster, "upgrade:rolling")
+    assert changes(cluster) == []
+
+
 def test_a_node_of_another_version_for_a_while_goes_back() -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)
@@ -163,8 +209,8 @@ def test_a_node_that_had_the_later_version_before_is_left_alone(raised: bool) ->
 
 
 def test_what_changed_and_was_not_whole_in_time_goes_back() -> None:
-    cluster = Recording(3, replication=3)
-    cluster.lagging = (1,)
+    cluster = Behind(3, replication=3)
+    cluster.behind = 1
     with pytest.raises(NoEffect, match="node 1 of the metadata quorum did not catch up"):
         hit(cluster, "upgrade:mixed@controller")
     assert (changes(cluster), cluster.upgraded(), cluster.dead) == ([3, 3], (), set())
@@ -199,14 +245,46 @@ def test_a_node_whose_change_failed_runs_again_at_the_latest_after_healing() -> 
     stage = stage_of(cluster)
     with pytest.raises(ClusterError, match="install of 3 failed"):
         hit(cluster, "upgrade:whole", stage=stage)
-    assert (cluster.dead, 3 in cluster.upgraded()) == (set(), False)
+    assert (cluster.dead, 3 in cluster.upgraded(), stage.down) == (set(), False, [])
+    cluster.clock.now_s += START_S
     cluster.broken.add(("revive", 3))
-    with pytest.raises(ClusterError, match="3 failed"):
+    with pytest.raises(ClusterError, match="3 failed") as raised:
         hit(cluster, "upgrade:whole", stage=stage)
+    assert raised.value.__notes__ == [
+        "taking back what had been done of upgrade:whole failed: revive of 3 failed"
+    ]
     assert cluster.dead == {3}
+    with pytest.raises(NoTarget, match="another fault holds node 3 down"):
+        hit(cluster, "upgrade:whole", stage=stage)
     cluster.broken.clear()
     run_blocking(heal_all(stage))
-    assert cluster.dead == set()
+    assert (cluster.dead, stage.down) == (set(), [])
+
+
+@pytest.mark.parametrize("kind", ["whole", "one@leader", "mixed@leader", "back"])
+def test_a_node_whose_shutdown_was_not_answered_in_time_runs_again(kind: str) -> None:
+    class Slow(Recording):
+        async def shut_down(self, nodes: Sequence[int]) -> None:
+            await super().shut_down(nodes)
+            raise ClusterError("the engine is slow")
+
+    cluster = Slow(3, replication=3)
+    if kind == "back":
+        cluster.later = {1, 2, 3}
+    stage = stage_of(cluster)
+    with pytest.raises(ClusterError, match="the engine is slow") as raised:
+        hit(cluster, f"upgrade:{kind}", stage=stage)
+    assert (cluster.dead, stage.down) == (set(), [])
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_healing_an_upgrade_starts_no_node_that_ended_later() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, "upgrade:rolling", stage=stage)
+    cluster.dead.add(2)
+    run_blocking(heal(stage, injected))
+    assert cluster.dead == {2}
 
 
 # ---- plans
