@@ -369,22 +369,33 @@ def _shared(traces: Traces) -> Iterator[str]:
     if history is None or tp is None or not example.offsets:
         return
     here = (pc.field("tp") == tp) & (pc.field("offset") == example.offsets[0])
-    found: list[tuple[int, bool, str]] = []
+    steps: list[tuple[int, bool, int, str]] = []
     run = traces.inputs.run
     for row in read_table(run.table("deliveries"), "deliveries").filter(here).to_pylist():
         count = f"delivery count {row['delivery_count']}"
         given = f"given to process {row['process']} (op {row['op']}, {count})"
-        found.append((row["complete_ns"] // MS, False, given))
+        steps.append((row["complete_ns"] // MS, False, row["op"], given))
     for row in read_table(run.table("acknowledgements"), "acknowledgements").filter(here).to_pylist():
         said = SAID[Acknowledgement(row["kind"])]
         answer = "" if row["outcome"] == Outcome.OK else ", without a good answer"
         done = f"{said} by process {row['process']} (op {row['op']}{answer})"
-        found.append((row["invoke_ns"] // MS, True, done))
-    if found:
-        shown = sorted(found)[:STEPS_SHOWN]
-        steps = [f"{what} at {traces.inputs.seconds(ms * MS):.3f} s" for ms, _, what in shown]
-        more = f", and {len(found) - STEPS_SHOWN} times more" if len(found) > STEPS_SHOWN else ""
-        yield f"offset {example.offsets[0]} was {', '.join(steps)}{more}"
+        steps.append((row["invoke_ns"] // MS, True, row["op"], done))
+    if steps:
+        steps.sort()
+        shown = _shown([op for _, _, op, _ in steps], {op.op for op in example.ops})
+        told = [f"{steps[n][3]} at {traces.inputs.seconds(steps[n][0] * MS):.3f} s" for n in shown]
+        left = len(shown) < len(steps)
+        more = f"; of {len(steps)} deliveries and acknowledgements, {len(shown)} are shown" if left else ""
+        yield f"offset {example.offsets[0]} was {', '.join(told)}{more}"
+
+
+def _shown(ops: Sequence[int], of_finding: set[int]) -> list[int]:
+    """Which steps of these ops are shown: the finding's, then the newest before its last one, then what
+    followed."""
+    chosen = [n for n, op in enumerate(ops) if op in of_finding][-STEPS_SHOWN:]
+    last = chosen[-1] if chosen else len(ops) - 1
+    order = dict.fromkeys([*chosen, *range(last, -1, -1), *range(last, len(ops))])
+    return sorted([*order][:STEPS_SHOWN])
 
 
 def _behind(traces: Traces) -> Iterator[str]:
