@@ -216,10 +216,12 @@ def together(windows: Iterable[LogWindows]) -> LogWindows:
 class RunWindows:
     """The windows of each log. Keys: of a partition, for kernels the row of `tps`; of all partitions of an
     internal topic together (`INTERNAL`), its name. powerless: of each node that lost its power in a power
-    window of a partition, from then on until it was in sync there again."""
+    window of a partition, from then on until it was in sync there again. remade_ns: when the run's topics had
+    been deleted and made again for the last time, -1 = they never were, FOREVER = unknown."""
 
     of_log: Mapping[Any, LogWindows] = field(default_factory=dict)
     powerless: Mapping[int, Windows] = field(default_factory=dict)
+    remade_ns: int = -1
 
     def __getitem__(self, log: Hashable) -> LogWindows:
         return self.of_log.get(log, _NOTHING)
@@ -401,7 +403,14 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
     spans: dict[int, list[Span]] = {}
     for node, span in (each for name, of in named for each in seen.powerless(name, of)):
         spans.setdefault(node, []).append(span)
-    return RunWindows(of_log=of_log, powerless={node: Windows.of(its) for node, its in spans.items()})
+    powerless = {node: Windows.of(its) for node, its in spans.items()}
+    return RunWindows(of_log=of_log, powerless=powerless, remade_ns=_remade_ns(events))
+
+
+def _remade_ns(events: Sequence[Event]) -> int:
+    """See RunWindows. Of a fault that failed, what took it back may have made the topics again."""
+    faults = [e for e in events if isinstance(e, FaultStarted | FaultFailed) and e.name.startswith(RECREATES)]
+    return max((FOREVER if isinstance(e, FaultFailed) else e.ns for e in faults), default=-1)
 
 
 class _Seen:

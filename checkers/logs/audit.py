@@ -15,10 +15,19 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engine.findings import Found, PartitionResult
+from checkers.engine.findings import PartitionResult
 from checkers.logs.classes import DAMAGED, DIVERGENCE
 from checkers.logs.elections import METADATA, elections
-from checkers.logs.replicas import Comparison, ReplicaLog, compare, finding, last_take, newest, replicas
+from checkers.logs.replicas import (
+    Comparison,
+    ReplicaLog,
+    compare,
+    finding,
+    last_take,
+    newest,
+    of_one_topic,
+    replicas,
+)
 from checkers.logs.rule import Rule, checks_of
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
@@ -95,7 +104,7 @@ CHECKS: Final = checks_of(RULES, ring=0, log_kernel=kernel)
 
 
 class _Audit:
-    def __init__(self, evidence: Evidence, tp: TopicPartition, result: Found) -> None:
+    def __init__(self, evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> None:
         self.tp = tp
         self.evidence = evidence
         self.logs = replicas(evidence, tp)
@@ -184,6 +193,8 @@ class _Audit:
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
         # DeleteRecords moves the first entry with the log start; the batches stay until their segment goes.
         begin, deleted = min(log.epochs.values()), log.marks.get("log-start", 0)
+        doubt = elections(self.evidence, self.tp).of_namesake(log, "log-start") if deleted else ""
+        deleted = 0 if doubt else deleted
         moved = log.count and not log.clean and begin > max(deleted, int(log.whole["base"][0]))
         if moved and self._deleted_elsewhere(log):
             # The checkpoint of log starts is written once a minute and at a clean shutdown.
@@ -201,12 +212,9 @@ class _Audit:
                 continue
             written = "leaves it out" if start is None else f"says offset {start}"
             text = f"leader epoch {epoch} begins with offset {base}; leader-epoch-checkpoint {written}"
-            if start is not None and start > base and start in self._cut_by_power(log):
-                self.result.leave_open(
-                    rule, self.tp, f"{log.where()}: {text}, a loss of power cut its log there"
-                )
-            else:
-                self._refuse(rule, base, [log], f"{log.where()}: {text}")
+            cut = start is not None and start > base and start in self._cut_by_power(log)
+            excuse = "a loss of power cut its log there" if cut else doubt
+            self._refuse(rule, base, [log], f"{log.where()}: {text}", excuse)
         # Before 2.1 (KAFKA-7415) an epoch without a record kept its entry beside the next one of that offset.
         superseded = {start for start, many in Counter(log.epochs.values()).items() if many > 1}
         newest = max(log.epochs)
@@ -220,12 +228,9 @@ class _Audit:
             ):
                 continue
             text = f"leader-epoch-checkpoint has leader epoch {epoch} from offset {start}, no batch has it"
-            if log.died:  # a follower truncates its epochs in memory first (truncateFromEndAsyncFlush)
-                self.result.leave_open(
-                    rule, self.tp, f"{log.where()}: {text}; it died before it wrote the file again, perhaps"
-                )
-            else:
-                self._refuse(rule, start, [log], f"{log.where()}: {text}")
+            # A follower truncates its epochs in memory first (truncateFromEndAsyncFlush).
+            excuse = "it died before it wrote the file again, perhaps" if log.died else doubt
+            self._refuse(rule, start, [log], f"{log.where()}: {text}", excuse)
 
     def _cut_by_power(self, log: ReplicaLog) -> set[int]:
         """Ends of this log after losses of power.
@@ -261,17 +266,15 @@ class _Audit:
             text += f" {log.marks[name]}"
             # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
             lineage = elections(self.evidence, self.tp)
-            if excuse := lineage.behind(log, name):
-                self.result.leave_open(ENDS, self.tp, f"{text}; {excuse}")
-            else:
-                self._refuse(ENDS, log.end, [log], text)
+            self._refuse(ENDS, log.end, [log], text, lineage.behind(log, name))
 
     # ---- logs against each other
 
     def matching(self) -> None:
         """Logs that share a batch share all before it. Messages of formats 0 and 1 name no leader epoch: by
         offsets alone nothing follows."""
-        logs = [log for log in self.logs if log.has_epochs and log.ordered]
+        logs = of_one_topic(self.logs, self.result.ground.windows.remade_ns)
+        logs = [log for log in logs if log.has_epochs and log.ordered]
         # A loss of power leaves holes where nothing was flushed.
         logs = [log for log in logs if log.why != LOST_POWER or log.count == len(log.every["base"])]
         main = newest(last_take(logs) or logs)
@@ -299,21 +302,22 @@ class _Audit:
         if self.tp == METADATA:
             return
         logs = [log for log in last_take(self.logs) if log.ordered and (log.count or log.start <= 0)]
-        main = max(logs, key=lambda log: (log.high_watermark, log.last_epoch), default=None)
+        lineage = elections(self.evidence, self.tp)
+        doubts = {log: lineage.of_namesake(log, "replication") for log in logs}
+        highs = {log: -1 if doubts[log] else log.high_watermark for log in logs}
+        main = max(logs, key=lambda log: (highs[log], log.last_epoch), default=None)
         if main is None or len(logs) < 2:
             return
-        lineage = elections(self.evidence, self.tp)
         for log in logs:
-            if log.high_watermark < 0:
-                self.result.leave_open(
-                    COMMITTED, self.tp, f"{log.where()} has no checkpoint of its high watermark"
-                )
-            if log is main or log.high_watermark < 0:
+            if highs[log] < 0:
+                why = doubts[log] or f"{log.where()} has no checkpoint of its high watermark"
+                self.result.leave_open(COMMITTED, self.tp, why)
+            if log is main or highs[log] < 0:
                 continue
             found = compare(main, log)
             self.result.asked[COMMITTED] += found.same
             both = {main.node, log.node} <= lineage.in_sync
-            high = main.high_watermark if both else min(log.high_watermark, main.high_watermark)
+            high = highs[main] if both else min(highs[log], highs[main])
             at = found.offset if found.offset >= 0 or not both else log.end
             if not 0 <= at < high or (log.end <= at and not both):
                 continue
@@ -322,12 +326,15 @@ class _Audit:
             epochs = [one.epoch_at(at) for one in (main, log) if at < one.end]
             older = min(epochs, default=-1)
             excuse = "" if lineage.unknown else lineage.may_lose(after_epoch=older) or lineage.cut(main, log)
-            if excuse:
-                self.result.leave_open(COMMITTED, self.tp, f"{text}; {excuse}")
-            else:
-                self._refuse(COMMITTED, at, (main, log), text)
+            self._refuse(COMMITTED, at, (main, log), text, excuse)
 
     # ---- answers
 
-    def _refuse(self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str) -> None:
-        self.result.refuse(finding(rule, self.tp, offset, logs, text))
+    def _refuse(
+        self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str, excuse: str = ""
+    ) -> None:
+        """excuse: why it may be none, "" = it is one."""
+        if excuse:
+            self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
+        else:
+            self.result.refuse(finding(rule, self.tp, offset, logs, text))

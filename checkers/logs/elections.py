@@ -112,7 +112,7 @@ class Elections:
             return self.unknown if log.died else self.cut(log)
         after = self._since_replica(log.node)
         if after is not None and not self._noted(log, file, after):
-            return f"node {log.node} had a log of that name before, and its checkpoint may be of that one"
+            return _former(log)
         for outage in outages(self.losses, before_take=log.take):
             if len(outage.nodes) >= self.minimum and not self._noted(log, file, outage.until):
                 return _lost_power(outage.nodes)
@@ -126,6 +126,14 @@ class Elections:
             if reached and not self._noted(log, file, one.offset):
                 return _unclean(one)
         return ""
+
+    def of_namesake(self, log: ReplicaLog, file: str) -> str:
+        """Why a checkpoint may be of a topic that was deleted, and had the name before, "" = it is not. What
+        it says of a replica that the node had of this one stays true, and a shutdown in order writes all.
+        file: of NOTED_MS."""
+        if log.clean or self.topics < 2 or not self.offsets or self._noted(log, file, self.offsets[0]):
+            return ""
+        return _former(log)
 
     def _since_replica(self, node: int) -> int | None:
         """Offset in the metadata log at which a node got its replica, None = it had none before."""
@@ -164,6 +172,10 @@ class Elections:
             if one.leader < 0 and one.ms <= until_ms and end >= since_ms:
                 return f"in leader epoch {one.epoch}, from {one.ms} to {end} ms, the partition had no leader"
         return ""
+
+
+def _former(log: ReplicaLog) -> str:
+    return f"node {log.node} had a log of that name before, and its checkpoint may be of that one"
 
 
 def _lost_power(nodes: Iterable[int]) -> str:

@@ -150,7 +150,8 @@ class _Lineage:
             return
         text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
         epoch, made = (int(log.whole[name][found.right]) for name in ("leader_epoch", "base_timestamp"))
-        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch, made)
+        doubt = self.elections.of_namesake(log, "replication")
+        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch, made, doubt=doubt)
 
     def acknowledged(self, main: ReplicaLog, sent: dict[str, Array]) -> None:
         """Where clients have it that their records are."""
@@ -164,6 +165,7 @@ class _Lineage:
             held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
             timely = main.whole["base_timestamp"][here] <= sent["ack_ms"] + self.times.clients_ms
             timely &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - self.times.clients_ms
+            timely |= main.whole["max_timestamp"][here] < 0  # messages of format 0 have no time
             by_broker = held & ~timely & main.whole["log_append_time"][here]
             held &= timely
         else:

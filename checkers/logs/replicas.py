@@ -32,18 +32,20 @@ _READ: Final = ("segment", "position", "intact", *COMPARED)
 class ReplicaLog:
     """The log of a partition on one node, in one take.
 
-    why, when: of the take; `when` in words. clean: the node had shut down cleanly. files: offset that the
-    first segment is named for, and the last one. every: columns of all batches; whole: of the intact ones.
-    marks: checkpoints of the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as
-    `leader-epoch-checkpoint` has them. compacted: no batch below it is where its leader put it, perhaps.
-    cleaned: the end of what this log lacks behind the cleaner's checkpoints, perhaps for it was compacted;
-    0 = it lacks nothing. ordered: offsets rise.
+    why, when, taken_ns: of the take; `when` in words. topic_id: None = the node has noted none. clean: the
+    node had shut down cleanly. start: offset that the first segment is named for. every: columns of all
+    batches; whole: of the intact ones. marks: checkpoints of the node by name (`evidence.ENDS`). epochs:
+    leader epoch -> first offset, as `leader-epoch-checkpoint` has them. compacted: no batch below it is where
+    its leader put it, perhaps. cleaned: the end of what this log lacks behind the cleaner's checkpoints,
+    perhaps for it was compacted; 0 = it lacks nothing. ordered: offsets rise.
     """
 
     take: int
     node: int
     why: str
     when: str
+    taken_ns: int
+    topic_id: str | None
     clean: bool
     start: int
     every: dict[str, Array]
@@ -126,7 +128,7 @@ class ReplicaLog:
 
 def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     """All logs of a partition, by take and node; not those of a topic of the same name that was deleted."""
-    reasons = {(row["take"], row["node"]): row["why"] for row in evidence.table("takes").to_pylist()}
+    takes = {(row["take"], row["node"]): row for row in evidence.table("takes").to_pylist()}
     moments = evidence.once(Evidence.moments)
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
     clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
@@ -147,8 +149,10 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
         one = ReplicaLog(
             take=row["take"],
             node=row["node"],
-            why=reasons.get(place, KILLED),
+            why=takes[place]["why"] if place in takes else KILLED,
             when=moments.get(place, WHEN[KILLED]),
+            taken_ns=takes[place]["at_ns"] if place in takes else 0,
+            topic_id=row["topic_id"],
             clean=place in clean,
             start=row["start"],
             every=every,
@@ -174,6 +178,13 @@ def _directories(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
     created = metadata.filter(named).select(["offset", "topic_id"]).to_pylist()
     newest_id = max(((row["offset"], row["topic_id"]) for row in created), default=(-1, None))[1]
     return [row for row in rows if row["topic_id"] in (None, newest_id or rows[-1]["topic_id"])]
+
+
+def of_one_topic(logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]:
+    """Without those that may be of a topic that had the name before: their brokers noted no topic id (they
+    do since 2.8), and their files were read before the run's topics were remade last.
+    remade_ns: see RunWindows."""
+    return [one for one in logs if one.topic_id or one.why == END or one.taken_ns > remade_ns]
 
 
 def last_take(logs: Sequence[ReplicaLog]) -> list[ReplicaLog]:

@@ -327,6 +327,18 @@ def test_a_replica_that_was_away_may_have_missed_the_marker_of_an_aborted_transa
     assert mine == dict.fromkeys(("aborted-read", "stuck-lso", "hanging-txn"), expected)
 
 
+def test_when_topics_were_made_again_last() -> None:
+    def remade_ns(*events: Event) -> int:
+        return run_windows(X, events, run_config({"seed": 1})).remade_ns
+
+    first, second = fault("recreate-topics:all", 1, number=1), fault("recreate-topics:away", 4, 1, number=3)
+    assert remade_ns(*fault("kill:one", 7, 1)) == -1
+    assert remade_ns(*first, *second, *fault("kill:one", 7, 1)) == 5 * S
+    # What took it back may have made them again.
+    assert remade_ns(*first, failed("recreate-topics:away", 9, 7)) == FOREVER
+    assert remade_ns(*first, failed("kill:one", 9, 7)) == 2 * S
+
+
 def test_a_deleted_topic_has_the_windows_of_its_name() -> None:
     led = [roles(0, 1, 1, 2, 3), roles(50, 2, 1, 2, 3), roles(80, 2, 1, 2, 3)]
     made = run_windows({0: ("x", 0), 1: ("x~1", 0), 2: ("y~1", 0)}, led, run_config({"seed": 1}))

@@ -8,6 +8,7 @@ import pyarrow as pa
 from checkers.engine.check import Check, Tally
 from checkers.engine.findings import Found, LogGround, PartitionResult
 from checkers.engine.pipeline import check_evidence, kinds_of
+from checkers.windows import RunWindows
 from core.op import TopicPartition
 from history.evidence import END, Evidence, merged, schema
 from history.reader import History
@@ -61,13 +62,18 @@ def whole(tp: TopicPartition, node: int) -> dict[str, Any]:
 
 
 def of_partition(
-    checks: Mapping[str, Check], evidence: Evidence, log: TopicPartition, unclean: bool | None = None
+    checks: Mapping[str, Check],
+    evidence: Evidence,
+    log: TopicPartition,
+    unclean: bool | None = None,
+    windows: RunWindows | None = None,
 ) -> PartitionResult:
     """What checks that share a kernel say of one partition. unclean: what brokers say of unclean elections,
-    None = it is not known."""
+    None = it is not known. windows: of the run, None = it has none."""
     (kernel,) = {check.log_kernel for check in checks.values()}
     assert kernel is not None
-    result = PartitionResult(log=log, ground=LogGround(kinds_of(checks), unclean=unclean))
+    ground = LogGround(kinds_of(checks), windows=windows or RunWindows(), unclean=unclean)
+    result = PartitionResult(log=log, ground=ground)
     kernel(evidence, log, result)
     return result
 

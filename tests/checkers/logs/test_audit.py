@@ -10,6 +10,7 @@ import pytest
 from checkers.engine.findings import Found
 from checkers.logs.audit import CHECKS
 from checkers.logs.elections import METADATA
+from checkers.windows import FOREVER, RunWindows
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
 from tests.checkers.logs.made import TP, Rows, at, batch, of_all, of_partition, tables, whole
@@ -379,6 +380,86 @@ def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     place = {"take": 1, "node": 1, "snapshot": -1}
     made["metadata"] = [place | {"offset": number} | row for number, row in enumerate(created)]
     assert not judged(made).in_logs
+
+
+@pytest.mark.parametrize("topic_id", [None, "id"])
+@pytest.mark.parametrize(("remade_ns", "compared"), [(-1, True), (0, True), (1, False), (FOREVER, False)])
+def test_where_topics_have_no_id_what_was_read_before_they_were_made_again_is_compared_with_nothing(
+    topic_id: str | None, remade_ns: int, compared: bool
+) -> None:
+    """Brokers before 2.8 note none, and on ZooKeeper each new topic begins with the same leader epoch."""
+    made = clean()
+    (other,) = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
+    other["crc"] = 99
+    for row in made["partitions"]:
+        row["topic_id"] = topic_id
+    windows = RunWindows(remade_ns=remade_ns)
+    found = of_partition(CHECKS, Evidence(tables(made)), TP, windows=windows)
+    expected = [("log-matching", 10)] if compared or topic_id else []
+    assert [(each.check, each.offset) for each in found.in_logs] == expected
+    assert found.asked["log-matching"] == (21 if expected else 20)
+
+
+def test_logs_of_the_end_are_compared_also_where_topics_were_made_again() -> None:
+    made = clean()
+    one(made, "batches", take=1, node=2, base=10)["crc"] = 99
+    found = of_partition(CHECKS, Evidence(tables(made)), TP, windows=RunWindows(remade_ns=FOREVER))
+    assert {(each.check, each.nodes) for each in found.in_logs} >= {("log-matching", (1, 2))}
+
+
+def namesakes(made: Made, heard_s: int) -> None:
+    """The topic of the evidence got its name from one that was deleted, 1000 s after the first one; the disks
+    of its nodes had the metadata log up to some seconds after that. All are in sync from then on, and ran
+    when their files were read."""
+    state = {"leader": 1, "isr": [1, 2, 3], "partition_leader_epoch": 1}
+    rows: list[dict[str, Any]] = [
+        {"name": "TopicRecord", "topic": "q", "topic_id": "old", "timestamp": 0},
+        {"name": "RemoveTopicRecord", "topic_id": "old", "timestamp": 999_000},
+        {"name": "TopicRecord", "topic": "q", "topic_id": "new", "timestamp": 1_000_000},
+        {"name": "PartitionRecord", "topic_id": "new", "partition": 0, "timestamp": 1_000_000, **state},
+        {"name": "NoOpRecord", "timestamp": 1_000_000 + heard_s * 1000},
+    ]
+    made["metadata"] = [
+        {"take": 1, "node": node, "snapshot": -1, "offset": number, **row}
+        for node in (1, 2, 3)
+        for number, row in enumerate(rows)
+    ]
+    for row in made["partitions"]:
+        row["topic_id"] = "new"
+    made["nodes"] = []
+
+
+@pytest.mark.parametrize("heard_s", [74, 75])
+def test_records_that_were_deleted_from_a_namesake_moved_no_epoch(heard_s: int) -> None:
+    """The checkpoint of log starts is that of the deleted topic, until the broker writes it again."""
+    made = clean()
+    namesakes(made, heard_s)
+    one(made, "ends", take=1, node=1, file="log-start")["value"] = 47
+    found = judged(made)
+    assert {each.check for each in found.in_logs} == ({"epoch-checkpoint"} if heard_s == 75 else set())
+    assert not found.doubts
+
+
+@pytest.mark.parametrize("heard_s", [74, 75])
+def test_beside_a_namesake_records_may_have_been_deleted_from_this_log(heard_s: int) -> None:
+    made = clean()
+    namesakes(made, heard_s)
+    one(made, "ends", take=1, node=1, file="log-start")["value"] = 47
+    made["epochs"].remove(one(made, "epochs", take=1, node=1, epoch=1))
+    one(made, "epochs", take=1, node=1, epoch=3)["start"] = 47
+    found = judged(made)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == ({"epoch-checkpoint"} if heard_s == 74 else set())
+
+
+@pytest.mark.parametrize("heard_s", [14, 15])
+def test_the_watermark_of_a_namesake_says_nothing_of_what_replicas_have(heard_s: int) -> None:
+    made = clean()
+    namesakes(made, heard_s)
+    one(made, "batches", take=1, node=2, base=80)["crc"] = 99
+    found = judged(made)
+    assert ("replicas-equal" in {each.check for each in found.in_logs}) is (heard_s == 15)
+    assert ("replicas-equal" in {doubt.check for doubt in found.doubts}) is (heard_s == 14)
 
 
 def test_a_loss_of_power_leaves_holes() -> None:

@@ -107,6 +107,51 @@ def test_what_a_dead_node_knew_to_be_committed_is_gone() -> None:
     assert found.in_logs[0].nodes == (1, 2)
 
 
+@pytest.mark.parametrize(("heard_s", "says"), [(14, "open"), (15, "found")])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_dead_node_may_have_noted_what_was_committed_in_a_topic_that_was_deleted(
+    before: bool, heard_s: int, says: str
+) -> None:
+    """The name was given again some seconds before the death, as far as the node had heard; it writes high
+    watermarks each few seconds while it is in sync."""
+    made = clean()
+    made["ends"][0]["value"] = 5000
+    for row in made["partitions"]:
+        row["topic_id"] = "id"
+    older = [{"name": "TopicRecord", "topic": TP.topic}, {"name": "RemoveTopicRecord"}] if before else []
+    place = made["metadata"][0]
+    for row in made["metadata"]:
+        row["offset"] += len(older)
+    made["metadata"] = [
+        *(place | row | {"topic_id": "old", "offset": number} for number, row in enumerate(older)),
+        *made["metadata"],
+    ]
+    made["metadata"][-1]["timestamp"] += 60_000  # node 2 leads a minute later
+    made["metadata"][-1]["offset"] += 10
+    disk = [row | {"take": 0, "node": 1} for row in made["metadata"][:-1]]
+    noted = disk[-1] | {"name": "NoOpRecord", "topic_id": None, "partition": -1, "isr": None}
+    noted["timestamp"] += heard_s * 1000
+    made["metadata"] += [*disk, noted | {"offset": noted["offset"] + 1}]
+    made["metadata"].sort(key=lambda row: (row["take"], row["offset"]))
+    found = of_all(CHECKS, Evidence(tables(made)), None)
+    expected = says if before else "found"
+    assert (("committed-kept", 5) in places(found)) is (expected == "found")
+    assert ("committed-kept" in {doubt.check for doubt in found.doubts}) is (expected == "open")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_messages_without_a_time_are_held_at_any_time(tmp_path: Path, lost: bool) -> None:
+    """Those of message format 0 have none."""
+    made = clean()
+    for row in made["batches"]:
+        row |= {"base_timestamp": -1, "max_timestamp": -1}
+    if lost:
+        del made["batches"][-1]
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 0, 4, 8))
+    assert places(found) == ([("acknowledged-held", 8)] if lost else [])
+    assert not found.doubts
+
+
 def test_a_log_that_is_damaged_from_its_first_batch_on_is_not_compared() -> None:
     """The audit speaks of the damage."""
     made = clean()
