@@ -76,7 +76,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     if judged is None:
         return
     era = evidence.once(era_of)
-    kept = Kept(ids_logged=era is not None and era.ids_logged, fenced_again=era is None)
+    old = era is None  # perhaps brokers on ZooKeeper
+    kept = Kept(ids_logged=era is not None and era.ids_logged, fenced_again=old, over_epochs=old)
     log = TransactionLog(kept, tp.partition, partition_count(evidence, tp.topic))
     log.owners.update(evidence.once(_owners))
     if not log.count:

@@ -6,6 +6,7 @@ AddPartitions, EndTxn, a fence, the end of the markers. What the log does not te
 A coordinator that did not hear whether a record was committed continues from the state before, and the record
 may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same
 coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
+On ZooKeeper the epoch also rises where the leader remains, and then it keeps what it has in memory.
 What was in memory before the first record that is left of an id (the cleaner removed those before) is not
 known: until another record follows one that is known, one that follows none of them followed that.
 """
@@ -49,11 +50,13 @@ UNKNOWN_EPOCH: Final = -2
 class Kept:
     """What a log keeps. most: the largest producer epoch. ids_logged: see `Era`. fenced_again: each fence
     that could not be written raised the epoch in memory (before KAFKA-9666, 2.6), so that the next one that
-    was may be any number of epochs later."""
+    was may be any number of epochs later. over_epochs: a leader that remains one in another epoch loads
+    nothing (before KRaft: Partition.makeLeader)."""
 
     most: int = PRODUCER_EPOCH_MAX
     ids_logged: bool = True
     fenced_again: bool = False
+    over_epochs: bool = False
 
 
 @dataclass(slots=True)
@@ -129,7 +132,10 @@ class TransactionLog:
         epoch, candidates = self.known.get(tid, (leader_epoch, []))
         if epoch == leader_epoch:
             return candidates
-        return [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:] if last]
+        loaded = [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:] if last]
+        if not self.kept.over_epochs:
+            return loaded
+        return [*dict.fromkeys((*candidates, *loaded))]
 
     def _expired(self, offset: int, leader_epoch: int, tid: str) -> Iterator[Refusal]:
         candidates = self._candidates(leader_epoch, tid)

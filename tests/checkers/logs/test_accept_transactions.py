@@ -140,6 +140,19 @@ def test_a_metadata_log_without_its_begin_does_not_tell_it() -> None:
     assert [doubt.check for doubt in found.doubts] == [rules.PLACE]
 
 
+def test_without_a_metadata_log_the_leader_may_be_the_same_in_another_epoch() -> None:
+    """On ZooKeeper: a transaction whose begin was not heard to be committed begins again."""
+    made = real()
+    rows = made["transaction_log"]
+    first = rows[1]
+    later = {"start_ms": first["start_ms"] + 5, "last_update_ms": first["last_update_ms"] + 5}
+    rows[2:] = [first | later | {"offset": 2, "leader_epoch": first["leader_epoch"] + 1}]
+    assert {finding.check for finding in judged(made).in_logs} == {rules.TIMES}
+    assert not judged(made | {"metadata": []}).in_logs
+    rows[2]["timeout_ms"] += 1
+    assert {finding.check for finding in judged(made | {"metadata": []}).in_logs} == {rules.TIMES}
+
+
 def test_a_producer_id_of_another_id_in_another_partition() -> None:
     made = real()
     first = made["transaction_log"][0]

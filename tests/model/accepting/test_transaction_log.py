@@ -153,6 +153,33 @@ def test_a_record_may_follow_what_its_coordinator_still_has_in_memory() -> None:
     assert refused(*begun, (1, record(PREPARE_ABORT, 1))) == [(STATE, 3)]
 
 
+def test_with_zookeeper_a_leader_that_remains_one_loads_nothing() -> None:
+    """Its epoch rises with the in-sync set that the controller writes. A first append was not heard to be
+    committed; the next one, in the new epoch, begins again or follows it: the leader may be another one."""
+    remains = {"kept": Kept(over_epochs=True)}
+    one, two, three = (record(ONGOING, 0, partitions=(TP,), started=at, updated=at) for at in (10, 20, 30))
+    begun = [(5, record(EMPTY, 0)), (5, one)]
+    for again in (two, record(PREPARE_COMMIT, 0, partitions=(TP,), started=10, updated=30)):
+        assert refused(*begun, (6, again), **remains) == []
+    assert refused(*begun, (6, two)) == [(TIMES, 2)]
+    assert refused(*begun, (6, two), (7, three), **remains) == [], "and once more"
+    more = record(ONGOING, 0, partitions=(TP, ("t", 1)), started=10, updated=20)
+    ends = record(PREPARE_COMMIT, 0, partitions=(TP,), started=10, updated=30)
+    assert refused(*begun, (5, more), (6, ends), **remains) == []
+    assert refused(*begun, (5, more), (6, ends)) == [(PARTITIONS, 3)]
+    heard = (5, record(PREPARE_COMMIT, 0, partitions=(TP,), started=10, updated=20))
+    aborts = record(PREPARE_ABORT, 0, partitions=(TP,), started=10, updated=30)
+    assert refused(*begun, heard, (6, aborts), **remains) == [], "the one before may be all that it knows"
+    assert refused(*begun, heard, (6, aborts)) == [(STATE, 3)]
+    assert refused(*begun, heard, (6, two), **remains) == [(STATE, 3)]
+    done = (5, record(COMPLETE_COMMIT, 0, started=10, updated=20))
+    assert refused(*begun, heard, done, (6, record(PREPARE_ABORT, 1)), **remains) == [(STATE, 4)]
+    gone = TransactionTombstone("t")
+    assert refused(*begun, (6, gone), **remains) == []
+    assert refused(*begun, (6, gone)) == [(STATE, 2)]
+    assert refused(*begun, (5, ends), (6, gone), **remains) == [(STATE, 3)]
+
+
 def test_an_id_begins_with_empty_where_the_log_is_whole() -> None:
     assert refused((0, record(ONGOING, 0))) == [(STATE, 0)]
     assert refused((0, record(ONGOING, 0)), whole=False) == []
