@@ -152,7 +152,7 @@ class KafkaSection(Section):
 
     metadata: str = Field(default="", exclude_if=lambda name: not name)
     """Who keeps its metadata: an entry of `DEPLOYMENTS`, "" = as usual for the version."""
-    version: str = KAFKA_VERSION
+    version: str = Field(default=KAFKA_VERSION, validate_default=True)
     upgrade: str = Field(default="", exclude_if=lambda version: not version)
     """The later version that the nemesis `upgrade` gives to nodes, "" = none."""
     ensemble: Literal[1, 3] = Field(default=1, exclude_if=lambda size: size == 1)

@@ -48,6 +48,8 @@ def test_isolation_by_name() -> None:
             {"kafka": "4.0.0", "metadata": "zookeeper"},
             "no ZooKeeper from 4.0 on; .* 0.10.2 to 3.9, but 2.0, .* can run",
         ),
+        ({"metadata": "zookeeper"}, "kafka.version: Kafka has no ZooKeeper from 4.0 on"),
+        ({"metadata": "zookeeper", "ensemble": 3}, "kafka.version: Kafka has no ZooKeeper from 4.0 on"),
         ({"kafka": "2.0.1"}, "resolves no host on the images' Java 17"),
         ({"kafka": "0.10.1.1"}, "listeners of the harness's own need Kafka 0.10.2 or later"),
         ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
