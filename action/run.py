@@ -19,7 +19,7 @@ ERROR = "error"
 USAGE = 64
 """From this exit code on there is no verdict (docs/architecture.md)."""
 CACHED = ("*", "kafka/*", "code/*")
-"""What lies in the cache; a name says what is in it, so that it never changes. ivy/ follows kafka/."""
+"""What lies in the cache; a name says what is in it, so that it never changes. ivy/: of earlier versions."""
 NO_CONTENT = ("kafka", "code", "ivy")
 
 

@@ -1,6 +1,7 @@
 """Kafka's jars of one version, from Maven Central by the Ivy that PySpark ships.
 
-The cache folder keeps them as `kafka/<version>/*.jar`, all of them or none.
+The cache folder keeps them as `kafka/<version>/*.jar`, all of them or none. No fetch uses what another one
+got: nothing is known of most jars but where they came from.
 """
 
 import hashlib
@@ -23,6 +24,8 @@ from core.terminal import say
 from harness.processes.cache import cache_folder, locked
 
 DEADLINE_S = 600.0
+RESOLVING: Final = ".resolving-"
+"""How the names of folders begin that a fetch works in."""
 
 # The log of a node comes by slf4j-simple; a second binding (3.x brings one) would be taken instead,
 # and has no configuration: the log would be empty.
@@ -64,6 +67,8 @@ def jars(version: str) -> Path:
     folder = cache_folder() / "kafka" / version
     with locked("jars"):
         if not folder.exists():
+            for left in folder.parent.glob(f"{RESOLVING}*"):  # by a fetch that was killed
+                shutil.rmtree(left)
             _resolve(version, folder)
     return folder
 
@@ -85,7 +90,8 @@ def refusal(config: RunConfig) -> str:
 def cached_versions() -> list[str]:
     """Versions whose jars are in the cache."""
     folder = cache_folder() / "kafka"
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return sorted(name for name in names if not name.startswith(RESOLVING))
 
 
 def java() -> str:
@@ -106,13 +112,13 @@ def java() -> str:
 def _resolve(version: str, folder: Path) -> None:
     say(f"fetching Kafka {version} from Maven Central (about a minute, once)")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as work:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=RESOLVING) as work:
         module, settings, libs = (Path(work, "ivy.xml"), Path(work, "settings.xml"), Path(work, "libs"))
         module.write_text(_module(version))
         mirror = _mirror()
         settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""))
         command = [java(), *_proxies(), "-jar", str(_ivy()), "-settings", str(settings)]
-        command += ["-cache", str(cache_folder() / "ivy"), "-ivy", str(module)]
+        command += ["-cache", str(Path(work, "ivy")), "-ivy", str(module)]
         command += ["-types", "jar", "bundle"]
         command += ["-retrieve", f"{libs}/[artifact]-[revision].[ext]"]
         try:

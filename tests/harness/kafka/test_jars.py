@@ -1,3 +1,6 @@
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,53 @@ def test_jars_that_are_not_the_released_ones_are_refused(tmp_path: Path) -> None
     (libs / "kafka_2.13-4.3.1.jar").write_bytes(b"a stranger's")
     assert "are not the released ones" in jars._strange("4.3.1", libs)
     assert jars._strange("4.2.0", libs) == ""  # its digest is not known
+
+
+JAR = "kafka_2.13-4.3.1.jar"
+
+
+def of_a_repository(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    """What Ivy does: it takes a jar from its cache, else from the repository, which is a folder here."""
+    cache = Path(command[command.index("-cache") + 1], JAR)
+    libs = Path(command[command.index("-retrieve") + 1]).parent
+    if not cache.exists():
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(os.environ["INQUEST_MAVEN"], JAR), cache)
+    libs.mkdir(parents=True)
+    shutil.copy(cache, libs)
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+
+def test_jars_that_were_thrown_away_are_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged mirror, then the right one: nothing of the first is used."""
+    monkeypatch.setattr(subprocess, "run", of_a_repository)
+    monkeypatch.setattr(jars, "java", lambda: "java")
+    for name in ("right", "damaged"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / JAR).write_text(name)
+    monkeypatch.setattr(jars, "DIGESTS", {"4.3.1": jars.digest(tmp_path / "right")})
+    monkeypatch.setenv("INQUEST_MAVEN", str(tmp_path / "damaged"))
+    with pytest.raises(ClusterError, match="they were thrown away"):
+        jars.jars("4.3.1")
+    monkeypatch.setenv("INQUEST_MAVEN", str(tmp_path / "right"))
+    assert (jars.jars("4.3.1") / JAR).read_text() == "right"
+
+
+def test_a_fetch_that_was_killed_leaves_nothing_that_counts_and_the_next_one_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "cache" / "inquest" / "kafka" / ".resolving-abc"
+    (left / "libs").mkdir(parents=True)
+    (left / "libs" / JAR).write_text("half")
+    (left.parent / "4.4.0").mkdir()
+    assert jars.cached_versions() == ["4.4.0"]
+    monkeypatch.setenv("PATH", "")  # no Java: nothing can be fetched
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ClusterError, match="no Java"):
+        jars.jars("4.3.1")
+    assert [path.name for path in left.parent.iterdir()] == ["4.4.0"]
 
 
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
