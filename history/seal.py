@@ -30,7 +30,7 @@ from history import storage
 from history.journal import by_process
 from history.jsonl import being_written
 from history.parts import given, read_parts, write_units
-from history.reader import Names, Unit, format_of
+from history.reader import Names, Unit, format_of, read_events
 from history.recorded_files import refuse_special
 from history.rows import NUMBERS
 from history.run_folder import FORMAT, Run, write_atomically
@@ -43,8 +43,8 @@ def seal(run: Run, workers: Workers | None = None) -> None:
     """Write `history/` from `journal/` and `events.jsonl`. workers: None = this process. The caller has the
     rows of all tables but sends and reads in memory.
 
-    Raises: HistoryError (damaged recording), OSError (full disk), SparkError (a job that failed); nothing is
-    left half-written.
+    Raises: HistoryError (nothing recorded yet, damaged recording), OSError (full disk), SparkError (a job
+    that failed); nothing is left half-written.
     """
     if is_sealed(run):
         return
@@ -96,9 +96,8 @@ class SealedEvents:
 
     @classmethod
     def of(cls, run: Run) -> "SealedEvents":
-        """Read the events. Raises: HistoryError, OSError."""
-        recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
-        events = ev.decode(recorded, str(run.events))
+        """Read the events. Raises: HistoryError, also where there are none: nothing is recorded yet."""
+        events = read_events(run)
         listed = [event for event in events if isinstance(event, ev.BoundsListed)]
         for topic, partition, isolation, start, end in listed[-1].rows if listed else ():
             possible = -1 <= end < 2**62 and -1 <= start <= (end if end >= 0 else 2**62)
@@ -155,13 +154,15 @@ def is_sealed(run: Run) -> bool:
 def recorded(folder: Path) -> Run:
     """The run in a folder that nothing records any more.
 
-    Raises: UsageError (not a run folder, or one that is still being recorded), HistoryError (it holds a link
-    or a pipe), OSError.
+    Raises: UsageError (not a run folder, one that is still being recorded or not yet), HistoryError (it holds
+    a link or a pipe), OSError.
     """
     found = Run(folder)
     if not storage.is_there(found.config):
         raise UsageError(f"{folder} is not a run folder (no config.json)")
     refuse_special(folder)
+    if not storage.is_there(found.events):
+        raise UsageError(f"{found.events}: No such file; nothing is recorded there, or not yet")
     # Journals that still grow do not fit together; a client may outlive its run (it stands still, say).
     if being_written(found.events) or any(map(being_written, journals(found))):
         raise UsageError(f"{folder} is still being recorded")

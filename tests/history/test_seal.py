@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.client_settings import SessionSpec
-from core.errors import HistoryError
+from core.errors import HistoryError, UsageError
 from core.op import (
     Acknowledge,
     Acquire,
@@ -31,8 +31,8 @@ from history import journal as j
 from history import jsonl
 from history.journal import Journal, JournalHeader
 from history.reader import History, read_names
-from history.run_folder import FORMAT, Run
-from history.seal import seal
+from history.run_folder import FORMAT, Run, write_atomically
+from history.seal import recorded, seal
 from history.tables import CLUSTERED, OPEN, TABLES
 from tests.history.test_parts import Apart, files
 
@@ -45,6 +45,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     """A run without journals; what a test seals, tasks seal to the same bytes."""
     run = Run(tmp_path / "run")
     run.journal.mkdir(parents=True)
+    run.events.touch()
     yield run
     if run.names.exists():
         here = files(run)
@@ -283,6 +284,22 @@ def test_damage_inside_a_journal_is_refused_by_name(run: Run, write: Writer) -> 
     with pytest.raises(HistoryError, match=r"0\.jsonl line 1"):
         seal(run)
     assert not run.history.exists()
+
+
+def test_a_run_that_records_nothing_yet_is_not_sealed_and_later_is_sealed_whole(
+    run: Run, write: Writer
+) -> None:
+    run.events.unlink()
+    write_atomically(run.config, "{}")
+    with pytest.raises(UsageError, match="nothing is recorded there"):
+        recorded(run.folder)
+    with pytest.raises(HistoryError, match=r"events\.jsonl"):
+        seal(run)
+    assert sorted(path.name for path in run.folder.iterdir()) == ["config.json", "journal"]
+    write(0, j.Invoked(1, 1, Phase.FAULTS, "send", False, False, (Send(TP, 5),)), acks=-1)
+    run.events.touch()
+    seal(recorded(run.folder))
+    assert len(table(run, "ops")) == 1
 
 
 def test_sealing_twice_changes_nothing(run: Run, write: Writer) -> None:

@@ -38,8 +38,8 @@ def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
 def record(
     config: RunConfig, steps: Sequence[PlannedFault], run: Run, display: Display | None = None
 ) -> Simulated:
-    """Simulate and write journals, events, schedule, evidence and trace into a new run folder. display: shows
-    how far it is.
+    """Simulate and write schedule, journals, evidence, trace and, last, events into a new run folder. display:
+    shows how far it is.
 
     Raises: OSError.
     """
@@ -51,8 +51,6 @@ def record(
         for line in lines:
             journal.write(line)
         journal.close()
-    listed = journals_listed(run, done.events[-1].ns)
-    write_atomically(run.events, jsonl.encode([*done.events, listed]))
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
         write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
@@ -60,6 +58,8 @@ def record(
     evidence.write(run.evidence, tables_of_run(done.cluster) | seen)
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
+    listed = journals_listed(run, done.events[-1].ns)  # last: without events nobody takes it for recorded
+    write_atomically(run.events, jsonl.encode([*done.events, listed]))
     return done
 
 
