@@ -63,8 +63,8 @@ def _seal(run: Run, workers: Workers) -> None:
 
 @contextmanager
 def _alone(run: Run) -> Iterator[None]:
-    """No other process of this machine seals the run meanwhile; a file system without locks, or a store, has
-    none to keep it off."""
+    """No other process of this machine seals the run meanwhile, and what a killed one left goes; a file
+    system without locks, or a store, has none to keep it off."""
     if storage.remote(run.folder) is not None:
         yield
         return
@@ -72,6 +72,7 @@ def _alone(run: Run) -> Iterator[None]:
     try:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
+            storage.remove_unpublished(run.history)
         yield
     finally:
         os.close(handle)

@@ -21,6 +21,7 @@ import importlib
 import io
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -190,8 +191,8 @@ def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
     import pyarrow.parquet as pq
 
     if remote(path) is None:
-        with _named(path):
-            pq.write_table(table, path, **options)
+        with _appearing(path) as mine:
+            pq.write_table(table, mine, **options)
         return
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, **options)
@@ -199,18 +200,28 @@ def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file; on a store, all of it appears at once. Raises: OSError."""
-    with file_errors(), _named(path):
+    """Write a file; all of it appears at once. Raises: OSError."""
+    if remote(path) is None:
+        with _appearing(path) as mine:
+            mine.write_bytes(data)
+        return
+    with file_errors():
         path.write_bytes(data)
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What fails names the file: a full disk alone would not."""
+def _appearing(path: Path) -> Iterator[Path]:
+    """A new file beside this one, which takes its place when it is whole: a task that Spark runs twice at a
+    time, or kills, does no harm to what its other attempt wrote. What fails names the file: a full disk alone
+    would not."""
+    mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        yield
-    except OSError as error:
-        if error.errno is not None and error.filename is None:
+        yield mine
+        os.replace(mine, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            mine.unlink()
+        if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
 
@@ -243,6 +254,12 @@ def beside(final: Path) -> Path:
     remove(made)
     make_folder(made)
     return made
+
+
+def remove_unpublished(final: Path) -> None:
+    """Remove what processes that were killed made for this place. For who knows that none makes it now."""
+    for made in final.parent.glob(f".{final.name}-*"):
+        remove(made)
 
 
 def publish(made: Path, final: Path) -> None:

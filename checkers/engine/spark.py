@@ -288,6 +288,7 @@ def _settings(master: str, scratch: str, option: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         # SPARK-59141: unions of bucketed scans could give wrong results
         "spark.sql.unionOutputPartitioning": "false",
+        "spark.speculation": "false",  # a second attempt reads and writes the same files
         # Python workers start with `-m`: without it they import from the current folder first
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
         f"spark.executorEnv.{EXTENSIONS}": os.environ.get(EXTENSIONS, ""),

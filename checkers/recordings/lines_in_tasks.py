@@ -10,6 +10,7 @@ Tasks reach recordings and run folder by their paths: this machine's, or those o
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import BinaryIO, Final, cast
 
 import msgspec
@@ -20,11 +21,14 @@ from checkers.recordings.recording import NEVER, REASONS, Recording
 from core.config import RunConfig
 from core.progress import ProgressStage
 from history.run_folder import Run
+from history.storage import remove, write_whole
 from history.tasks import Workers
 
 RANGE_BYTES: Final = 1 << 26
 """Bytes of a range, and of the lines that a task has in memory. A packed file is one range."""
 BUCKETS: Final = 64
+SCRATCH: Final = "parts"
+"""Folder of the run folder for what tasks leave to others."""
 GENERAL: Final = 0
 """The bucket of lines that name no process, or cannot be read."""
 
@@ -81,7 +85,7 @@ def read_in_tasks(recording: Recording, files: Sequence[Path], workers: Workers)
     Raises: HistoryError, where a file cannot be opened; what the workers raise.
     """
     ranges = [one for path in files for one in _ranges(path)]
-    scratch = recording.run.folder / "parts"
+    scratch = recording.run.folder / SCRATCH
     scratch.mkdir()
     sizes = [one.end - one.begin if one.end >= 0 else Path(one.file).stat().st_size for one in ranges]
     splitting = ProgressStage(name="splitting", tasks="ranges", sizes=sizes, measure="bytes")
@@ -95,9 +99,7 @@ def read_in_tasks(recording: Recording, files: Sequence[Path], workers: Workers)
         measure="bytes",
     )
     reads = workers.map(reading, ReadBucket(found, ranges, splits, folder, config))
-    for piece in (piece for split in splits for some in split.pieces.values() for piece in some):
-        Path(piece).unlink()
-    scratch.rmdir()
+    remove(scratch)
     reasons = [each for read in reads for each in read.reasons]
     for number, split in enumerate(splits):
         if split.cut:
@@ -189,7 +191,7 @@ class SplitRange:
         for bucket, some in held.items():
             names = pieces.setdefault(bucket, [])
             path = Path(self.scratch) / f"{number}-{bucket}-{len(names)}.lines"
-            path.write_bytes(_PACK.encode(some))
+            write_whole(path, _PACK.encode(some))
             names.append(str(path))
         held.clear()
 
@@ -203,12 +205,24 @@ def _bucket(content: bytes | None) -> int:
 
 
 class _BucketRecording(Recording):
-    """The recording of one bucket. at: the place of the line that is being read."""
+    """The recording of one bucket. at: the place of the line that is being read. Its journals lie in a folder
+    of this attempt until they are whole: Spark may run a task again that has written some of them."""
 
     def __init__(self, run: Run, config: RunConfig) -> None:
         super().__init__(run, config)
         self.at: Place = (0, 0)
         self.placed: list[tuple[Place, str]] = []
+        self._folder = Path(mkdtemp(dir=run.folder / SCRATCH))
+
+    def _path(self, process: int) -> Path:
+        return self._folder / super()._path(process).name
+
+    def write_journals(self) -> None:
+        """See `Recording`."""
+        super().write_journals()
+        for path in self._folder.iterdir():
+            path.replace(self.run.journal / path.name)
+        self._folder.rmdir()
 
     def refuse(self, where: str, why: str) -> None:
         """Something at this place could not be read."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event, Thread, get_ident
 from typing import TypeVar
 
+import pyarrow.parquet as pq
 import pytest
 
 from core.config import run_config
@@ -34,6 +35,19 @@ class Apart(Here):
     def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
         there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
         return super().map(stage, lambda number: pickle.loads(pickle.dumps(there(number))))
+
+
+class Again(Apart):
+    """Each task runs twice, as on Spark where its executor dies before it has answered."""
+
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
+        """See `Workers`."""
+
+        def twice(number: int) -> T:
+            work(number)
+            return work(number)
+
+        return Here.map(self, stage, twice)
 
 
 def files(run: Run) -> dict[str, bytes]:
@@ -79,7 +93,7 @@ def test_tasks_seal_to_the_same_bytes(
     shutil.rmtree(copy.history)
     monkeypatch.setattr(parts, "PIECE_ROWS", piece_rows)
     monkeypatch.setattr(journal_rows, "SPILL_LINES", 1)
-    seal.seal(copy, Apart())
+    seal.seal(copy, Again())
     assert files(copy) == here
 
 
@@ -116,6 +130,46 @@ def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     second.join(60)
     assert seal.is_sealed(copy)
     assert threads == {first.ident}
+
+
+@pytest.mark.sampled(5)
+def test_a_second_attempt_at_a_task_that_is_cut_off_harms_nothing_of_the_first(
+    copy: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal.seal(copy)
+    here = files(copy)
+    shutil.rmtree(copy.history)
+    write_bytes, cut = Path.write_bytes, list[Path]()
+
+    class Cut(Apart):
+        def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
+            answers = super().map(stage, work)
+            monkeypatch.setattr(pq, "write_table", lambda table, path, **_: half(Path(path)))
+            monkeypatch.setattr(Path, "write_bytes", lambda path, _: half(path))
+            for number in range(len(stage.sizes)):
+                with pytest.raises(KeyboardInterrupt):
+                    work(number)
+            monkeypatch.undo()
+            return answers
+
+    def half(path: Path) -> None:
+        write_bytes(path, b"PAR1 half of it")
+        cut.append(path)
+        raise KeyboardInterrupt
+
+    seal.seal(copy, Cut())
+    assert len(cut) > 4
+    assert files(copy) == here
+
+
+@pytest.mark.sampled(3)
+def test_what_a_sealing_that_was_killed_left_goes_with_the_next_one(copy: Run) -> None:
+    for pid in ("1", "99999999"):
+        (copy.folder / f".history-{pid}" / "parts").mkdir(parents=True)
+        (copy.folder / f".history-{pid}" / "parts" / "0-rows.pickle").write_bytes(b"half")
+    before = {path.name for path in copy.folder.iterdir() if not path.name.startswith(".history-")}
+    seal.seal(copy)
+    assert {path.name for path in copy.folder.iterdir()} == before | {"history"}
 
 
 @pytest.mark.sampled(3)

@@ -36,19 +36,21 @@ class Held:
 
 
 class Killing:
-    """A task that kills the JVM of its executor, once: where the file MARKER is not there yet."""
+    """A task that does its work and then kills the JVM of its executor, before it has answered; once: where
+    the file MARKER is not there yet."""
 
     def __init__(self, marker: str, work: Callable[[int], object]) -> None:
         self.marker, self.work = marker, work
 
     def __call__(self, number: int) -> object:
-        """The work, but for the first time."""
+        """What the work answers, but for the first time."""
+        answer = self.work(number)
         if number == 0 and not Path(self.marker).exists():
             Path(self.marker).touch()
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
             os.kill(int(daemon[1]), signal.SIGKILL)
             time.sleep(600)
-        return self.work(number)
+        return answer
 
 
 def hold(where: str, marker: str, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""The line format in tasks: the tables and messages of an import in one process, also of damaged files."""
+"""The line format in tasks: the tables and messages of an import in one process, also of damaged files,
+and where each task runs twice."""
 
 import gzip
 import random
@@ -14,7 +15,7 @@ from history.run_folder import Run
 from history.seal import seal
 from tests.checkers.recordings import folder
 from tests.checkers.recordings.fuzz import SEEDS, mutated
-from tests.history.test_parts import Apart, files
+from tests.history.test_parts import Again, files
 
 (SEED,) = SEEDS["jsonl"]
 
@@ -41,7 +42,7 @@ def outcome(run: Run, contents: list[bytes], *, in_tasks: bool) -> object:
         paths[-1].write_bytes(content)
     request = ImportRequest(format="jsonl", files=paths)
     try:
-        recording = import_files(run, import_config(request, {}), request, Apart() if in_tasks else None)
+        recording = import_files(run, import_config(request, {}), request, Again() if in_tasks else None)
     except HistoryError as error:
         return str(error)
     seal(run)
