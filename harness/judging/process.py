@@ -24,6 +24,7 @@ import msgspec
 from core import errors
 from core.op import Phase
 from core.programs import program
+from core.terminal import say
 from harness.judging.words import Answer, Done, Going, Index, JudgeError, JudgeRequest, Request
 from harness.processes.child import end, start
 from history.run_folder import Run
@@ -37,13 +38,17 @@ END_S: Final = 10.0
 
 
 class JudgeProcess:
-    """A judge. master: see `checkers.api.check`."""
+    """A judge. master: see `checkers.api.check`. Raises: OSError, where none can be started."""
 
     def __init__(self, master: str | None = None) -> None:
         self._folder = tempfile.mkdtemp(prefix="inquest-judge-")  # of this user alone
         self._master = master
         self.socket = f"{self._folder}/socket"
-        self._process = self._start()
+        try:
+            self._process = self._start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def _start(self) -> "subprocess.Popen[bytes]":
         Path(self.socket).unlink(missing_ok=True)
@@ -61,11 +66,12 @@ class JudgeProcess:
         return self._process.pid
 
     def alive(self) -> None:
-        """Start it again, if it has died."""
+        """Start it again, if it has died. Where it cannot be started, who asks finds none."""
         if self._process.poll() is not None:
             end(self._process, END_S)
             self._kill()
-            self._process = self._start()
+            with contextlib.suppress(OSError):
+                self._process = self._start()
 
     def _kill(self) -> None:
         """End what is left of its process group: a JVM that was starting does not end with its parent."""
@@ -83,6 +89,15 @@ class JudgeProcess:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+def judge_if_any(master: str | None) -> JudgeProcess | None:
+    """A judge. None, and a line that says why: none can be started; who makes a run judges it."""
+    try:
+        return JudgeProcess(master)
+    except OSError as error:
+        say(f"no judge can be started ({error}); each run is judged by its own command")
+        return None
 
 
 class WarmJudge:
@@ -110,7 +125,8 @@ class WarmJudge:
         if self._own is not None:
             self._own.alive()
         elif self._wanted and phase >= begins:
-            self._own = JudgeProcess(self._master)
+            self._own = judge_if_any(self._master)
+            self._wanted = self._own is not None
 
     def __enter__(self) -> "WarmJudge":
         return self

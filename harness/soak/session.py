@@ -23,7 +23,7 @@ from core.errors import ConfigError, ExitCode, InquestError
 from core.files import written_into
 from core.secrets import shown
 from core.terminal import say
-from harness.judging.process import JudgeProcess
+from harness.judging.process import judge_if_any
 from harness.nights.session_log import (
     FILE,
     FOLDER,
@@ -114,7 +114,9 @@ def soak(request: SoakRequest) -> int:
     """
     with ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts(immediate=False))
-        judge = stack.enter_context(JudgeProcess(request.master)) if request.spark else None
+        judge = judge_if_any(request.master) if request.spark else None
+        if judge is not None:
+            stack.enter_context(judge)
         performer = runs.Performer(
             results=request.results,
             options=request.options,

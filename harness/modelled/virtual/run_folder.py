@@ -38,8 +38,8 @@ def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
 def record(
     config: RunConfig, steps: Sequence[PlannedFault], run: Run, display: Display | None = None
 ) -> Simulated:
-    """Simulate and write schedule, journals, evidence, trace and, last, events into a new run folder. display:
-    shows how far it is.
+    """Simulate and write schedule, journals, evidence, trace and, last, events into a new run folder.
+    display: shows how far it is.
 
     Raises: OSError.
     """

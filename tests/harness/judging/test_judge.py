@@ -1,12 +1,15 @@
 """The process that judges: what a folder gets by it is what it gets here; who asks sees its errors; it never
 outlives its parent, and a run is judged where it died."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,6 +17,7 @@ from core.errors import HistoryError
 from core.op import Phase
 from core.programs import environment
 from harness.cli.verdict import Engine, checked
+from harness.judging import process
 from harness.judging.process import SOCKET, JudgeProcess, WarmJudge, judged
 from history.run_folder import Run
 from tests.checkers.test_sealed import a_file
@@ -126,6 +130,45 @@ def test_it_ends_with_its_parent_whatever_death_that_died_and_leaves_nothing(tmp
     parent.communicate()
     until(lambda: not alive(pid), "the judge is gone", 60)
     until(lambda: not any(tmp_path.iterdir()), "its folders are gone", 60)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_where_no_judge_can_be_started_the_run_is_made_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full: bool
+) -> None:
+    """Its socket has too long a name, or the disk is full."""
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.delenv(SOCKET, raising=False)
+    if full:
+        monkeypatch.setattr(tempfile, "mkdtemp", no_space)
+    with WarmJudge(wanted=True) as judge:
+        for phase in Phase:
+            judge.entered(phase)
+        assert judge.socket == ""
+    why = "No space left" if full else "AF_UNIX path too long"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("inquest: no judge can be started (")
+    assert why in line
+    assert not any(folder.iterdir())
+
+
+@pytest.mark.sampled(6)
+def test_a_judge_that_died_and_cannot_be_started_again_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with JudgeProcess("local[1]") as judge:
+        os.kill(judge.pid, signal.SIGKILL)
+        until(lambda: not alive(judge.pid), "the judge is gone", 60)
+        monkeypatch.setattr(process, "start", no_space)
+        judge.alive()
+        monkeypatch.undo()
+        assert judged(Run(tmp_path), judge.socket, print) is None
+
+
+def no_space(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
