@@ -188,11 +188,7 @@ class _Machine:
             folder.cleanup()
 
     def kill(self) -> None:
-        """End it at once, and let nothing complain that it is gone. There is nothing of it to save."""
-        from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
-
-        for server in (AccumulatorTCPServer, AccumulatorUnixServer):
-            setattr(server, "handle_error", lambda *_: None)  # noqa: B010
+        """End it at once. There is nothing of it to save."""
         gateway, self.gateway = self.gateway, None
         if gateway is not None:
             with contextlib.suppress(Exception):  # objects of this process do not ask for it any more
@@ -231,12 +227,15 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
+    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     if not logging.root.handlers:  # py4j logs an interrupt as an error, with a traceback
         logging.root.addHandler(logging.NullHandler())
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):  # they would show one where a JVM is gone
+        setattr(server, "handle_error", lambda *_: None)  # noqa: B010
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -7,6 +7,7 @@ through Spark Connect. A task that Spark runs twice answers once: answers are ro
 Not here: how a session starts and ends (`checkers.engine.spark`).
 """
 
+import contextlib
 import functools
 import pickle
 import re
@@ -64,9 +65,10 @@ class SparkWorkers:
         if not many:
             return []
         written = self._files.write(f"work-{uuid.uuid4().hex}", work)
-        hands = self._hands(stage)
-        job = _Job(self, stage, hands, self._watch)
+        job: _Job | None = None
         try:
+            hands = self._hands(stage)
+            job = _Job(self, stage, hands, self._watch)
             with job:
                 rows = self.session.range(0, hands, 1, hands)
                 run = functools.partial(_run, written, self._files, many, hands)
@@ -75,7 +77,7 @@ class SparkWorkers:
             if interrupted(error):
                 raise KeyboardInterrupt from None
             why = f"{self.master}: {stage.name} {stage.tasks} failed"
-            raise SparkError(f"{why}: {job.lost or telling(str(error))}") from error
+            raise SparkError(f"{why}: {(job and job.lost) or telling(str(error))}") from error
         columns = (answered.column(name).to_pylist() for name in ("number", "answer"))
         found = {number: pickle.loads(data) for number, data in zip(*columns, strict=True)}
         for answer in found.values():
@@ -152,6 +154,12 @@ class _Job:
             self._looking = threading.Thread(target=self._look, daemon=True)
 
     def _look(self) -> None:
+        from py4j.protocol import Py4JError
+
+        with contextlib.suppress(Py4JError, ConnectionError):  # of a JVM that died: the job says so
+            self._look_on()
+
+    def _look_on(self) -> None:
         tracker = self._context.statusTracker()
         ended, idle = -1, 0
         while not self._over.wait(LOOK_S):

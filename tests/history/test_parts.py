@@ -64,12 +64,12 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return unsealed(tmp_path_factory.mktemp("parts"), request.param)
 
 
-def unsealed(folder: Path, workload: str) -> Run:
+def unsealed(folder: Path, workload: str, **settings: object) -> Run:
     """A simulated run that nothing has sealed."""
     run = Run(folder / "run")
     run.journal.mkdir(parents=True)
     chosen = {"sut": "simulated", "seed": 5, "duration_s": 2, "rate": 30, "nemesis": "random"}
-    config = run_config({**chosen, "workload": workload})
+    config = run_config({**chosen, "workload": workload, **settings})
     write_atomically(run.config, config.model_dump_json())
     record(config, planned(config).steps, run)
     return run

@@ -1,19 +1,23 @@
 """The checker on Spark: the same answers as in this process, damage and crashes told the same way."""
 
 import functools
+import json
 import operator
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
 from checkers.api import check, check_history
+from checkers.catalogue import ALL_CHECKS
 from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import ServedTimes
@@ -22,7 +26,8 @@ from checkers.engine.engines import chosen
 from checkers.engine.findings import Kind
 from checkers.engine.pipeline import kernels_of
 from checkers.engine.spark import spark
-from core.errors import HistoryError, SparkError
+from checkers.logs.registry import LOG_CHECKS
+from core.errors import ExitCode, HistoryError, SparkError
 from core.op import Outcome
 from core.progress import Progress, ProgressStage
 from history import seal, units
@@ -243,33 +248,84 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
 
 
 KILLS_THE_JVM = """
-import sys
+import json, sys
 from pathlib import Path
 from checkers import api
 from checkers.engine.spark import _JVM
 from checkers.engine.spark_workers import SparkWorkers
+from core.errors import SparkError
 from history.run_folder import Run
 
 whole = SparkWorkers.map
 
 def killing(workers, stage, work):
-    _JVM.gateway.proc.kill()
+    if stage.name == sys.argv[2]:
+        _JVM.gateway.proc.kill()
+        _JVM.gateway.proc.wait()
     return whole(workers, stage, work)
 
 SparkWorkers.map = killing
-result = api.check(Run(Path(sys.argv[1])), master="local[2]")
-result.write(Run(Path(sys.argv[1])))
-verdict = result.verdict
-print(verdict.exit_code, {check.status for check in verdict.checks.values()})
+run = Run(Path(sys.argv[1]))
+try:
+    verdict = api.check(run, master="local[2]", watch=lambda _: None).verdict
+except SparkError as error:
+    print(json.dumps({"error": str(error), "sealed": run.history.exists()}))
+else:
+    crashed = [name for name, check in verdict.checks.items() if check.status == "crashed"]
+    print(json.dumps({"code": verdict.exit_code, "found": sorted(verdict.anomalies), "crashed": crashed}))
 """
+
+
+def killed(run: Run, stage: str) -> dict[str, Any]:
+    """What a check says whose JVM dies before this stage. On the terminal it says nothing."""
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLS_THE_JVM, str(run.folder), stage],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stderr == ""
+    answer: dict[str, Any] = json.loads(ended.stdout)
+    return answer
 
 
 @pytest.mark.sampled(6)
 def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLS_THE_JVM, str(run.folder)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.stdout == "2 {'crashed'}\n", ended.stderr
-    assert run.verdict.exists()
+    ended = killed(run, "checking")
+    assert (ended["code"], ended["found"], set(ended["crashed"])) == (2, [], set(ALL_CHECKS))
+
+
+@pytest.mark.sampled(30)
+def test_a_jvm_that_dies_between_two_stages_takes_the_later_one_alone(tmp_path: Path) -> None:
+    """Sealing ends with an error of Spark; what clients saw is judged before the evidence is."""
+    losing = {"preset": "acks1", "seed": 2, "duration_s": 4, "rate": 100}
+    run = unsealed(tmp_path, "queue", **losing, nemesis="partition:isolate@leader")
+    ended = killed(run, "sealing")
+    assert ended["error"].startswith("local[2]: sealing units failed: ")
+    assert not ended["sealed"]
+    right = check_run(run)
+    ended = killed(run, "judging")
+    assert "lost-write" in ended["found"]
+    assert (ended["found"], ended["code"]) == (sorted(right.anomalies), ExitCode.UNKNOWN)
+    assert set() < set(ended["crashed"]) <= set(LOG_CHECKS)
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError])
+def test_who_looks_how_far_a_job_is_ends_with_its_jvm(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    looked = threading.Event()
+
+    class Tracker:
+        def getJobIdsForGroup(self, _: str) -> NoReturn:
+            looked.set()
+            raise error("Answer from Java side is empty")
+
+    monkeypatch.setattr(session.sparkContext, "statusTracker", Tracker)
+    ranged = session.range
+    monkeypatch.setattr(session, "range", lambda *words: (looked.wait(60), ranged(*words))[1])
+    with chosen(tmp_path, lambda _: None) as choice:
+        assert choice.workers.map(ONE, operator.index) == [0]
+    assert looked.is_set()
+    assert not raised

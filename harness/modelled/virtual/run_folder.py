@@ -58,7 +58,7 @@ def record(
     evidence.write(run.evidence, tables_of_run(done.cluster) | seen)
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
-    listed = journals_listed(run, done.events[-1].ns)  # last: without events nobody takes it for recorded
+    listed = journals_listed(run, done.events[-1].ns)  # last: without events it is not a recorded run
     write_atomically(run.events, jsonl.encode([*done.events, listed]))
     return done
 
