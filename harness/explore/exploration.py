@@ -58,9 +58,9 @@ def explore(
     whose executors make the runs then. say: gets a line of progress after each run. Ctrl-C ends it with the
     runs so far. Raises: ConfigError, before the first run; SparkError.
     """
-    names = named(mutants)
     if era not in ERAS:
         raise ConfigError(f"unknown era {era!r}; known: {', '.join(ERAS)}")
+    names = named(mutants, era)
     if seeds < 1 or first < 0 or first + seeds > SEEDS:
         raise ConfigError("seeds must be at least 1, the first one at least 0, the last one below 2^63")
     if processes is not None and (not 1 <= processes <= PROCESSES_MOST or master is not None):
@@ -84,18 +84,35 @@ def explore(
     return found
 
 
-def named(mutants: str) -> list[str]:
-    """The mutants that an option names. Raises: ConfigError, with the known ones."""
+def named(mutants: str, era: str = MODERN) -> list[str]:
+    """The mutants that an option names; "all" are those that a run of this era can show. Raises: ConfigError,
+    with the known ones."""
     known = hunted()
-    if mutants in ("all", "none"):
-        return known if mutants == "all" else []
+    if mutants == "none":
+        return []
+    if mutants == "all":
+        return [name for name in known if not _refused(name, era)]
     names = list(dict.fromkeys(name.strip() for name in mutants.split(",")))
     for name in names:
         if name in MUTANTS and name not in known:
             raise ConfigError(f"mutant {name} shows in no run: see docs/model for its scenario")
         if name not in MUTANTS:
             raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
+        if why := _refused(name, era):
+            raise ConfigError(f"mutant {name}: era {era} has no run that can show it: {why}")
     return names
+
+
+def _refused(mutant: str, era: str) -> str:
+    """Why the era cannot have the runs of a mutant, "" = it can."""
+    hunt = MUTANTS[mutant].hunt
+    assert hunt is not None
+    try:
+        for number in range(len(hunt.workloads)):
+            hunting(mutant, number, era=era)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 class Made:
@@ -167,8 +184,11 @@ def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Tr
 def _undone(attempt: SeedRun, undone: Undone, first: int, era: str) -> Trial:
     """A run that the harness failed to make or to judge."""
     name, number = attempt
-    config = hunting(name, number, first, era) if name else clean(first + number, era)
-    return Trial(seed=config.seed, config=settings(config), harness=undone.why)
+    try:
+        config = settings(hunting(name, number, first, era) if name else clean(first + number, era))
+    except Exception:  # noqa: BLE001 - the result says why all the same, and has the other runs
+        config = {}
+    return Trial(seed=first + number, config=config, harness=undone.why)
 
 
 def _done(

@@ -18,8 +18,8 @@ WIDE = 160
 
 @dataclass(slots=True, kw_only=True)
 class MutantResult:
-    """The runs of a mutant, up to the first that shows it. hunted: some run can show it; the others show in
-    scenarios only."""
+    """The runs of a mutant, up to the first that shows it. hunted: some run of the era can show it;
+    most of the others show in scenarios only."""
 
     hunted: bool = True
     trials: list[Trial] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Exploration:
         for name, one in self.mutants.items():
             broke = f", {one.broke} broke an invariant" if one.broke else ""
             otherwise = "not found" if one.trials else "no run yet"
-            otherwise = f"{otherwise}{broke}" if one.hunted else "no run (see docs/model)"
+            otherwise = f"{otherwise}{broke}" if one.hunted else "no run of this era (see docs/model)"
             rate = "" if one.rate is None else f"{one.rate:.2f}"
             numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None
@@ -169,7 +169,7 @@ class Exploration:
             said.append(f"{count} of {len(self.mutants)} mutants found ({share:g} %)")
             scenarios = [name for name, one in self.mutants.items() if not one.hunted]
             if scenarios:
-                said.append(f"in scenarios only, so not looked for: {', '.join(scenarios)}")
+                said.append(f"shown by no run of this era, so not looked for: {', '.join(scenarios)}")
         return said
 
 

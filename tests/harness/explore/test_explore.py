@@ -31,6 +31,7 @@ from harness.explore.profile import clean, drawn, hunted, hunting
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
 from history.evidence import Evidence
+from model.eras import ERAS
 from model.mutants.registry import MUTANTS
 from tests.histories import stored
 from workloads import registry
@@ -221,6 +222,51 @@ def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch
     unseen = [name for name, one in outcome.mutants.items() if not one.hunted]
     assert unseen == [name for name in MUTANTS if name not in hunted()]
     assert outcome.as_json()["mutants"][unseen[0]]["found"] is False
+
+
+OLD = [era for era in ERAS if ERAS[era].zookeeper]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_an_era_is_refused_what_no_run_of_it_shows_before_any_run(
+    era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clusters on ZooKeeper have no reassignment."""
+    made: list[RunConfig] = []
+
+    def noted(config: RunConfig, **_: bool) -> Trial:
+        made.append(config)
+        return Trial(seed=config.seed, config={})
+
+    monkeypatch.setattr(exploration, "trial", noted)
+    name = "removed-stays-eligible"
+    if era in OLD:
+        with pytest.raises(ConfigError, match=f"mutant {name}: era {era} has no run .*needs Reassignable"):
+            explore(seeds=1, mutants=name, era=era, processes=1, say=lambda _: None)
+        assert (name in named("all", era)) is False
+        assert made == []
+    else:
+        assert name in named("all", era)
+        assert len(hunted_until(name, 1)) == 1
+
+
+@pytest.mark.sampled(3)
+def test_all_leaves_out_what_no_run_of_the_era_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "trial", finds(mutant=True))
+    outcome = explore(seeds=1, mutants="all", era=OLD[0], processes=1, say=lambda _: None)
+    assert outcome.undone == []
+    unseen = {name for name, one in outcome.mutants.items() if not one.hunted}
+    assert unseen == {*MUTANTS} - {*hunted()} | {"removed-stays-eligible"}
+
+
+def test_a_run_whose_settings_cannot_be_made_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(seed: int, era: str) -> RunConfig:
+        raise ValueError("no such seed")
+
+    monkeypatch.setattr(exploration, "clean", refuses)
+    outcome = explore(seeds=2, first=5, processes=1, say=lambda _: None)
+    assert [(one.seed, one.config) for one in outcome.clean] == [(5, {}), (6, {})]
+    assert all("no such seed" in one.harness for one in outcome.clean)
 
 
 # ---- telling
