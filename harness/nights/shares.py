@@ -57,9 +57,9 @@ class Share:
     and group, with the newest one. samples: how many there are, by night and sample. bugs: runs with a
     known bug, or a class of anomalies that none explains, by night and system, with the newest one and the
     `names` of the classes. tested: how many runs of each system there are. allowed: by class.
-    side: drawn runs of sessions that compare systems, by system, client and nemesis, `forbidden` and `open`
-    ones (with such a finding) among them; sums of `available` and `recovery_s`, and of how many values
-    (`known`, `recovered`).
+    side: drawn runs of sessions that compare systems, without interrupted ones, by system, client and
+    nemesis, `forbidden` and `open` ones (with such a finding) among them; sums of `available` and
+    `recovery_s`, and of how many values (`known`, `recovered`).
     met: by session and system of these, the drawn runs with a known bug, or a class that none explains;
     first_s: how long the session had run this system when the first of them ended. ran: how long it did.
     lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
@@ -187,8 +187,10 @@ def _compares(session: SoakSession) -> bool:
 
 
 def _drawn(judged: pd.DataFrame) -> pd.DataFrame:
-    """Drawn runs; ran_s: how long their session had run their system when they ended."""
-    drawn = judged[(judged["why"] == "matrix") & (judged["planted"] == "")].sort_values(
+    """Drawn runs, without interrupted ones, which are repeated; ran_s: how long their session had run their
+    system when they ended."""
+    fair = judged["fair"].astype(bool)
+    drawn = judged[fair & (judged["why"] == "matrix") & (judged["planted"] == "")].sort_values(
         "number", kind="stable"
     )
     return drawn.assign(ran_s=drawn.groupby(RAN[:-2])["seconds"].cumsum())

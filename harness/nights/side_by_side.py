@@ -51,11 +51,13 @@ Column = tuple[str, str, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySide:
     """rows: nemesis -> a cell for each column, None = no run; the first row is of all nemeses. met: finding
-    and known bug ("" = none) -> a cell for each column; what no known bug explains comes first."""
+    and known bug ("" = none) -> a cell for each column; what no known bug explains comes first. sessions:
+    that made these runs, oldest first."""
 
     columns: list[Column]
     rows: dict[str, list[SideCell | None]]
     met: dict[tuple[str, str], list[MetCell]]
+    sessions: list[str]
 
     @property
     def compares(self) -> bool:
@@ -71,7 +73,8 @@ class SideBySide:
         columns = sorted({key[:3] for key in cells})
         names = [ALL, *sorted(set(side["nemesis"]))] if columns else []
         rows = {name: [cells.get((*column, name)) for column in columns] for name in names}
-        return cls(columns=columns, rows=rows, met=_met(columns, met, ran))
+        sessions = sorted(set(ran["session"]))
+        return cls(columns=columns, rows=rows, met=_met(columns, met, ran), sessions=sessions)
 
 
 def _met(columns: list[Column], met: pd.DataFrame, ran: pd.DataFrame) -> dict[tuple[str, str], list[MetCell]]:

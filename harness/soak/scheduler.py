@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.generator import source
-from harness.nights.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession
+from harness.nights.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession, State
 from harness.soak.matrix import Matrix, canary_run, config_of, draws, topologies
 
 OVERHEAD_S = 40.0
@@ -28,6 +28,8 @@ TRIES = 3
 """Stop repeating a failure after it has passed this many times in a row."""
 ATTEMPTS_MAX = 2
 """Skip a run after the soak process has died in it this often."""
+CUT_SHORT: tuple[State, ...] = ("interrupted", "error")
+"""States of runs that did not last as long as they would have, or far longer than all their deadlines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +102,11 @@ def seed_of(session_seed: int, number: int) -> int:
 
 def expected_s(task: PlannedRun, attempts: Iterable[Attempt]) -> float:
     """Expected seconds of a run: its phase of faults, plus the median overhead of the runs of its workload,
-    or of all runs, where its workload has none yet."""
+    or of all runs, where its workload has none yet. Runs that were cut short say nothing about it."""
     extra = [
-        (attempt.begun.task.workload, attempt.outcome.seconds - config_of(attempt.begun.task).duration_s)
+        (attempt.begun.task.workload, came.seconds - config_of(attempt.begun.task).duration_s)
         for attempt in attempts
-        if attempt.outcome is not None and attempt.outcome.judged
+        if (came := attempt.outcome) is not None and came.judged and came.state not in CUT_SHORT
     ]
     alike = [seconds for workload, seconds in extra if workload == task.workload]
     overhead = median(alike or [seconds for _, seconds in extra] or [OVERHEAD_S])

@@ -95,14 +95,14 @@ class SoakRequest:
 
 
 def ending(code: ExitCode, session: SoakSession) -> str:
-    """What a session came to: how many runs beside the canary have which result, and what is new."""
+    """What a session came to: how many runs beside the canary have which result, which findings are open."""
     results = [result for task, result in session.results if task.why != "canary"]
     words = Counter(result.word for result in results)
     parts = [f"{many} {word}" for word, many in words.most_common()]
     bugs = sorted({bug for result in results for bug in result.known_bugs})
     known = f" ({', '.join(bugs)})" if bugs else ""
     new = Counter(found.name for result in results for found in result.open)
-    found = f"; not known before: {', '.join(f'{name} in {n}' for name, n in new.items())}" if new else ""
+    found = f"; of no known bug: {', '.join(f'{name} in {n}' for name, n in new.items())}" if new else ""
     ran = "1 run" if len(results) == 1 else f"{len(results)} runs"
     return f"{ran}: {', '.join(parts) or 'none'}{known}{found}; {ENDINGS[code]}"
 

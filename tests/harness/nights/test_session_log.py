@@ -154,6 +154,18 @@ def test_that_a_cluster_did_not_recover_is_no_open_finding() -> None:
     assert outcome("anomaly", found, LOST, TORN).open == [LOST]
 
 
+def test_what_a_planted_bug_causes_is_no_open_finding(tmp_path: Path) -> None:
+    planted = outcome("anomaly", LOST, tested=Tested(system="simulated", planted="keep-tail"))
+    assert planted.open == []
+    runs: list[Run] = [(canary(), outcome(fired=True)), (task(), planted)]
+    text = ending(ExitCode.ANOMALY, write(tmp_path, NAME, runs))
+    assert text.startswith("1 run: 1 anomaly; at least one")
+    sound = outcome("anomaly", LOST, tested=Tested(system="simulated"))
+    assert sound.open == [LOST]
+    text = ending(ExitCode.ANOMALY, write(tmp_path, "20260302T220000Z", [*runs[:1], (task(), sound)]))
+    assert text.startswith("1 run: 1 anomaly; of no known bug: lost-write in 1; at least one")
+
+
 def test_a_session_under_way_is_not_void_before_its_canary(tmp_path: Path) -> None:
     assert not write(tmp_path, NAME, [(task(why="repeat"), outcome())], over=False).void
     later = write(tmp_path, "20260302T220000Z", [(canary(), None)], over=False)
@@ -204,6 +216,10 @@ ACCEPT = {"accept": {"KAFKA-20734": "open"}}
         (outcome("anomaly", BUG, LOST), ACCEPT, 1),  # a new finding beside it
         (outcome("anomaly", LOST), ACCEPT, 1),
         (outcome("not-recovered", BUG), ACCEPT, 1),
+        (outcome("anomaly", BUG, NOT_BACK), ACCEPT, 3),  # the bug counts nowhere, the cluster does
+        (outcome("anomaly", BUG, NOT_BACK), {}, 1),
+        (outcome("anomaly", BUG, LOST, NOT_BACK), ACCEPT, 1),
+        (outcome("error", BUG, NOT_BACK), ACCEPT, 3),
         (outcome("error"), ACCEPT, 70),
         (outcome("error", BUG), ACCEPT, 70),  # the soak ended it, as it took too long
         (outcome("error", BUG), {}, 1),
@@ -243,7 +259,8 @@ def test_a_night_with_accepted_bugs_only_is_green(
         ([BUG, LOST], ACCEPT, 1),
         ([LOST], ACCEPT, 1),
         ([NOT_BACK], ACCEPT, 3),
-        ([BUG, NOT_BACK], ACCEPT, 1),
+        ([BUG, NOT_BACK], ACCEPT, 3),
+        ([BUG, NOT_BACK], {}, 1),
     ],
 )
 def test_what_an_interrupted_run_found_counts_as_in_any_run(

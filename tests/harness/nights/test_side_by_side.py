@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from harness.nights import page, totals
-from harness.nights.session_log import PlannedRun, RunResult, Tested
+from harness.nights.session_log import AnomalyCount, PlannedRun, RunResult, Tested
 from harness.nights.side_by_side import ALL, SideBySide
 from history.tasks import Here
 from tests.harness.nights.made_sessions import LOST, MATRIX, TORN, canary, outcome, task, write
 from tests.harness.nights.test_index import FIRST, HANGS, PLANTED, SECOND
 
 COMPARING: dict[str, Any] = MATRIX | {"systems": [{}, {}]}
+NOT_BACK = AnomalyCount(name="not-recovered", count=1, disallowed=1)
 OLD, NEW = (Tested(system="kafka", version=one, client="librdkafka") for one in ("3.9.2", "4.4.0"))
 
 
@@ -74,6 +75,41 @@ def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
     assert "1/3" in shown
     assert "after 1 min" in shown
     assert "not in 1 min" in shown
+
+
+@pytest.mark.sampled(3)
+def test_interrupted_runs_are_left_out_whatever_they_found(tmp_path: Path) -> None:
+    cut = outcome("interrupted", LOST, tested=OLD, judged=True, seconds=5.0)
+    write(tmp_path, FIRST, [
+        (task(seed=1), cut), run(1, OLD, seconds=50.0), run(2, NEW, TORN, seconds=30.0),
+        (task(seed=3), outcome("interrupted", tested=NEW, judged=True)),
+    ], matrix=COMPARING, numbers=[1, 1, 2, 3])  # fmt: skip
+    found = side(tmp_path)
+    old, new = found.rows[ALL]
+    assert old is not None
+    assert new is not None
+    assert [(one.judged, one.forbidden) for one in (old, new)] == [(1, 0), (1, 1)]
+    cells = [(cell.runs, cell.judged, cell.first_s) for cell in found.met["KAFKA-17754", "KAFKA-17754"]]
+    assert cells == [(0, 1, 50.0), (1, 1, 30.0)]
+    assert [*found.met] == [("KAFKA-17754", "KAFKA-17754")]
+
+
+@pytest.mark.sampled(4)
+def test_that_a_cluster_did_not_recover_is_not_shown_as_open(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [run(1, OLD, NOT_BACK), run(2, NEW)], matrix=COMPARING)
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert "! did not recover" in shown
+    assert "✕" not in shown
+    write(tmp_path, SECOND, [run(3, OLD, LOST), run(4, NEW)], matrix=COMPARING)
+    assert page.compared(totals.totals(tmp_path, Here())).count("✕ open") == 1
+
+
+@pytest.mark.sampled(4)
+def test_the_page_counts_the_sessions_that_compared(tmp_path: Path) -> None:
+    for day, matrix in enumerate([MATRIX, COMPARING, COMPARING, MATRIX], 1):
+        write(tmp_path, f"2026030{day}T220000Z", [run(1, OLD), run(2, NEW)], matrix=matrix)
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert "4 runs in 2 sessions from 2026-03-02 22:00 to 2026-03-03 22:00." in shown
 
 
 @pytest.mark.sampled(16)

@@ -109,6 +109,9 @@ def test_the_expected_time_is_learnt_from_runs_of_the_workload_else_of_all() -> 
     assert expected_s(what, session(runs=runs).attempts) == 20 + 20
     runs.append((task("queue", settings={"duration_s": 20}), outcome(seconds=27)))
     runs.append((task("queue", settings={"duration_s": 20}), outcome("error", seconds=1)))
+    for state in ("interrupted", "error"):
+        cut: RunResult = outcome(state, judged=True, seconds=1)
+        runs.append((task("queue", settings={"duration_s": 20}), cut))
     assert expected_s(what, session(runs=runs).attempts) == 20 + 7
 
 
