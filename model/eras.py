@@ -42,6 +42,10 @@ class Era:
         in-sync set that lacks a member of the one before.
     whole_reassignment: KAFKA-15665 (3.8): a reassignment ends when all replicas that it leaves are in sync;
         else when those are that it added.
+    resigns_alone: KAFKA-15489 (3.7): a controller from which no majority of the quorum fetches resigns; else
+        it holds itself for the active one as long as it is cut off.
+    pre_vote: KIP-996 (4.0): a voter that hears of no leader asks first who would vote for it, in its epoch;
+        else it raises the epoch with each time-out, and deposes the leader when it comes back.
     idempotence: KIP-98 (0.11).
     remembered_batches: batches of a producer that are recognised when sent again: 5 since 1.0
         (KAFKA-5494), before that 1.
@@ -113,6 +117,8 @@ class Era:
     unclean_by_setting: bool = True
     epoch_by_shrink: bool = False
     whole_reassignment: bool = True
+    resigns_alone: bool = True
+    pre_vote: bool = True
     idempotence: bool = True
     remembered_batches: int = 5
     unknown_producer_refused: bool = False
@@ -166,6 +172,7 @@ V4_1: Final = replace(
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)
 V3_9: Final = replace(
     V4_0,
+    pre_vote=False,
     verified_by_epoch=False,
     server_transaction_version=1,
     client_transaction_version=1,
@@ -176,7 +183,9 @@ V3_9: Final = replace(
     stable_at_batch=False,
     unloads_late=False,
 )
-V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False)
+V3_6: Final = replace(
+    V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False, resigns_alone=False
+)
 V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True)
 V2_4: Final = replace(
     V3_3,

@@ -2,7 +2,8 @@
 
 Voters elect a leader by majority; all other voters and the observers (brokers) fetch from it;
 a record is committed once a majority of the voters has it. A leader that has not been fetched from by a
-majority for a while resigns (KIP-835), a follower that cannot fetch becomes a candidate.
+majority for a while resigns (KAFKA-15489), a follower that cannot fetch becomes a candidate, once a majority
+says that it would vote for it (KIP-996).
 
 The driver passes the time in, keeps the one timer (`due`), and carries what `out` holds: (node, request).
 `draw(low, high)` is the driver's random source, for election time-outs.
@@ -21,6 +22,8 @@ from model.protocol.controller_messages import (
 from model.settings import Settings
 
 FOLLOWER: Final = "follower"
+PROSPECTIVE: Final = "prospective"
+"""It asks who would vote for it."""
 CANDIDATE: Final = "candidate"
 LEADER: Final = "leader"
 RETRY_MS: Final = 100
@@ -55,6 +58,9 @@ class KafkaRaftClient:
         """When `tick` has something to do."""
         self.out: list[tuple[int, Vote | BeginQuorumEpoch | QuorumFetch]] = []
         self._votes: set[int] = set()
+        self._refusals: set[int] = set()
+        self._followed = False
+        """Whether a fetch from the leader of this epoch succeeded (FollowerState.hasFetchedFromLeader)."""
         self._ends: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._fetching = -1
@@ -65,7 +71,8 @@ class KafkaRaftClient:
     def start(self, now: int) -> None:
         """The node comes up."""
         self.role, self.leader, self.high_watermark = FOLLOWER, -1, 0
-        self._votes, self._ends, self._heard, self._fetching = set(), {}, {}, -1
+        self._votes, self._refusals, self._followed = set(), set(), False
+        self._ends, self._heard, self._fetching = {}, {}, -1
         self._wait(now)
         self.fetch(now)
 
@@ -86,11 +93,15 @@ class KafkaRaftClient:
         if self.role == LEADER:
             limit = now - self.settings.quorum_fetch_timeout_ms * 3 // 2
             heard = sum(self._heard.get(v, -1) >= limit for v in self.voters if v != self.me)
-            alone = 2 * (heard + 1) <= len(self.voters)
+            alone = 2 * (heard + 1) <= len(self.voters) and self.settings.era.resigns_alone
             if alone and "controller-decides-alone" not in self.settings.bugs:
                 self._follow(self.epoch, -1, now)
                 return
             self.due = now + RETRY_MS
+        elif self.role == PROSPECTIVE and self.leader >= 0:
+            self._follow(self.epoch, self.leader, now)
+        elif self.voter and self.settings.era.pre_vote:
+            self._ask(now)
         elif self.voter:
             self._stand(now)
         else:
@@ -108,14 +119,22 @@ class KafkaRaftClient:
 
     # ---- elections
 
+    def _ask(self, now: int) -> None:
+        """Find out who would vote for this node. It forgets no leader that it knows of."""
+        self.role = PROSPECTIVE
+        self._campaign(now, pre=True)
+
     def _stand(self, now: int) -> None:
         """Become a candidate of the next epoch."""
         self.role, self.leader = CANDIDATE, -1
         self.epoch += 1
         self.voted = self.me
-        self._votes = {self.me}
+        self._campaign(now, pre=False)
+
+    def _campaign(self, now: int, *, pre: bool) -> None:
+        self._votes, self._refusals, self._followed = {self.me}, set(), False
         self._wait(now)
-        request = Vote(self.epoch, self.me, self.last_epoch, self.end)
+        request = Vote(self.epoch, self.me, self.last_epoch, self.end, pre)
         self.out += [(node, request) for node in self.voters if node != self.me]
         self._elected(now)
 
@@ -127,25 +146,46 @@ class KafkaRaftClient:
             self._follow(request.epoch, -1, now)
         newer = (request.last_epoch, request.end) >= (self.last_epoch, self.end)
         newer |= "vote-ignores-log" in self.settings.bugs
-        free = self.voted in (-1, request.candidate) and self.leader < 0 and self.role == FOLLOWER
+        if request.pre:
+            return VoteResponse(newer and not self._hears_of_a_leader(), self.epoch, self.leader)
+        waits = self.role in (FOLLOWER, PROSPECTIVE)
+        free = waits and self.voted in (-1, request.candidate) and self.leader < 0
         if "votes-twice" in self.settings.bugs:
-            free = self.role == FOLLOWER
+            free = waits
         granted = newer and free
         if granted:
             self.voted = request.candidate
             self._wait(now)
+        if granted and self.role == PROSPECTIVE:
+            self._ask(now)  # from the begin (QuorumState.prospectiveAddVotedState)
         return VoteResponse(granted, self.epoch, self.leader)
+
+    def _hears_of_a_leader(self) -> bool:
+        """Whether it leads, or fetches from who does: then it helps no other node to an election."""
+        return self.role == LEADER or (self.role == FOLLOWER and self._followed)
 
     def voted_by(self, node: int, answer: VoteResponse, now: int) -> None:
         """A voter answered."""
         if answer.epoch > self.epoch:
             self._follow(answer.epoch, answer.leader, now)
-        elif answer.granted and self.role == CANDIDATE and answer.epoch == self.epoch:
+        elif answer.epoch < self.epoch or self.role not in (PROSPECTIVE, CANDIDATE):
+            return
+        elif answer.leader >= 0 and self.leader < 0:
+            self._follow(self.epoch, answer.leader, now)
+        elif answer.granted:
             self._votes.add(node)
             self._elected(now)
+        else:
+            self._refusals.add(node)
+            if self.role == PROSPECTIVE and 2 * len(self._refusals) >= len(self.voters):
+                self._follow(self.epoch, self.leader, now)
+                self._wait(now)
 
     def _elected(self, now: int) -> None:
         if 2 * len(self._votes) <= len(self.voters):
+            return
+        if self.role == PROSPECTIVE:
+            self._stand(now)
             return
         self.role, self.leader = LEADER, self.me
         self._ends = {}
@@ -164,11 +204,11 @@ class KafkaRaftClient:
     def _follow(self, epoch: int, leader: int, now: int) -> None:
         # A voter that waits to stand for election keeps waiting (QuorumState.transitionToUnattached): else a
         # candidate whose log is too short would put off all who could be elected.
-        waits = self.role == CANDIDATE or (self.role == FOLLOWER and self.leader < 0)
+        waits = self.role in (PROSPECTIVE, CANDIDATE) or (self.role == FOLLOWER and self.leader < 0)
         if epoch > self.epoch:
             self.voted = -1
         self.role, self.epoch, self.leader = FOLLOWER, epoch, leader
-        self._fetching = -1
+        self._fetching, self._followed = -1, False
         if leader >= 0 or not waits:
             self._wait(now)
         self.fetch(now)
@@ -215,6 +255,7 @@ class KafkaRaftClient:
         if answer.leader != node:
             return True
         self._wait(now)
+        self._followed = True
         self._take(answer)
         self.fetch(now)
         return False

@@ -185,11 +185,14 @@ REPLICATION: Final[Areas] = {
             wrong="a voter grants its vote to a candidate whose metadata log lacks committed records",
             right="to one whose log reaches as far as its own (Raft, 5.4.1)",
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-            hunt=HuntingGround(QUEUES, ("partition:isolate@leader", "pause:long@leader"), LONG | DOOMED),
+            # From 4.0 on who comes back asks first, and those that hear of a leader refuse (KIP-996).
+            hunt=HuntingGround(
+                QUEUES, ("partition:isolate@leader", "pause:long@leader"), LONG | DOOMED | {"era": "3.9"}
+            ),
         ),
         "controller-decides-alone": Mutant(
             wrong="a controller that a majority does not hear continues, and its own log is enough",
-            right="it resigns (KIP-835), and nothing is committed that a majority has not got",
+            right="it resigns (KAFKA-15489), and nothing is committed that a majority has not got",
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
             hunt=HuntingGround(
                 QUEUES, ("partition:isolate@controller",), LONG | DOOMED | {"min_insync_replicas": 1}

@@ -74,12 +74,13 @@ class AllocateProducerIdsResponse(ErrorResponse, frozen=True):
 
 
 class Vote(Request["VoteResponse"], frozen=True):
-    """Key 52."""
+    """Key 52. pre: whether it would be granted (KIP-996); `epoch` is then the one that the asker is in."""
 
     epoch: int
     candidate: int
     last_epoch: int
     end: int
+    pre: bool = False
 
 
 class VoteResponse(Response, frozen=True):

@@ -2,10 +2,11 @@
 
 In KRaft the controllers are a quorum: a log that a majority has is the truth, and its
 leader is the controller. Brokers follow the same log. (Records in brackets: what a leader writes first,
-with its epoch.)"""
+with its epoch. Where a table does not say so, a node stands for election without asking first, as before
+4.0.)"""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.protocol.controller_messages import BeginQuorumEpoch, BrokerHeartbeat, QuorumFetch, Vote
@@ -14,15 +15,18 @@ from scenarios.drivers.cluster import CONTROLLER_NODE
 from scenarios.drivers.partition import PartitionStage, without
 from scenarios.framework import Steps, look, scenario
 
+UNASKED: Final = without("pre_vote")
+"""A node stands for election without asking first."""
+
 
 class QuorumStage:
     """Three voters, driven by hand. What they send lies in their `out` until a step delivers it."""
 
     not_played: ClassVar[str] = "it is about the controllers' quorum, and here is one controller"
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings = UNASKED) -> None:
         self.now = 0
-        self.nodes = {n: KafkaRaftClient(n, (1, 2, 3), Settings(), lambda low, _: low) for n in (1, 2, 3)}
+        self.nodes = {n: KafkaRaftClient(n, (1, 2, 3), settings, lambda low, _: low) for n in (1, 2, 3)}
         self.down: set[int] = set()
         for node in self.nodes.values():
             node.start(0)
@@ -32,7 +36,7 @@ class QuorumStage:
         return look(QUORUM_COLUMNS, self, column)
 
     def stand(self, n: int) -> Self:
-        """Node n heard of no leader for its time-out: it becomes a candidate."""
+        """Node n heard of no leader for its time-out: it stands for election, or asks who would vote."""
         self.now = max(self.now, self.nodes[n].due)
         self.nodes[n].tick(self.now)
         return self
@@ -155,6 +159,35 @@ def quorum_succession(s: QuorumStage) -> Steps:
         | follower, epoch 3 | [1] a | [1] a [3] | [1] a [3] | 0 | 3"""
     s.fetch(1, at=2)
     yield "It fetches on. | follower, epoch 3 | [1] a [3] | [1] a [3] | [1] a [3] | 3 | 3"
+
+
+@scenario(
+    "Who was cut off asks before it stands",
+    source="KIP-996",
+    stage=lambda: QuorumStage(Settings()),
+    columns="node 1 | node 2 | node 3",
+)
+def quorum_pre_vote(s: QuorumStage) -> Steps:
+    """A node that hears of no leader asks, in the epoch that it knows, who would vote for it, and
+    stands when a majority would. Who fetches from a leader would not. Before 4.0 it stood for a later epoch
+    with each time-out, and deposed the leader when it came back."""
+    s.stand(1).votes(2, of=1)
+    yield """Node 1 hears of no leader, and asks. Node 2 would vote for it: it stands for epoch 1.
+        | candidate, epoch 1 | follower, epoch 0 | follower, epoch 0"""
+    s.votes(2, of=1).announce(1, to=2).announce(1, to=3).fetch(2, at=1).fetch(3, at=1)
+    yield """Node 2 votes for it. It leads, and both others fetch from it.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 1"""
+    s.stand(3)
+    yield """Node 3 is cut off: it hears nothing more for its time-out, and asks.
+        | leader, epoch 1 | follower, epoch 1 | prospective, epoch 1"""
+    s.votes(1, of=3).votes(2, of=3)
+    yield """Its questions arrive. The leader refuses, and so does node 2, which follows it. Node 3 follows.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 1"""
+    s.crash(1).stand(2).votes(3, of=2)
+    yield """Node 1 dies. Node 2 asks; node 3, which has not fetched since, would vote for it: it stands for
+        epoch 2. | down | candidate, epoch 2 | follower, epoch 1"""
+    s.votes(3, of=2).announce(2, to=3)
+    yield "Node 3 votes for it: it leads. | down | leader, epoch 2 | follower, epoch 2"
 
 
 class QuorumBesideReplicas:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from model.kraft.kafka_raft_client import CANDIDATE, FOLLOWER, LEADER, KafkaRaftClient
+from model.eras import ERAS
+from model.kraft.kafka_raft_client import CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE, KafkaRaftClient
 from model.protocol.controller_messages import (
     BeginQuorumEpoch,
     QuorumFetch,
@@ -17,9 +18,13 @@ from model.settings import Settings
 VOTERS = (1, 2, 3)
 
 
-def voter(me: int, *entries: tuple[int, Any], bugs: tuple[str, ...] = (), wait: int = 0) -> KafkaRaftClient:
-    """A node that has just started at 0; wait: what it draws, in ms, beside the fetch time-out (2000)."""
-    node = KafkaRaftClient(me, VOTERS, Settings(bugs=frozenset(bugs)), lambda low, high: wait)
+def voter(
+    me: int, *entries: tuple[int, Any], bugs: tuple[str, ...] = (), wait: int = 0, era: str = "3.9"
+) -> KafkaRaftClient:
+    """A node that has just started at 0; wait: what it draws, in ms, beside the fetch time-out (2000). Before
+    4.0 it stands for election without asking first."""
+    settings = Settings(bugs=frozenset(bugs), era=ERAS[era])
+    node = KafkaRaftClient(me, VOTERS, settings, lambda low, high: wait)
     node.entries = list(entries)
     node.epoch = entries[-1][0] if entries else 0
     node.start(0)
@@ -114,14 +119,136 @@ def test_who_votes_waits_again() -> None:
     assert three.due == 2600 + 2700
 
 
-@pytest.mark.parametrize(("bugs", "role"), [((), FOLLOWER), (("controller-decides-alone",), LEADER)])
-def test_a_leader_that_no_majority_asks_resigns(bugs: tuple[str, ...], role: str) -> None:
-    one = voter(1, bugs=bugs)
-    elect(one, voter(2), now=2000)
+@pytest.mark.parametrize(
+    ("era", "bugs", "role"),
+    [
+        ("3.9", (), FOLLOWER),
+        ("3.9", ("controller-decides-alone",), LEADER),
+        ("3.6", (), LEADER),  # before KAFKA-15489
+    ],
+)
+def test_a_leader_that_no_majority_asks_resigns(era: str, bugs: tuple[str, ...], role: str) -> None:
+    one = voter(1, bugs=bugs, era=era)
+    elect(one, voter(2, era=era), now=2000)
     one.tick(4999)
     assert one.role == LEADER
     one.tick(5100)
     assert one.role == role
+
+
+def fetched(node: KafkaRaftClient, leader: KafkaRaftClient, now: int) -> None:
+    """Its newest fetch is answered."""
+    request = sent(node, QuorumFetch)[-1][1]
+    node.fetched(leader.me, leader.serve(request, now) or leader.held(request), now)
+
+
+def led(era: str = "4.0") -> dict[int, KafkaRaftClient]:
+    """Node 1 leads in epoch 1 since 2001, and both others fetch from it."""
+    nodes = {n: voter(n, wait=100 * n, era=era) for n in VOTERS}
+    one = nodes[1]
+    one.tick(one.due)
+    for _ in range(1 + one.settings.era.pre_vote):
+        votes = dict(sent(one, Vote))
+        one.voted_by(2, nodes[2].vote(votes[2], 2100), 2100)
+    assert (one.role, one.epoch) == (LEADER, 1)
+    for to, request in sent(one, BeginQuorumEpoch):
+        nodes[to].begin(request, 2101)
+        fetched(nodes[to], one, 2102)
+    return nodes
+
+
+@pytest.mark.parametrize(("era", "deposed"), [("3.9", True), ("4.0", False), ("4.4", False)])
+def test_a_voter_that_was_cut_off_deposes_no_leader(era: str, deposed: bool) -> None:
+    """KIP-996. Before, it raises the epoch with each time-out, and comes back with a later one."""
+    one, two, three = led(era).values()
+    for _ in range(3):
+        three.tick(three.due)
+        fetched(two, one, three.due)
+    assert (three.epoch > 1) == deposed
+    votes = sent(three, Vote)[-2:]
+    assert [request.pre for _, request in votes] == [not deposed] * 2
+    for node in (one, two):
+        three.voted_by(node.me, node.vote(dict(votes)[node.me], three.due), three.due)
+    assert ([one.role, two.epoch] == [LEADER, 1]) == (not deposed)
+    if not deposed:
+        assert (three.role, three.epoch, three.leader) == (FOLLOWER, 1, 1)
+
+
+def test_who_hears_of_no_leader_helps_another_one_to_stand() -> None:
+    _, two, three = led().values()
+    two.tick(two.due)
+    assert (two.role, two.epoch, two.leader) == (PROSPECTIVE, 1, 1)
+    asked = dict(sent(two, Vote))
+    assert not three.vote(asked[3], two.due).granted  # it fetches from 1
+    three.tick(three.due)
+    assert three.vote(asked[3], three.due).granted
+    assert three.role == PROSPECTIVE
+    two.voted_by(3, VoteResponse(True, 1, 1), three.due)
+    assert (two.role, two.epoch, two.leader) == (CANDIDATE, 2, -1)
+    standing = dict(sent(two, Vote))
+    assert standing[3] == Vote(2, 2, 1, 1)
+    two.voted_by(3, three.vote(standing[3], three.due), three.due)
+    assert (two.role, three.role, three.voted) == (LEADER, FOLLOWER, 2)
+
+
+def test_a_question_is_granted_to_any_number_and_only_with_a_whole_log() -> None:
+    three = voter(3, (1, None), (1, "a"), era="4.0")
+    for asker in (1, 2):
+        assert three.vote(Vote(1, asker, 1, 2, pre=True), 10).granted
+    assert not three.vote(Vote(1, 1, 1, 1, pre=True), 10).granted
+    assert (three.voted, three.epoch, three.due) == (-1, 1, 2000)  # nothing was promised
+    assert not three.vote(Vote(0, 1, 1, 2, pre=True), 10).granted
+    assert three.vote(Vote(2, 1, 1, 2, pre=True), 10).granted
+    assert three.epoch == 2
+
+
+def test_who_is_refused_by_a_majority_waits_and_asks_again_in_its_epoch() -> None:
+    one = voter(1, (1, None), era="4.0")
+    one.tick(2000)
+    assert (one.role, one.epoch) == (PROSPECTIVE, 1)
+    one.voted_by(2, VoteResponse(False, 1), 2100)
+    assert one.role == PROSPECTIVE  # 3 may still say yes
+    one.voted_by(3, VoteResponse(False, 1), 2200)
+    assert (one.role, one.epoch, one.due) == (FOLLOWER, 1, 4200)
+    one.tick(4200)
+    assert (one.role, one.epoch) == (PROSPECTIVE, 1)
+    one.tick(6200)  # unanswered
+    assert (one.role, one.epoch) == (PROSPECTIVE, 1)
+    one.voted_by(3, VoteResponse(True, 1), 6300)
+    assert (one.role, one.epoch) == (CANDIDATE, 2)
+    one.tick(8300)
+    assert (one.role, one.epoch) == (PROSPECTIVE, 2)
+    sent(one, Vote)
+    assert one.vote(Vote(2, 3, 1, 1), 8400).granted is False  # it voted for itself
+    one.voted_by(2, VoteResponse(False, 2, 3), 8400)
+    assert (one.role, one.leader) == (FOLLOWER, 3)  # who answered knows the leader
+
+
+def test_who_asks_votes_for_who_stands_in_its_epoch() -> None:
+    one = voter(1, (1, None), era="4.0")
+    one.tick(2000)
+    sent(one, Vote)
+    one.voted_by(3, VoteResponse(True, 1), 2100)
+    two = voter(2, (1, None), era="4.0")
+    two.tick(2000)
+    two.vote(Vote(2, 3, 0, 0, pre=True), 2050)  # it learns of epoch 2
+    two.tick(two.due)
+    sent(two, Vote)
+    assert (two.role, two.epoch) == (PROSPECTIVE, 2)
+    assert two.vote(Vote(2, 1, 1, 1), 2400).granted
+    assert (two.role, two.voted, [request.pre for _, request in sent(two, Vote)]) == (
+        PROSPECTIVE,
+        1,
+        [True, True],
+    )
+    assert not two.vote(Vote(2, 3, 1, 1), 2500).granted
+
+
+def test_a_quorum_of_one_needs_no_answer() -> None:
+    alone = KafkaRaftClient(1, (1,), Settings(), lambda low, high: 0)
+    alone.start(0)
+    alone.tick(2000)
+    assert (alone.role, alone.epoch) == (LEADER, 1)
 
 
 def test_a_follower_cuts_back_to_what_the_leader_has() -> None:
