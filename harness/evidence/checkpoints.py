@@ -35,7 +35,7 @@ def leader_epochs(path: Path, damages: Damages) -> pa.Table:
     """A `leader-epoch-checkpoint` as rows of `tables.EPOCHS`. Raises: OSError."""
     rows: list[Row] = []
     for position, words in _entries(path, damages):
-        if len(words) == 2 and all(map(_is_number, words)):
+        if len(words) == 2 and _is_number(words[0], bits=31) and _is_number(words[1]):
             rows.append((int(words[0]), int(words[1])))
         else:
             damages.note(path, position, "the line is not `epoch start`")
@@ -46,7 +46,7 @@ def offsets(path: Path, damages: Damages) -> dict[tuple[str, int], int]:
     """One of the files OFFSETS: the offset by topic and partition. Raises: OSError."""
     found: dict[tuple[str, int], int] = {}
     for position, words in _entries(path, damages):
-        if len(words) == 3 and all(map(_is_number, words[1:])):
+        if len(words) == 3 and _is_number(words[1], bits=31) and _is_number(words[2]):
             place = words[0].decode(errors="replace"), int(words[1])
             found[place] = int(words[2])
         else:
@@ -68,14 +68,18 @@ def broker_epoch(path: Path, damages: Damages) -> int | None:
     if not content.strip():
         return None
     try:
-        return int(json.loads(content)["brokerEpoch"])
-    except (ValueError, TypeError, KeyError):
-        damages.note(path, 0, "no JSON object with a number `brokerEpoch`")
-        return None
+        found = json.loads(content)["brokerEpoch"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        found = None
+    if isinstance(found, int) and _is_number(b"%d" % found):
+        return found
+    damages.note(path, 0, "no JSON object with a number `brokerEpoch`")
+    return None
 
 
-def _is_number(word: bytes) -> bool:
-    return re.fullmatch(rb"-?[0-9]{1,19}", word) is not None
+def _is_number(word: bytes, bits: int = 63) -> bool:
+    """bits: without the sign, of the column that has to hold it."""
+    return re.fullmatch(rb"-?[0-9]{1,19}", word) is not None and -(1 << bits) <= int(word) < 1 << bits
 
 
 def _entries(path: Path, damages: Damages) -> Iterator[tuple[int, list[bytes]]]:

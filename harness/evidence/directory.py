@@ -33,8 +33,10 @@ Place = tuple[str, int]
 """Topic and number of a partition."""
 PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
-SNAPSHOT: Final = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+SNAPSHOT: Final = re.compile(rf"{partition_files.OFFSET}-[0-9]{{10}}\.checkpoint")
 """A snapshot of the metadata log."""
+MOST: Final = 2**31 - 1
+"""No partition has a greater number."""
 QUORUM_STATE: Final = "quorum-state"
 META: Final = "meta.properties"
 
@@ -105,7 +107,7 @@ class _Directories:
         found: dict[Place, list[Path]] = {}
         for folder in (path for directory in self._folders for path in directory.iterdir() if path.is_dir()):
             named = None if folder in self._folders else PARTITION.fullmatch(folder.name)
-            if named and self._wanted(named["topic"]):
+            if named and int(named["partition"]) <= MOST and self._wanted(named["topic"]):
                 found.setdefault((named["topic"], int(named["partition"])), []).append(folder)
         return {
             place: folders[0] if len(folders) == 1 else max(folders, key=partition_files.log_end)

@@ -16,8 +16,10 @@ from typing import Final
 
 from harness.evidence import segments
 
-NAMED: Final = re.compile(r"(?P<offset>[0-9]{20})\.(?P<kind>log|txnindex|snapshot)(?P<swap>\.swap)?")
-CLEANED: Final = re.compile(r"(?P<offset>[0-9]{20})\..+\.cleaned")
+OFFSET: Final = "0[0-8][0-9]{18}"
+"""What files are named for: an offset in 20 digits. From 9 * 10^18 on none is."""
+NAMED: Final = re.compile(rf"(?P<offset>{OFFSET})\.(?P<kind>log|txnindex|snapshot)(?P<swap>\.swap)?")
+CLEANED: Final = re.compile(rf"(?P<offset>{OFFSET})\..+\.cleaned")
 LOG: Final = "log"
 INDEX: Final = "txnindex"
 SNAPSHOT: Final = "snapshot"

@@ -108,6 +108,16 @@ def test_what_waits_for_deletion_is_left_out(node: Path) -> None:
     assert read(node, 3) == before
 
 
+def test_files_whose_numbers_no_log_has_belong_to_none(node: Path) -> None:
+    before = read(node, 3)
+    most = 10**20 - 1
+    shutil.copytree(node / "in-0", node / f"in-{2**31}")
+    for ending in ("log", "log.swap", "snapshot", "txnindex", "log.cleaned"):
+        shutil.copy(node / "in-0" / LOG, node / "in-0" / f"{most}.{ending}")
+    shutil.copy(node / "bootstrap.checkpoint", node / "__cluster_metadata-0" / f"{most}-{2:010}.checkpoint")
+    assert read(node, 3) == before
+
+
 def test_two_log_directories_are_one_node(node: Path, tmp_path: Path) -> None:
     """Each replica is read once, wherever it is, and whatever a move between the two has left."""
     before, other = read(node, 3), tmp_path / "other"

@@ -128,15 +128,38 @@ def test_damaged_checkpoints(
 def test_a_small_file_flipped_or_cut_is_read_or_damaged(
     tmp_path: Path, read: Callable[[Path, Damages], object], name: str
 ) -> None:
-    """No exception; at most one damage."""
+    """No exception; at most one damage. A number that is longer fits nowhere, or is another one."""
     content = (NODE / name).read_bytes()
     for at in range(min(len(content), 60)):
-        for flip in (0x01, 0x20, 0xFF):
-            changed = content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :]
-            for one_of in (changed, content[:at]):
-                damages = Damages()
-                read(written(tmp_path, Path(name).name, one_of), damages)
-                assert len(damages) <= 1
+        longer = [content[:at] + b"9" * count + content[at:] for count in (4, 11, 19)]
+        flipped = [
+            content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :] for flip in (0x01, 0x20, 0xFF)
+        ]
+        for changed in (content[:at], *flipped, *longer):
+            damages = Damages()
+            read(written(tmp_path, Path(name).name, changed), damages)
+            assert len(damages) <= 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "fits"),
+    [
+        (b"in 2147483647 9223372036854775807", True),
+        (b"in 2147483648 0", False),
+        (b"in 0 9223372036854775808", False),
+        (b"in 99999999999 0", False),
+    ],
+)
+def test_numbers_of_a_checkpoint_fit_the_tables(
+    tmp_path: Path, damages: Damages, entry: bytes, fits: bool
+) -> None:
+    name = "replication-offset-checkpoint"
+    found = checkpoints.offsets(written(tmp_path, name, b"0\n1\n" + entry + b"\n"), damages)
+    assert found == ({("in", 2147483647): 9223372036854775807} if fits else {})
+    assert [one.why for one in damages] == ([] if fits else ["the line is not `topic partition offset`"])
+    name = "leader-epoch-checkpoint"
+    of_epochs = b"0\n1\n" + entry.removeprefix(b"in ") + b"\n"
+    assert checkpoints.leader_epochs(written(tmp_path, name, of_epochs), Damages()).num_rows == fits
 
 
 def test_the_epoch_of_a_clean_shutdown(tmp_path: Path, damages: Damages) -> None:
@@ -145,3 +168,9 @@ def test_the_epoch_of_a_clean_shutdown(tmp_path: Path, damages: Damages) -> None
     assert not list(damages)
     assert checkpoints.broker_epoch(written(tmp_path, ".kafka_cleanshutdown", b"[]"), damages) is None
     assert one(damages) == (0, "no JSON object with a number `brokerEpoch`")
+    for epoch, known in (("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("1e999", None)):
+        path = written(tmp_path, ".kafka_cleanshutdown", f'{{"brokerEpoch": {epoch}}}'.encode())
+        assert checkpoints.broker_epoch(path, Damages()) == known
+    assert (
+        checkpoints.broker_epoch(written(tmp_path, ".kafka_cleanshutdown", b"[" * 10**5), Damages()) is None
+    )
