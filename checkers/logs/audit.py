@@ -31,6 +31,7 @@ from checkers.logs.replicas import (
 from checkers.logs.rule import Rule, checks_of
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
+from history.tables import TableRow
 
 INTACT: Final = "batches-intact"
 DENSE: Final = "offsets-dense"
@@ -119,17 +120,12 @@ class _Audit:
         for at in np.flatnonzero(~every["intact"]).tolist():
             offset, last = int(every["base"][at]), at == len(every["base"]) - 1
             text = f"{log.where()}: the batch at offset {offset} has not the checksum of its bytes"
-            cut = last or (log.why == LOST_POWER and offset >= log.marks.get("recovery-point", 0))
-            self._torn(log, offset, text, cut=cut)
+            self._torn(log, offset, text, cut=last and self._is_last(log, int(every["segment"][at])))
 
     def readable(self, log: ReplicaLog) -> None:
         """Files of the partition that could not be read as a whole."""
-        every, folder = log.every, f"{self.tp.topic}-{self.tp.partition}"
-        rows = self.evidence.table("damage").to_pylist()
-        for row in rows:
-            place, _, file = row["file"].rpartition("/")  # of a further log directory, its name in front
-            if (row["take"], row["node"]) != (log.take, log.node) or place.rpartition("/")[2] != folder:
-                continue
+        every = log.every
+        for file, row in self._damaged(log):
             name = SEGMENT.fullmatch(file)
             text = f"{log.where()}: {row['file']} at byte {row['position']}: {row['why']}"
             if name is None:
@@ -140,10 +136,28 @@ class _Audit:
             mine = every["segment"] == segment
             if not (every["position"][mine] == row["position"]).any():  # other rules speak of batches
                 end = int(every["last"][mine][-1]) + 1 if mine.any() else segment
-                self._torn(log, end, text, cut=not (every["segment"] > segment).any())
+                self._torn(log, end, text, cut=self._is_last(log, segment))
+
+    def _damaged(self, log: ReplicaLog) -> list[tuple[str, TableRow]]:
+        """Damage in files of a log's folder, by their names."""
+        folder, found = f"{self.tp.topic}-{self.tp.partition}", []
+        for row in self.evidence.table("damage").to_pylist():
+            place, _, file = row["file"].rpartition("/")  # of a further log directory, its name in front
+            if (row["take"], row["node"]) == (log.take, log.node) and place.rpartition("/")[2] == folder:
+                found.append((file, row))
+        return found
+
+    def _is_last(self, log: ReplicaLog, segment: int) -> bool:
+        """Whether a segment is the last one of a log. One that shows no batch and no damage is empty, and the
+        last one: the log was about to grow there. (Or it is one that the cleaner has emptied.)"""
+        names = (SEGMENT.fullmatch(file) for file, _ in self._damaged(log))
+        shown = {*log.every["segment"].tolist(), *(int(name[1]) for name in names if name)}
+        return max(shown) <= segment and (log.files <= len(shown) or log.compacted > 0)
 
     def _torn(self, log: ReplicaLog, offset: int, text: str, *, cut: bool) -> None:
         """cut: it is the end of a file that grows."""
+        # A loss of power takes what was not flushed, in any file.
+        cut |= log.why == LOST_POWER and offset >= log.marks.get("recovery-point", 0)
         if not cut or (not log.died and log.clean):
             self._refuse(INTACT, offset, [log], text)
         elif not log.died:

@@ -33,11 +33,12 @@ class ReplicaLog:
     """The log of a partition on one node, in one take.
 
     why, when, taken_ns: of the take; `when` in words. topic_id: None = the node has noted none. clean: the
-    node had shut down cleanly. start: offset that the first segment is named for. every: columns of all
-    batches; whole: of the intact ones. marks: checkpoints of the node by name (`evidence.ENDS`). epochs:
-    leader epoch -> first offset, as `leader-epoch-checkpoint` has them. compacted: no batch below it is where
-    its leader put it, perhaps. cleaned: the end of what this log lacks behind the cleaner's checkpoints,
-    perhaps for it was compacted; 0 = it lacks nothing. ordered: offsets rise.
+    node had shut down cleanly. start: offset that the first segment is named for. files: how many it has,
+    empty ones, too. every: columns of all batches; whole: of the intact ones. marks: checkpoints of the node
+    by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as `leader-epoch-checkpoint` has them.
+    compacted: no batch below it is where its leader put it, perhaps. cleaned: the end of what this log lacks
+    behind the cleaner's checkpoints, perhaps for it was compacted; 0 = it lacks nothing. ordered: offsets
+    rise.
     """
 
     take: int
@@ -48,6 +49,7 @@ class ReplicaLog:
     topic_id: str | None
     clean: bool
     start: int
+    files: int
     every: dict[str, Array]
     whole: dict[str, Array]
     marks: dict[str, int]
@@ -155,6 +157,7 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
             topic_id=row["topic_id"],
             clean=place in clean,
             start=row["start"],
+            files=row["files"],
             every=every,
             whole=whole,
             marks=marks.get(place, {}),

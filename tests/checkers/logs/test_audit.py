@@ -270,6 +270,47 @@ def test_what_a_death_cut_off_is_legal() -> None:
     assert not found.doubts
 
 
+def foreign_bytes(made: Made) -> None:
+    made["damage"] = [damage("q-0/00000000000000000000.log", take=DEAD, node=1, position=9999, why="cut")]
+
+
+def bad_checksum(made: Made) -> None:
+    one(made, "batches", take=DEAD, node=1, base=80)["intact"] = False
+
+
+@pytest.mark.parametrize(("tamper", "offset"), [(foreign_bytes, 90), (bad_checksum, 80)])
+@pytest.mark.parametrize(
+    ("files", "why", "mark", "refused"),
+    [
+        (1, KILLED, {}, False),
+        (2, KILLED, {}, True),
+        (2, KILLED, {"cleaner": 40}, False),  # the empty file may be one that was cleaned
+        (2, LOST_POWER, {"recovery-point": 80}, False),  # it was not flushed
+        (2, LOST_POWER, {"recovery-point": 91}, True),
+    ],
+)
+def test_a_death_cuts_off_the_end_of_the_last_file_also_where_that_has_no_batch_yet(
+    tamper: Callable[[Made], None], offset: int, files: int, why: str, mark: dict[str, int], refused: bool
+) -> None:
+    """The node died just after it had begun the next segment: the one before was whole."""
+    made = clean()
+    tamper(made)
+    one(made, "partitions", take=DEAD)["files"] = files
+    made["takes"][0]["why"] = why
+    made["ends"] += [at(TP, 1, take=DEAD, file=name, value=value) for name, value in mark.items()]
+    found = [(each.check, each.offset) for each in judged(made).in_logs if each.check == "batches-intact"]
+    assert found == ([("batches-intact", offset)] if refused else [])
+
+
+def test_a_last_file_that_has_damage_alone_is_the_one_that_a_death_cut() -> None:
+    made = clean()
+    made["damage"] = [damage(f"q-0/{90:020}.log", take=DEAD, node=1, position=0, why="cut")]
+    one(made, "partitions", take=DEAD)["files"] = 2
+    assert not judged(made).in_logs
+    made["damage"].append(damage(f"q-0/{0:020}.log", take=DEAD, node=1, position=9999, why="cut"))
+    assert [(each.check, each.offset) for each in judged(made).in_logs] == [("batches-intact", 90)]
+
+
 def test_damage_before_the_end_of_a_log_is_none_that_a_death_leaves() -> None:
     made = clean()
     one(made, "batches", take=DEAD, node=1, base=70)["intact"] = False
