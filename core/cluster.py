@@ -3,6 +3,7 @@
 All verbs are `async` and, in a real run, never suspend (`core.runtime.run_blocking`).
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -59,6 +60,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})
 """Signals that no process sends itself when it fails."""
+PROGRAM_LOST: Final = frozenset({os.EX_UNAVAILABLE, os.EX_CONFIG})
+"""Exit statuses of a load client whose own program, the user's, is lost, or can no longer be started."""
 
 
 UNREGISTERED = "unable to register with the controller quorum"

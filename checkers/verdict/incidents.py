@@ -8,7 +8,6 @@ early.
 Not here: nodes that ended on their own, which are a finding (`checkers.checks.recovery`).
 """
 
-import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from checkers.checks import CHECKS
 from checkers.engine.cut_journals import absent, broke_off, cut
-from core.cluster import SENT
+from core.cluster import PROGRAM_LOST, SENT
 from core.config import RunConfig
 from core.op import Phase
 from core.systems import ImportedSection
@@ -125,7 +124,7 @@ def _lost(events: Sequence[Event]) -> Iterable[Incident]:
         slots = {event.slot for event in some}
         clients = f"client {_listed(slots)} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
         # A program of the user's that is the client: no one else says whether it or the cluster is to blame.
-        gone = any(event.status == os.EX_UNAVAILABLE for event in some)
+        gone = any(event.status in PROGRAM_LOST for event in some)
         checks = RECOVERY if gone else frozenset[str]()
         yield Incident(ns=some[0].ns, text=f"{clients} lost: {why}", checks=checks)
 

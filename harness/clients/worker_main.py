@@ -5,7 +5,8 @@ The run program starts it in a session of its own, with a pipe on stdin and one 
 the cluster is, then commands. Lines out: `WorkerLine` every 250 ms. The end of stdin ends the worker at
 once: its journal is whole up to the last line.
 
-Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_PROTOCOL
+Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting, or a
+program of the user's that is the client cannot be started; EX_PROTOCOL
 where a broker of another cluster answered; EX_UNAVAILABLE where a program of the user's that is the client
 is lost; EX_IOERR where the journal cannot be written; EX_SOFTWARE for any
 other fault of the harness.

@@ -4,12 +4,11 @@ A paused worker is resumed as soon as the harness is gone, by whatever death: it
 stdin, and ends.
 """
 
-import os
 import signal
 import time
 from collections.abc import Sequence
 
-from core.cluster import Endpoint
+from core.cluster import PROGRAM_LOST, Endpoint
 from core.programs import program
 from harness.clients.worker_protocol import ClientProgress, Command, WorkerLine
 from harness.processes.child import Child, start, tail
@@ -83,7 +82,7 @@ class WorkerProcess:
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
         words = self.last_words()
-        if status == os.EX_UNAVAILABLE:
+        if status in PROGRAM_LOST and words:
             return words
         return f"ended with status {status}" + (f": {words}" if words else "")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from core.capabilities import Linked, SharesGroups, Wired, WiredBetween
-from core.cluster import SENT, Cluster
+from core.cluster import PROGRAM_LOST, SENT, Cluster
 from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
 from core.retention import removes
@@ -438,7 +438,7 @@ class RunProgram:
                 self._meet(f"client {loss.slot}: {loss.words}", loss.slot)
             elif loss.status == os.EX_IOERR:
                 self._break(f"the journal of client {loss.slot} could not be written: {loss.why}")
-            elif loss.status and loss.status not in {*SENT_TO_CLIENTS, os.EX_UNAVAILABLE}:
+            elif loss.status and loss.status not in SENT_TO_CLIENTS | PROGRAM_LOST:
                 self._break(f"client {loss.slot} of the harness failed: {loss.why}")
         if self.phase <= Phase.RECOVER and not self.clients.working and not self._broken:
             self._break("all clients were lost")

@@ -113,6 +113,8 @@ def unknown(events: Sequence[Event], roles: Roles) -> set[str]:
         if isinstance(event, NodeEnded) and from_outside(event.end):
             killed = event.end.oom_killed or event.end.signal in (HUP, INT, KILL, TERM)
             found |= {EVERY} if event.end.own_program and not killed else {"recovery"}
+        if isinstance(event, WorkerLost) and event.status in (69, 78):  # a program of the user's
+            found.add("recovery")
         if isinstance(event, EndsUnseen):
             found.add("recovery")
         if isinstance(event, ClockJumped):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from core.client_settings import SessionSpec, effective
+from core.errors import ConfigError
 from core.op import AssignmentKind, Outcome, TopicPartition
 from core.session import (
     UNAWAITED,
@@ -48,14 +49,21 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     """Open a session in a worker process, as `core.cluster.Endpoint.factory` says. Final readers are
     librdkafka's: what a log holds is then known without the client that is tried.
 
-    Raises: ConfigError, where no command is named or its program refuses the settings; ClientLost.
+    Raises: ConfigError, where no command is named, or its program cannot be started or refuses the settings;
+    ClientLost.
     """
     from harness.clients.librdkafka.session import connect as library  # most sessions do without it
 
     if spec.report_end:
         return library(args, spec)
     end_with_worker()
-    return CommandSession(args, spec, Speaker(named.PROGRAM.words()), library)
+    words = named.PROGRAM.words()
+    try:
+        return CommandSession(args, spec, Speaker(words), library)
+    except OSError as error:
+        raise ConfigError(f"--client {words[0]}: {error.strerror}") from None
+    except (Definite, Indefinite) as error:
+        raise ConfigError(f"--client {words[0]} refuses its settings: {error}") from None
 
 
 @cache
@@ -112,6 +120,8 @@ class CommandSession:
         self._commit_automatically()
         seconds = min(wait_ms / 1000, self._spec.deadline_s)
         answer = self._call(p.PollRecords, seconds, max_records=max_records)
+        if len(answer.records) > max_records:
+            raise self._speaker.refused(f"the client returns more records than a poll may: {max_records}")
         self._polled = self._polled or bool(answer.records)
         return [Fetched(_tp(r.topic, r.partition), r.offset, r.value, r.leader_epoch) for r in answer.records]
 
@@ -158,7 +168,8 @@ class CommandSession:
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic, by librdkafka; returns when the controller has."""
-        spec = SessionSpec(slot=self._spec.slot, process=self._spec.process)
+        own = self._spec
+        spec = SessionSpec(slot=own.slot, process=own.process, deadline_s=own.deadline_s)
         maker: Session = self._library(self._args, spec)
         try:
             await maker.create_topic(topic, partitions, replication, settings)

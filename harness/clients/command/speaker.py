@@ -1,5 +1,8 @@
 """The running program of a client: one command at a time is answered; reports of records come at any time."""
 
+import contextlib
+import os
+import signal
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +22,8 @@ from harness.processes.user_program import environment
 GRACE_S: Final = 5.0
 """How much longer than the time of a command its answer may take: then the program stands still."""
 TICK_S: Final = 0.1
+LOOK_S: Final = 1.0
+"""How often what waits for an answer looks whether one may still come."""
 BOOTSTRAP: Final = "bootstrap.servers"
 END_S: Final = 2.0
 """How long the program may take to end, once its input has."""
@@ -70,13 +75,23 @@ class Speaker:
         self._answer, self._wanted = None, self._id
         self._allow(seconds + GRACE_S)
         self._child.tell(verb(id=self._id, timeout_ms=round(seconds * 1000), **fields))
-        self._child.until(lambda: self._heard() is not None or bool(self._wrong), threading.TIMEOUT_MAX)
+        self._await()
         self._allow(None)
         self._wanted = -1
         answer: p.Answer | None = self._heard()
         if answer is None or self._wrong or self._child.error:
             raise self.lost()
         return answer
+
+    def _await(self) -> None:
+        """Wait for the answer, or for what makes it impossible. Where a shell was killed, what it started may
+        hold its output open: then no line and no end of it wakes who waits."""
+
+        def done() -> bool:
+            return self._heard() is not None or bool(self._wrong)
+
+        while not self._child.until(done, LOOK_S) and not self._child.trouble():
+            pass
 
     def send(self, records: list[p.RecordToSend], seconds: float) -> list[Delivery | None]:
         """Give records to the client; what is known of each, at any moment."""
@@ -91,15 +106,32 @@ class Speaker:
     def lost(self) -> ClientLost:
         """Why the program is of no use any more, with the last line of its log. It is killed."""
         why = self._wrong or self._child.trouble()
-        self._child.strike()
+        self._kill()
         self._child.wait(END_S)
         words = "" if self._log is None else tail(self._log).strip().rpartition("\n")[2]
         return ClientLost(f"{why}; its last line: {words[:200]}" if words else why)
 
+    def refused(self, why: str) -> ClientLost:
+        """The program is lost because of what it answered."""
+        self._wrong = self._wrong or why
+        return self.lost()
+
     def end(self) -> None:
         """End its input, and the program itself where it does not end; idempotent, never raises."""
-        self._closed.set()
+        if not self._closed.is_set():
+            self._closed.set()
+            self._child.end_input()
+            self._child.until(lambda: False, END_S)
+            self._kill()
         self._child.end(END_S)
+
+    def _kill(self) -> None:
+        """The program, and what it started where that is in a session of its own: a shell may end, and leave
+        the client that it started."""
+        self._child.strike()
+        if self._log is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
 
     def _heard(self) -> p.Answer | None:
         return self._answer
@@ -145,7 +177,7 @@ class Speaker:
         while not self._closed.wait(TICK_S):
             if self._tick():
                 self._wrong = self._wrong or "the client stands still: it did not answer in time"
-                self._child.strike()
+                self._kill()
                 return
 
 

@@ -341,6 +341,21 @@ def test_a_role_without_any_client_was_not_under_load(
     assert len(some.incidents) == bool(slots[1:])
 
 
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize(
+    ("status", "checks"), [(69, {"recovery"}), (78, {"recovery"}), (-9, set()), (None, set())]
+)
+def test_whether_a_program_of_the_user_s_is_to_blame_is_not_known(
+    tmp_path: Path, status: int | None, checks: set[str]
+) -> None:
+    (slot, *_) = slots_of(produces=True)
+    event = ev.WorkerLost(ns=15 * S, slot=slot, why="--client ./client: Text file busy", status=status)
+    verdict = judged(tmp_path / "run", event, **SETTINGS)
+    assert unknowns(verdict) == checks
+    (incident,) = verdict.incidents
+    assert incident.text == f"client {slot} was lost: --client ./client: Text file busy"
+
+
 @pytest.mark.parametrize(
     ("produces", "role"), [(True, "producers without transactions"), (False, "consumers without a group")]
 )
@@ -389,6 +404,7 @@ ENDS = st.builds(
     own_program=st.booleans(),
 )
 WHEN = st.integers(0, 80).map(lambda at: at * S)
+STATUS = st.sampled_from([None, -9, 69, 70, 76, 78])
 EVENTS = st.lists(
     st.one_of(
         st.builds(ev.NodeEnded, ns=WHEN, end=ENDS),
@@ -404,7 +420,7 @@ EVENTS = st.lists(
             stable=st.booleans(),
             moving=st.sampled_from(["", "m"]),
         ),
-        st.builds(ev.WorkerLost, ns=WHEN, slot=st.integers(0, 4), why=st.just("z")),
+        st.builds(ev.WorkerLost, ns=WHEN, slot=st.integers(0, 4), why=st.just("z"), status=STATUS),
         st.builds(ev.Interrupted, ns=WHEN),
     ),
     max_size=8,

@@ -411,6 +411,29 @@ def test_a_client_that_died_without_a_fault_is_lost_and_not_waited_for(world: Wo
     assert phases(events) == WHOLE
 
 
+@pytest.mark.parametrize(
+    ("status", "whole"), [(os.EX_UNAVAILABLE, True), (os.EX_CONFIG, True), (os.EX_SOFTWARE, False)]
+)
+def test_a_program_of_the_user_s_that_is_lost_is_no_fault_of_the_harness(
+    world: World, status: int, whole: bool
+) -> None:
+    """Also where it cannot be started again."""
+    world.begin()
+    clients: Any = world.clients
+    losses, gone = clients.losses, [Loss(1, status, "it is gone", "it is gone")]
+
+    def found() -> list[Loss]:
+        own: list[Loss] = losses()
+        return own + ([gone.pop()] if gone and world.recorder.phases[-1] is Phase.FAULTS else [])
+
+    clients.losses = found
+    events = world.run()
+    (lost,) = of(events, ev.WorkerLost)
+    assert (lost.slot, lost.status, lost.why) == (1, status, "it is gone")
+    incomplete = [note.text for note in of(events, ev.Note) if note.incomplete]
+    assert incomplete == ([] if whole else ["client 1 of the harness failed: it is gone"])
+
+
 def busy(lines: list[j.Line]) -> list[int]:
     """Times of the lines of a process."""
     return [line.ns for line in lines if not isinstance(line, j.Polled)]

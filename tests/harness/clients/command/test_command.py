@@ -32,6 +32,7 @@ from core.session import (
     Record,
     Unknown,
 )
+from harness.clients.command import session as command_session
 from harness.clients.command import speaker
 from harness.clients.command.session import CommandSession
 from harness.clients.command.settings import COMMAND
@@ -40,6 +41,7 @@ from harness.clients.worker_process import WorkerProcess
 from harness.clients.worker_protocol import Crash, Enter
 from harness.processes.guard import stopped
 from history.run_folder import Run
+from tests.histories.script import Script
 from tests.processes import alive
 from tests.waiting import until
 
@@ -294,6 +296,38 @@ if verb == "flush": sys.exit(1)
         session.events()
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_one_that_returns_more_records_than_a_poll_may_is_lost(start: Start, count: int) -> None:
+    """KafkaConsumer returns 500 of its own accord."""
+    body = f"""
+if verb == "poll":
+    value = dict(topic="t", partition=1, value="")
+    say(id, outcome="ok", records=[dict(value, offset=n) for n in range({count})])
+    continue
+"""
+    session = start(body)
+    if count == 2:
+        assert [one.offset for one in run_blocking(session.poll(2, 10))] == [0, 1]
+        return
+    with pytest.raises(ClientLost, match="the client returns more records than a poll may: 2"):
+        run_blocking(session.poll(2, 10))
+    with pytest.raises(ClientLost, match="more records"):
+        run_blocking(session.position())
+
+
+def test_a_topic_is_made_within_the_time_of_the_run_s_verbs(tmp_path: Path) -> None:
+    opened: list[SessionSpec] = []
+
+    def library(args: dict[str, str], spec: SessionSpec) -> Script:
+        opened.append(spec)
+        return Script()
+
+    session = CommandSession(ARGS, SPEC, Speaker(words(), tmp_path / "log"), library)
+    run_blocking(session.create_topic("new", 1, 1, {}))
+    run_blocking(session.close())
+    assert opened == [SessionSpec(slot=SPEC.slot, process=SPEC.process, deadline_s=SPEC.deadline_s)]
+
+
 def test_one_that_does_not_answer_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaker, "GRACE_S", 0.3)
     session = start('if verb == "begin": time.sleep(600)', deadline_s=0.5)
@@ -327,6 +361,40 @@ def test_a_command_that_cannot_be_started_is_refused(
     monkeypatch.setenv(CLIENT, command)
     with pytest.raises(ConfigError, match=why):
         check([SPEC], COMMAND)
+
+
+@pytest.fixture
+def opening(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], object]:
+    """Opens a session in a run, with this command."""
+    monkeypatch.setattr(command_session, "end_with_worker", lambda: None)
+
+    def opened(command: str) -> object:
+        monkeypatch.setenv(CLIENT, command)
+        return command_session.connect(ARGS, SPEC)
+
+    return opened
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unknown"])
+def test_settings_that_are_refused_within_the_run_are_refused_in_words(
+    opening: Callable[[str], object], outcome: str
+) -> None:
+    """As those of the cluster: the trial before the run has none of them."""
+    answer = f'say(id, outcome="{outcome}", code="acks", message="no such setting")'
+    body = f'if verb == "open":\n    {answer}\n    continue'
+    with pytest.raises(ConfigError, match=r"--client .* refuses its settings: acks: no such setting"):
+        opening(shlex.join(words(body)))
+
+
+def test_a_program_that_cannot_be_started_within_the_run_is_said_in_words(
+    opening: Callable[[str], object], tmp_path: Path
+) -> None:
+    """Its user builds it once more meanwhile."""
+    built = tmp_path / "client"
+    built.write_bytes(Path("/bin/true").read_bytes())
+    built.chmod(0o755)
+    with built.open("ab"), pytest.raises(ConfigError, match=f"--client {built}: Text file busy"):
+        opening(str(built))
 
 
 @pytest.mark.parametrize(
@@ -371,7 +439,8 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[W
     run.journal.mkdir(parents=True)
     run.config.write_text(RunConfig(seed=1, clients="command", sut="model").model_dump_json())
     note = tmp_path / "pid"
-    body = f'open({str(note)!r}, "w").write(str(os.getpid()))\nif verb != "open": time.sleep(600)'
+    say = f'open({str(note)!r}, "w").write(str(os.getpid()))'
+    body = f'if verb != "open":\n    {say}\n    time.sleep(600)'
     monkeypatch.setenv(CLIENT, shlex.join(words(body)))
     factory = "harness.clients.command.session:connect"
     handle = WorkerProcess(run, 0, Endpoint(factory=factory, args=ARGS))
