@@ -6,39 +6,56 @@ another one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from checkers.windows import FOREVER
-from history.events import Event, FaultFailed, FaultStarted
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
 
 UPGRADE: Final = "upgrade"
 WHOLE: Final = ("whole", "finalize")
 """Kinds that are in force only once every node has the later version."""
+FINALIZE: Final = "finalize"
+"""It changes no node's version."""
 BACK: Final = "back"
+"""In force once every node has the first version."""
 MIXED: Final = "mixed"
 """A node has the later version for a while only."""
+NO_TARGET: Final = "NoTarget:"
+"""How the reason of a fault begins that changed nothing."""
+FIRST, LATER = frozenset({0}), frozenset({1})
+EITHER: Final = FIRST | LATER
 
 Version = tuple[int, ...]
+
+
+class _Change(NamedTuple):
+    """From a time (ns) on, these brokers have one of these versions, by the place in `known`."""
+
+    ns: int
+    brokers: frozenset[int]
+    may_have: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
     """known: the versions of brokers, or the era of modelled ones, in the order of time; none = not on
-    record. begun_ns: no broker had the later one before. spans: when all had it, from and until (ns)."""
+    record. steps: from a time (ns) on, which of them some broker may have had; before, all had the first."""
 
     known: Sequence[Version]
-    begun_ns: int
-    spans: Sequence[tuple[int, int]]
+    steps: Sequence[tuple[int, frozenset[int]]]
 
     def some_since(self, version: Version, ns: int | None = None) -> bool:
         """Some brokers may have had this version or a later one, at a moment or at any time."""
-        first = self.known[:1] if ns is not None and ns < self.begun_ns else self.known
-        return any(one >= version for one in first)
+        return any(one >= version for one in self._at(ns))
 
     def some_before(self, version: Version, ns: int | None = None) -> bool:
         """Some brokers may have had an earlier version, at a moment or at any time."""
-        later = ns is not None and any(since <= ns < until for since, until in self.spans)
-        return any(one < version for one in (self.known[1:] if later else self.known))
+        return any(one < version for one in self._at(ns))
+
+    def _at(self, ns: int | None) -> Sequence[Version]:
+        if ns is None:
+            return self.known
+        places = [which for since, which in self.steps if since <= ns][-1:] or [FIRST]
+        return [one for place, one in enumerate(self.known) if place in places[0]]
 
 
 def broker_versions(config: Mapping[str, Any], events: Sequence[Event]) -> BrokerVersions:
@@ -50,31 +67,61 @@ def broker_versions(config: Mapping[str, Any], events: Sequence[Event]) -> Broke
         tuple(int(part) for part in one.partition("-")[0].split(".") if part.isdigit())
         for one in filter(None, every)
     ]
-    changes = sorted(_changes(events), key=lambda one: one.ns)
-    begun = min((one.ns if one.begin_ns < 0 else one.begin_ns for one in changes), default=FOREVER)
-    spans = _all_later(changes, {*range(1, int(config.get("brokers", 0)) + 1)})
-    return BrokerVersions(known, begun, list(spans) if len(known) > 1 else [])
+    brokers = frozenset(range(1, int(config.get("brokers", 0)) + 1))
+    return BrokerVersions(known, list(_steps(events, brokers)) if len(known) > 1 else [])
 
 
-def _changes(events: Sequence[Event]) -> Iterator[FaultStarted | FaultFailed]:
-    for event in events:
-        if isinstance(event, FaultStarted | FaultFailed) and event.name.partition(":")[0] == UPGRADE:
-            yield event
+def _steps(events: Sequence[Event], brokers: frozenset[int]) -> Iterator[tuple[int, frozenset[int]]]:
+    may_have = dict.fromkeys(brokers, FIRST)
+    for change in sorted(_changes(events, brokers), key=lambda one: one.ns):
+        may_have |= dict.fromkeys(change.brokers & brokers, change.may_have)
+        yield change.ns, frozenset[int]().union(*may_have.values()) or EITHER
 
 
-def _all_later(changes: Sequence[FaultStarted | FaultFailed], brokers: set[int]) -> Iterator[tuple[int, int]]:
-    """When all these brokers certainly had the later version. What failed may have changed some of them."""
-    later: set[int] = set()
-    since: int | None = None
-    for one in changes:
+def _changes(events: Sequence[Event], brokers: frozenset[int]) -> Iterator[_Change]:
+    """Of what failed, whom it hit has a fault event with another name; where it has none, it found no target,
+    or an earlier version recorded it."""
+    parts = {one.fault: one for one in events if isinstance(one, FaultStarted)}
+    for one in events:
+        if not isinstance(one, FaultStarted | FaultFailed) or one.name.partition(":")[0] != UPGRADE:
+            continue
         kind = one.name.partition(":")[2].partition("@")[0]
-        if kind == BACK:
-            if since is not None:
-                yield since, one.begin_ns
-            later, since = set(), None
-        elif isinstance(one, FaultStarted) and kind != MIXED:
-            later |= brokers if kind in WHOLE else {*one.nodes}
-            if since is None and brokers and brokers <= later:
-                since = one.ns
-    if since is not None:
-        yield since, FOREVER
+        if isinstance(one, FaultStarted):
+            yield from _made(one, kind, events, brokers)
+        elif kind == FINALIZE:
+            continue
+        elif part := parts.get(one.fault):
+            nodes = frozenset(part.nodes)
+            yield _Change(part.begin_ns, nodes, EITHER)
+            if kind == MIXED:
+                yield from _gone_back(part, events)
+        elif not one.why.startswith(NO_TARGET):
+            yield _Change(one.ns if one.begin_ns < 0 else one.begin_ns, brokers, EITHER)
+
+
+def _made(
+    fault: FaultStarted, kind: str, events: Sequence[Event], brokers: frozenset[int]
+) -> Iterator[_Change]:
+    nodes = frozenset(fault.nodes)
+    if kind != FINALIZE:
+        yield _Change(fault.begin_ns, nodes, EITHER)
+    if kind == BACK:
+        yield _Change(fault.ns, brokers, FIRST)
+        return
+    yield _Change(fault.ns, brokers if kind in WHOLE else nodes, LATER)
+    if kind == MIXED:
+        yield from _gone_back(fault, events)
+
+
+def _gone_back(fault: FaultStarted, events: Sequence[Event]) -> Iterator[_Change]:
+    """A node that had the later version for a while. Where healing failed, it may have kept that: what is
+    healed with all else at the end does not change its version."""
+    nodes = frozenset(fault.nodes)
+    of_it = [one for one in events if isinstance(one, FaultHealed | HealFailed) and one.fault == fault.fault]
+    if any(isinstance(one, HealFailed) for one in of_it):
+        yield _Change(fault.ns, nodes, EITHER)
+        return
+    for one in of_it:
+        if isinstance(one, FaultHealed):
+            yield _Change(one.begin_ns, nodes, EITHER)
+            yield _Change(one.ns, nodes, FIRST)

@@ -10,13 +10,20 @@ from history.verdict import NOT_RECOVERED
 
 STUCK: Final = re.compile(r"clients \[(?P<slots>[\d, ]+)\] have completed nothing since")
 """Why a cluster has not recovered whose brokers all answer and whose partitions are all in sync."""
+SENDS: Final = (4, 2)
+"""The first version whose coordinators send markers that earlier ones do not know."""
+ASKS: Final = (4, 2, 1)
+"""The first one whose coordinators ask which version the other broker knows."""
 LAST_NS: Final = 10_000_000_000
 """A coordinator sends markers again at once: where they are refused, they are up to the end."""
 
 
 def _refused(suspicion: Suspicion) -> bool:
     """All clients that complete nothing have transactions, and a broker still refuses markers at the end."""
-    finding, history = suspicion.finding, suspicion.history
+    finding, history, versions = suspicion.finding, suspicion.history, suspicion.run.versions.known
+    asks_nothing = any(SENDS <= version < ASKS for version in versions)
+    if not asks_nothing or not any(version < SENDS for version in versions):
+        return False
     assert isinstance(finding, ClusterNotBack)
     if isinstance(finding, StalledClient):
         slots = {finding.slot}
@@ -47,10 +54,10 @@ version, all of that ends; no record is lost. Since 4.2.1 the coordinator asks.
 A rolling upgrade hides it: `transactions` under `upgrade` from 4.1.2 to 4.2.0 was valid in 2 of 2 runs,
 with refusals in the brokers' logs. Under `upgrade:one@txn-coordinator`, which leaves a mixed cluster, the
 cluster did not recover in 2 of 2 runs to 4.2.0, and did in 2 of 2 to 4.2.1.""",
-    evidence="All brokers answer and all partitions are in sync, and the cluster did not recover, because"
-    " clients have completed nothing since, or clients stand still; each of these has transactions. In the"
-    " last 10 s before that, a broker's log says that it refused a request with markers, for a version that"
-    " it does not know"
+    evidence="Some brokers had 4.2.0, and some an earlier version. All brokers answer and all partitions are"
+    " in sync, and the cluster did not recover, because clients have completed nothing since, or clients"
+    " stand still; each of these has transactions. In the last 10 s before that, a broker's log says that it"
+    " refused a request with markers, for a version that it does not know"
     " (`Received request for api with key 27 (WriteTxnMarkers) and unsupported version …`).",
     anomalies=(NOT_RECOVERED, STALLED),
     match=_refused,

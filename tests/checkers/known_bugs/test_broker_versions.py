@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
 
 NEW = (4, 4)
 S = 1_000_000_000
@@ -24,9 +24,20 @@ def fault(kind: str, begin_s: int, end_s: int, *nodes: int, number: int = 0) -> 
     )
 
 
-def failed(kind: str, begin_s: int, end_s: int) -> FaultFailed:
+def failed(kind: str, begin_s: int, end_s: int, why: str = "NoEffect: late") -> FaultFailed:
     """One that was not whole: some nodes may have changed."""
-    return FaultFailed(begin_ns=begin_s * S, ns=end_s * S, fault=9, name=f"upgrade:{kind}", why="late")
+    return FaultFailed(begin_ns=begin_s * S, ns=end_s * S, fault=9, name=f"upgrade:{kind}", why=why)
+
+
+def part(begin_s: int, *nodes: int) -> FaultStarted:
+    """What it hit before it failed."""
+    return FaultStarted(
+        begin_ns=begin_s * S, ns=12 * S, fault=9, name="restart:rolling", nodes=nodes, text="", colour=""
+    )
+
+
+def healed(begin_s: int, end_s: int, number: int = 0) -> FaultHealed:
+    return FaultHealed(begin_ns=begin_s * S, ns=end_s * S, fault=number)
 
 
 def versions(*events: Event, upgrade: str = "4.4.0") -> BrokerVersions:
@@ -36,7 +47,8 @@ def versions(*events: Event, upgrade: str = "4.4.0") -> BrokerVersions:
 
 
 ALL = fault("whole", 10, 20, 1, 2, 3)
-MIXED_ENDS = FaultHealed(begin_ns=21 * S, ns=22 * S, fault=0)
+NOTHING = "NoTarget: nodes 1, 2 and 3: the first version is there already; tried 40 times in 20 s"
+NOT_HEALED = HealFailed(ns=22 * S, fault=0, name="upgrade:mixed", why="slow")
 KILL = FaultStarted(begin_ns=1, ns=2, fault=0, name="kill:one", nodes=(1, 2, 3), text="", colour="")
 
 
@@ -50,9 +62,29 @@ KILL = FaultStarted(begin_ns=1, ns=2, fault=0, name="kill:one", nodes=(1, 2, 3),
         ([fault("one", 2, 3, 2), fault("rolling", 10, 20, 1, 3)], "yes yes no", "yes yes yes"),
         ([failed("rolling", 10, 12)], "yes yes yes", "no yes yes"),
         ([failed("rolling", 2, 4), fault("finalize", 13, 14, 1, 2, 3)], "yes no no", "yes yes yes"),
-        ([ALL, fault("back", 22, 24, 3, 2, 1)], "yes yes yes", "no yes yes"),
+        ([ALL, fault("back", 22, 24, 3, 2, 1)], "yes yes yes", "no yes no"),
+        ([fault("one", 2, 3, 2), fault("back", 10, 14, 2)], "yes yes yes", "yes no no"),
+        ([ALL, fault("back", 22, 26, 3, 2, 1)], "yes yes yes", "no yes yes"),
         ([ALL, failed("back", 22, 24)], "yes yes yes", "no yes yes"),
-        ([fault("mixed", 10, 20, 1), MIXED_ENDS], "yes yes yes", "no yes yes"),
+        ([ALL, failed("back", 22, 24, NOTHING)], "yes yes no", "no yes yes"),
+        ([failed("rolling", 10, 12, NOTHING)], "yes yes yes", "no no no"),
+        ([ALL, failed("finalize", 22, 24)], "yes yes no", "no yes yes"),
+        # What failed says whom it hit: brokers, or an isolated controller alone.
+        ([part(10, 1), failed("one", 8, 12)], "yes yes yes", "no yes yes"),
+        ([part(10, 4), failed("one", 8, 12)], "yes yes yes", "no no no"),
+        ([part(10, 1), healed(12, 12, 9), failed("one", 8, 12)], "yes yes yes", "no yes yes"),
+        ([part(10, 1), healed(12, 12, 9), failed("mixed", 8, 12)], "yes yes yes", "no no no"),
+        ([part(10, 1), failed("mixed", 8, 12)], "yes yes yes", "no yes yes"),
+        ([fault("mixed", 10, 20, 1)], "yes yes yes", "no yes yes"),
+        ([fault("mixed", 10, 20, 1), healed(21, 22)], "yes yes yes", "no yes no"),
+        ([fault("mixed", 10, 20, 1), healed(21, 26)], "yes yes yes", "no yes yes"),
+        ([fault("mixed", 10, 20, 1), NOT_HEALED, healed(23, 24)], "yes yes yes", "no yes yes"),
+        ([fault("one", 2, 3, 1), fault("mixed", 10, 20, 2), healed(21, 22)], "yes yes yes", "yes yes yes"),
+        (
+            [fault("one", 2, 3, 1), fault("mixed", 4, 6, 2), fault("rolling", 7, 9, 3)],
+            "yes no no",
+            "yes yes yes",
+        ),
         ([KILL], "yes yes yes", "no no no"),
     ],
 )

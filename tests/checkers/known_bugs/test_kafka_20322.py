@@ -48,14 +48,39 @@ NOW = refused(GAVE_UP_S - 0.5)
 def test_the_label_needs_refused_markers_at_the_end(
     tmp_path: Path, why: str, log: str, transactional: tuple[int, ...], labelled: bool
 ) -> None:
+    label = known_bug(tmp_path, why, log, transactional, {"kafka": "4.1.2", "upgrade": "4.2.0"})
+    assert label == ("KAFKA-20322" if labelled else "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "labelled"),
+    [
+        ({"kafka": "4.0.0", "upgrade": "4.2.0"}, True),
+        ({"kafka": "4.1.2", "upgrade": "4.2.1"}, False),  # it asks
+        ({"kafka": "4.1.2", "upgrade": "4.4.0"}, False),
+        ({"kafka": "4.2.0", "upgrade": "4.4.0"}, False),  # both know what 4.2.0 sends
+        ({"kafka": "4.2.0"}, False),
+        ({"kafka": "4.1.2"}, False),
+    ],
+)
+def test_the_label_needs_a_version_that_does_not_ask_beside_an_earlier_one(
+    tmp_path: Path, settings: dict[str, str], labelled: bool
+) -> None:
+    assert known_bug(tmp_path, WHY, NOW, (0, 2), settings) == ("KAFKA-20322" if labelled else "")
+
+
+def known_bug(
+    tmp_path: Path, why: str, log: str, transactional: tuple[int, ...], settings: dict[str, str]
+) -> str:
+    """The label of a cluster that did not recover."""
     built = Built(tps=["x"])
     for slot in range(3):
         built.processes[slot] = Process(slot=slot, txn_id=slot if slot in transactional else -1)
         built.ops.append(Op(process=slot, f="txn", invoke=10 * S, complete=11 * S))
     late = Recovered(ns=round(GAVE_UP_S * S), recovered=False, seconds=120, why=why)
-    run = write_run(tmp_path / "run", built.tables(), events=(STARTED, late))
+    run = write_run(tmp_path / "run", built.tables(), settings=settings, events=(STARTED, late))
     (run.cluster / "2").mkdir(parents=True)
     (run.cluster / "2" / "server.log").write_text("2026-01-01T00:00:00.000Z INFO something else\n" + log)
     found = check_run(run).anomalies["not-recovered"]
     assert (found.allowed, found.count) == (False, 1)
-    assert found.examples[0].known_bug == ("KAFKA-20322" if labelled else "")
+    return found.examples[0].known_bug
