@@ -21,7 +21,7 @@ from harness.processes.child import Child, start
 START_S: Final = 900.0
 """The image may have to be built first."""
 HIT_S: Final = 60.0
-"""For the first fault to come into force."""
+"""For faults to be planned, and for the first one to come into force later than that was planned."""
 HEAL_S: Final = 600.0
 """For healing and recovery, and for the final reads."""
 END_S: Final = 180.0
@@ -100,11 +100,12 @@ class GuidedCluster:
         return Path(self._told.folder)
 
     @contextmanager
-    def faults(self, nemesis: str = "", *, seed: int = 0) -> Iterator[None]:
+    def faults(self, nemesis: str = "", *, seed: int | None = None) -> Iterator[None]:
         """Faults happen while the block runs; once for each cluster. It begins when the first one is in
         force. At its end all are healed, and the cluster had its time to recover.
 
-        nemesis: as of `inquest run`; "" = that of the settings. seed: of all that is drawn about it.
+        nemesis: as of `inquest run`; "" = that of the settings. seed: of all that is drawn about it; None =
+        that of the settings, where they name the nemesis, else 0.
 
         Raises: ConfigError, where there are no such faults; ClusterError.
         """
@@ -112,14 +113,18 @@ class GuidedCluster:
             raise ConfigError("this cluster has had its faults: a run has one phase of them")
         self._told = Told(folder=self._told.folder, bootstrap=self._told.bootstrap)
         self._child.tell(Break(nemesis, seed))
-        self._until(lambda: self._told.hit or bool(self._told.refused), HIT_S, "no fault came into force")
+        self._until(self._faults_known, HIT_S, "no faults were planned")
         if self._told.refused:
             raise ConfigError(self._told.refused)
+        self._until(lambda: self._told.hit, self._told.first_s + HIT_S, "no fault came into force")
         try:
             yield
         finally:
             self._child.tell(Mend())
         self._child.until(lambda: self._told.healed, HEAL_S)  # a test that failed need not wait
+
+    def _faults_known(self) -> bool:
+        return self._told.hit or self._told.first_s > 0 or bool(self._told.refused)
 
     def judge(self, require: str = "exercised") -> str:
         """End the run, which reads everything back, and judge it: the first lines of the verdict.

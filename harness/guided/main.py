@@ -33,6 +33,7 @@ from harness.systems import backend_of, system_of
 from history import jsonl
 from history.run_folder import Run, write_atomically
 from nemesis import execute, schedule
+from nemesis.registry import NEMESES
 from nemesis.types import PlannedFault
 
 MOST_S: Final = 3600.0
@@ -87,6 +88,8 @@ class CommandDesk(Guide):
             tell(Told(refused=str(error)))
             return None
         write_atomically(self._run.schedule, jsonl.encode(self._steps))
+        self._keep(self._plan.config.duration_s)
+        tell(Told(first_s=first_in_force_s(plan.config, self._steps)))
         self._begun = time.monotonic()
         return self._steps
 
@@ -102,10 +105,15 @@ class CommandDesk(Guide):
 
     def _shorten(self, seconds: float) -> None:
         """The config says how long the phase of faults was, so that a replay is as long."""
-        kept = self._plan.config.model_copy(update={"duration_s": max(1.0, round(seconds, 1))})
-        write_atomically(self._run.config, kept.model_dump_json(indent=2) + "\n")
+        self._keep(max(1.0, round(seconds, 1)))
         steps = [step for step in self._steps if step.at_s < seconds]
         write_atomically(self._run.schedule, jsonl.encode(steps))
+
+    def _keep(self, duration_s: float) -> None:
+        """The config as it is recorded. No other one plans these faults: a plan follows from the seed, which
+        the test may have given, and from the length, which it decides. So they are those of the schedule."""
+        kept = self._plan.config.model_copy(update={"duration_s": duration_s, "nemesis": LATER})
+        write_atomically(self._run.config, kept.model_dump_json(indent=2) + "\n")
 
     def done(self) -> bool:
         """See `Guide`."""
@@ -123,24 +131,33 @@ def _bootstrap(cluster: Cluster) -> str:
 def _planned(plan: RunPlan, asked: Break) -> Sequence[PlannedFault]:
     """The faults that are asked for. Raises: ConfigError."""
     config = plan.config
-    if config.nemesis != LATER:
-        if asked.nemesis not in ("", config.nemesis):
-            raise ConfigError(f"faults({asked.nemesis!r}): this cluster was made for {config.nemesis!r}")
+    named = "" if config.nemesis == LATER else config.nemesis
+    if named and asked.nemesis not in ("", named):
+        raise ConfigError(f"faults({asked.nemesis!r}): this cluster was made for {named!r}")
+    if named and asked.seed is None:
         return plan.steps
-    wanted = config.model_copy(update={"nemesis": asked.nemesis, "seed": asked.seed})
+    wanted = config.model_copy(update={"nemesis": named or asked.nemesis, "seed": asked.seed or 0})
     backend = backend_of(config)
     has = backend.capabilities(config)
-    steps = schedule.plan(asked.nemesis, wanted, plan.names, has)
+    steps = schedule.plan(wanted.nemesis, wanted, plan.names, has)
     if lacking := execute.missing(steps, has):
         advice = backend.lacking(lacking)
-        why = f"nemesis {asked.nemesis!r} needs a system that is {', '.join(lacking)}"
+        why = f"nemesis {wanted.nemesis!r} needs a system that is {', '.join(lacking)}"
         raise ConfigError(f"{why}; {advice}" if advice else why)
-    if any(need in BEFORE for need in execute.needs(steps)):
+    made = execute.needs(plan.steps)  # of a nemesis of the settings, whose cluster has its proxies
+    if any(need in BEFORE and need not in made for need in execute.needs(steps)):
         raise ConfigError(
-            f"nemesis {asked.nemesis!r} needs proxies before the brokers: name it when the cluster is made, "
+            f"nemesis {wanted.nemesis!r} needs proxies before the brokers: name it when the cluster is made, "
             "in the marker inquest(nemesis=…) or in cluster(nemesis=…)"
         )
     return steps
+
+
+def first_in_force_s(config: RunConfig, steps: Sequence[PlannedFault]) -> float:
+    """When the first fault is planned to be in force, in seconds since their phase began; 0 = there is none.
+    Restarts in turn are in force once the last broker is up."""
+    times = schedule.Times.of(config)
+    return min((s.at_s + times.applying(NEMESES[s.family].kinds[s.kind]) for s in steps), default=0.0)
 
 
 def _config(asked: Start) -> RunConfig:

@@ -19,10 +19,11 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
 
 
 class Break(msgspec.Struct, frozen=True, tag="break"):
-    """Begin the phase of faults. nemesis, seed: of the plan; "" = that of the run's settings."""
+    """Begin the phase of faults. nemesis, seed: of the plan. "" = that of the run's settings; a seed that is
+    None is theirs too, where they name the nemesis, else 0."""
 
     nemesis: str
-    seed: int
+    seed: int | None
 
 
 class Mend(msgspec.Struct, frozen=True, tag="mend"):
@@ -39,12 +40,15 @@ Command = Start | Break | Mend | EndRun
 
 class Told(ChildLine, frozen=True, kw_only=True):
     """What became true. folder: that of the run. bootstrap: addresses of the brokers; all clients work.
-    refused: why there are no such faults. hit: a fault is in force, or none is planned. healed: no fault is,
-    and the cluster has recovered or had its time for it. recorded: all is on disk, the cluster removed."""
+    refused: why there are no such faults. first_s: when the first fault is planned to be in force, in seconds
+    since the phase of faults began; 0 = none is planned. hit: a fault is in force, or none is planned.
+    healed: no fault is, and the cluster has recovered or had its time for it. recorded: all is on disk, the
+    cluster removed."""
 
     folder: str = ""
     bootstrap: str = ""
     refused: str = ""
+    first_s: float = 0.0
     hit: bool = False
     healed: bool = False
     recorded: bool = False
