@@ -12,12 +12,13 @@ from kio.schema.errors import ErrorCode
 
 from core.capabilities import Cut, Direction
 from core.config import run_config
+from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, BrokerConnection, check
-from harness.kafka.system import kafka_cluster
+from harness.kafka.system import KAFKA, kafka_cluster
 from harness.processes.waiting import NotYet, until
 
 LOOK_S = 3.0
@@ -47,9 +48,12 @@ class StagedCluster:
         """Nothing is started. config: of a run. wire: clients reach the brokers through the proxy that knows
         frames. between: brokers reach each other through such proxies.
 
-        Raises: ConfigError, for a version that cannot run.
+        Raises: ConfigError, for a version that cannot run, or that cannot have these settings.
         """
-        self.cluster = kafka_cluster(run_config({"seed": 1, **config}), folder)
+        asked = run_config({"seed": 1, **config})
+        if why := KAFKA.refusal(asked):
+            raise ConfigError(why)
+        self.cluster = kafka_cluster(asked, folder)
         if wire:
             run_blocking(self.cluster.use_wire())
         if between:

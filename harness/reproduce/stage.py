@@ -1,4 +1,4 @@
-"""The cluster of the schedules: five brokers and a controller of its own, in roles.
+"""The cluster of the schedules: five brokers and a controller of its own (or a node of ZooKeeper), in roles.
 
 A, B and C hold the partition of the transaction log that the producer's id belongs to; A leads it. D and E
 are the other two. Every replication factor is 3, min.insync.replicas is 2, unclean election is off.
@@ -15,6 +15,7 @@ from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.op import TopicPartition
 from core.runtime import run_blocking
+from core.systems import DEPLOYMENTS, deployment_of
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import LOOK_S, PAUSE_S, STEP_S, Say, StagedCluster
 from harness.reproduce.producer import WireProducer
@@ -51,9 +52,10 @@ class FiveBrokers(StagedCluster):
     ) -> None:
         """As `StagedCluster`. settings: of brokers, beside SETTINGS. deaths: how coordinators lose their
         partition. log_dirs: log directories of each broker."""
+        deployment = DEPLOYMENTS.get(deployment_of(kafka))
         config = {
             "brokers": 5,
-            "controllers": 1,
+            "controllers": int(deployment is None or deployment.controllers),
             "kafka": kafka,
             "broker_settings": {**SETTINGS, **(settings or {})},
             "log_dirs": log_dirs,

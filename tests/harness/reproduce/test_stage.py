@@ -1,12 +1,15 @@
 """How the stage of the schedules takes a partition from its coordinator."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from core.errors import ConfigError
 from core.op import TopicPartition
+from harness.reproduce.cluster import StagedCluster
 from harness.reproduce.stage import Deaths, FiveBrokers
 
 
@@ -41,3 +44,26 @@ def test_only_an_election_leaves_every_broker_running(deaths: Deaths, wanted: li
     )
     FiveBrokers.hand_over(cast(FiveBrokers, stage), 1, 2)
     assert done == [*wanted, "broker 2 leads"]
+
+
+@pytest.mark.parametrize(
+    ("version", "controllers", "sixth"), [("4.3.1", 1, "controller-6"), ("2.8.2", 0, "zookeeper-6")]
+)
+def test_the_sixth_node_is_what_the_version_has(
+    version: str, controllers: int, sixth: str, tmp_path: Path
+) -> None:
+    """Where a controller is asked for, a node of ZooKeeper is taken for it, and its disk for that of a
+    broker."""
+    cluster = FiveBrokers(version, tmp_path / "a-run", print).cluster
+    try:
+        assert cluster._config.controllers == controllers
+        brokers = {node: f"broker-{node}" for node in range(1, 6)}
+        assert cluster.deployment.names == {**brokers, 6: sixth}
+    finally:
+        cluster._plan.release()
+
+
+def test_a_stage_that_its_deployment_cannot_have_is_refused(tmp_path: Path) -> None:
+    config = {"kafka": "2.8.2", "controllers": 1}
+    with pytest.raises(ConfigError, match="have no isolated controllers"):
+        StagedCluster(config, tmp_path / "a-run", print, wire=False, between=False)
