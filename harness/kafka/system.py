@@ -26,6 +26,7 @@ from harness.kafka.broker_settings import refusal
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.quorum import is_dynamic
 from harness.kafka.two_versions import TwoVersionCluster
+from harness.kafka.zookeeper import refused_session
 from harness.run.backend import Backend
 from workloads.registry import workload_of_run
 
@@ -70,14 +71,15 @@ def _refusal(config: RunConfig) -> str:
         return f"controllers: {deployment.doc}, have no isolated controllers; set controllers=0"
     if its.ensemble > 1 and not deployment.ensemble:
         return f"ensemble: {deployment.doc}, have no ensemble of other nodes; set metadata=zookeeper"
+    if its.deployment == "zookeeper" and (why := refused_session(config)):
+        return why
     return _directories(config) or _quorum(config) or _before_idempotence(config) or refusal(config)
 
 
 def _directories(config: RunConfig) -> str:
     """Why brokers cannot have two log directories, "" = they can."""
     its = config.section(KafkaSection)
-    since = DIRECTORIES[its.deployment]
-    if its.log_dirs == 1 or is_since(its.version, since):
+    if its.log_dirs == 1 or is_since(its.version, since := DIRECTORIES[its.deployment]):
         return ""
     return (
         f"log_dirs: a broker of Kafka {its.version} ends where one of two fails; {since} and later continue"

@@ -24,20 +24,33 @@ CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
 ELECTION_PORT: Final = 3888
 HEAP: Final = "64m"
+SESSION: Final = "broker.session.timeout.ms"
+"""Kafka's name for the session of a broker in KRaft mode; here, too, a run sets that one."""
 SESSION_MS: Final = 3000
-"""As the session of a broker with its controller in KRaft mode (`docker/kafka/broker.properties`)."""
-CONNECT_MS: Final = 60_000
-"""How long a broker that starts waits for ZooKeeper, which a fault may hold down."""
+"""As there (`docker/kafka/broker.properties`)."""
+TICK_MS: Final = 500
+CONNECT_MS: Final = 24 * 3_600_000
+"""How long a broker that starts waits for ZooKeeper: longer than a fault may hold that down, since the broker
+ends then."""
 SERVER: Final = {
     "dataDir": DATA,
     "clientPort": str(CLIENT_PORT),
-    "tickTime": "500",  # sessions last 2 to 20 of them
+    "tickTime": str(TICK_MS),
     "initLimit": "20",
     "syncLimit": "4",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
 }
 """Settings of a node of ZooKeeper; versions before 3.5 leave unknown ones aside."""
+
+
+def refused_session(config: RunConfig) -> str:
+    """Why ZooKeeper has no sessions as long as this config's, "" = it has: they last 2 to 20 ticks, and it
+    gives the next of these to who asks for another."""
+    given = config.broker_settings.get(SESSION, str(SESSION_MS))
+    if given.isdecimal() and 2 * TICK_MS <= int(given) <= 20 * TICK_MS:
+        return ""
+    return f"broker_settings: {SESSION}: a session in ZooKeeper lasts {2 * TICK_MS} to {20 * TICK_MS} ms here"
 
 
 class ZooKeeperNodes(KafkaNodes):
@@ -90,7 +103,7 @@ class ZooKeeperNodes(KafkaNodes):
         own = {
             "broker.id": str(node),
             "zookeeper.connect": self._connect,
-            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "zookeeper.session.timeout.ms": self._config.broker_settings.get(SESSION, str(SESSION_MS)),
             "zookeeper.connection.timeout.ms": str(CONNECT_MS),
             **listeners(FOR_BROKERS, proxied=network.proxied),
             **advertised(self.names[node], ports.advertised(node), ports.harness(node)),

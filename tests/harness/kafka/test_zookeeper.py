@@ -26,6 +26,8 @@ from harness.kafka.kraft import KRaft
 from harness.kafka.nodes import PROPERTIES
 from harness.kafka.system import KAFKA, kafka_cluster
 from harness.kafka.zookeeper import ZooKeeperNodes
+from nemesis.registry import NEMESES
+from nemesis.schedule import Times
 
 
 def nodes(run: Path, **config: Any) -> ZooKeeperNodes:
@@ -111,6 +113,35 @@ def test_titles_and_images_tell_deployments_apart() -> None:
 
 def test_a_deployment_with_an_ensemble_may_have_three_nodes_of_it() -> None:
     assert KAFKA.refusal(run_config({"seed": 1, "kafka": "2.8.2", "ensemble": 3})) == ""
+
+
+def test_a_broker_waits_for_zookeeper_longer_than_any_fault_lasts(tmp_path: Path) -> None:
+    """One that starts ends where it does not get a connection in time: no rule excuses that."""
+    longest = run_config({"seed": 1, "fault_s": 3600, "duration_s": 7200})
+    held = Times.of(longest).hold(NEMESES["partition"].kinds["isolate"])
+    waits_ms = int(settings(nodes(tmp_path / "a-run"), 1)["zookeeper.connection.timeout.ms"])
+    assert held[1] * 1000 < waits_ms < 2**31
+
+
+def test_a_session_in_zookeeper_is_as_long_as_plans_take_it_for(tmp_path: Path) -> None:
+    """Pauses lie on their side of it. ZooKeeper has sessions of 2 to 20 ticks."""
+    for ms, fits in (
+        (3000, True),
+        (1000, True),
+        (10_000, True),
+        (999, False),
+        (10_001, False),
+        ("soon", False),
+    ):
+        given = {"kafka": "2.8.2", "broker_settings": {"broker.session.timeout.ms": f"{ms}"}}
+        why = KAFKA.refusal(run_config({"seed": 1, **given}))
+        assert (why == "") is fits
+        assert fits or "lasts 1000 to 10000 ms" in why
+        assert KAFKA.refusal(run_config({"seed": 1, **given, "kafka": "4.3.1"})) == ""
+        found = settings(nodes(tmp_path / f"run-{ms}", **given), 1)
+        assert found["zookeeper.session.timeout.ms"] == f"{ms}"
+    usual = settings(nodes(tmp_path / "usual"), 1)["zookeeper.session.timeout.ms"]
+    assert int(usual) == Times.of(run_config({"seed": 1})).session * 1000
 
 
 @pytest.mark.parametrize(
