@@ -208,7 +208,7 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     return Elections(
         found=found,
         losses=losses_of(evidence, log, looks),
-        minimum=_minimum(log, tp.topic),
+        minimum=_minimum(log, tp.topic, ids),
         topics=len(ids),
         removed=removed,
         in_sync=frozenset(states[-1][1].isr if states else ()),
@@ -218,9 +218,14 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     )
 
 
-def _minimum(metadata: pa.Table, topic: str) -> int:
-    """The topic's own min.insync.replicas, by a metadata log; 1 where it does not have it."""
-    configs = metadata.filter(pc.equal(metadata["name"], "ConfigRecord"))
+def _minimum(metadata: pa.Table, topic: str, ids: Sequence[str]) -> int:
+    """The topic's own min.insync.replicas, by a metadata log; 1 where it does not have it. ids: of all topics
+    that had the name, the last one's at the end: those before took their settings with them."""
+    older = pc.is_in(metadata["topic_id"], pa.array(ids[:-1], pa.string()))
+    removed = metadata.filter(pc.and_(older, pc.equal(metadata["name"], "RemoveTopicRecord")))
+    since = pc.max(removed["offset"]).as_py() or 0
+    own = pc.and_(pc.equal(metadata["name"], "ConfigRecord"), pc.greater_equal(metadata["offset"], since))
+    configs = metadata.filter(own)
     found = [one for row in rows(configs) if isinstance(one := record(row, {}), Config)]
     values = [one.value for one in found if (one.topic, one.name) == (topic, MIN_ISR)]
     last = (values[-1] if values else None) or ""

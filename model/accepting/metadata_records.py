@@ -43,7 +43,7 @@ class TopicCreated(NamedTuple):
 
 
 class TopicRemoved(NamedTuple):
-    """It goes, with its partitions."""
+    """It goes, with its partitions and settings."""
 
     topic: str
 
@@ -218,6 +218,8 @@ class LogImage:
                 self.topics[topic] = topic_id
             case TopicRemoved(topic):
                 self.topics.pop(topic, None)
+                for key in [key for key in self.configs if key[0] == topic]:  # ConfigurationsDelta.replay
+                    del self.configs[key]
                 for tp in [tp for tp in self.partitions if tp[0] == topic]:
                     del self.partitions[tp]
                     self.directories.pop(tp, None)
@@ -243,11 +245,14 @@ class LogImage:
                 self.next_id = next_
 
     def unlike(self, other: "LogImage") -> Iterator[str]:
-        """In which respects a snapshot differs."""
+        """In which respects a snapshot differs. It may have settings of a topic that was removed, where they
+        were as new as the topic (ConfigurationsDelta)."""
         for name in ("brokers", "topics", "partitions", "configs", "features"):
             mine, theirs = getattr(self, name), getattr(other, name)
             for key in sorted({*mine, *theirs}, key=str):
                 one, two = mine.get(key), theirs.get(key)
+                if name == "configs" and key[0] and key[0] not in self.topics:
+                    continue
                 if isinstance(one, PartitionState) and isinstance(two, PartitionState) and alike(one, two):
                     continue
                 if one != two:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.engine.findings import Found
+from checkers.logs.elections import elections
 from checkers.logs.lineage import CHECKS
 from core.op import TopicPartition
 from history.events import ClockJumped, JournalsListed
@@ -372,6 +373,29 @@ def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
     judged = of_all(CHECKS, Evidence(tables(made)), None)
     assert bool(judged.in_logs) is found
     assert found or "lost power" in judged.doubts[0].why
+
+
+@pytest.mark.parametrize(("settings", "minimum"), [("old", 1), ("new", 2), ("both", 3)])
+def test_settings_go_with_the_topic_that_had_them(settings: str, minimum: int) -> None:
+    """The setting of the newest topic stands before its TopicRecord up to 3.5."""
+
+    def setting(value: str) -> dict[str, Any]:
+        body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": value}
+        return {**dict.fromkeys(topic), **{k: topic[k] for k in PLACE}} | {
+            "name": "ConfigRecord",
+            "body": json.dumps(body),
+        }
+
+    made = clean()
+    topic, *others = made["metadata"]
+    old = {"topic_id": "old"}
+    rows = [topic | old, topic | old | {"name": "RemoveTopicRecord", "topic": None}, topic, *others]
+    if settings != "new":
+        rows.insert(1, setting("2"))
+    if settings != "old":
+        rows.insert(rows.index(topic), setting("3" if settings == "both" else "2"))
+    made["metadata"] = [row | {"offset": number} for number, row in enumerate(rows)]
+    assert elections(Evidence(tables(made)), TP).minimum == minimum
 
 
 @pytest.mark.parametrize(

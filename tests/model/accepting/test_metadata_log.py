@@ -525,6 +525,42 @@ def test_a_snapshot_is_the_image_of_its_offset() -> None:
     assert [(one.rule, one.offset) for one in found] == [("snapshot-is-image", end)]
 
 
+MINIMUM = "min.insync.replicas"
+SETTINGS: list[MetadataLogRecord] = [
+    Config("", MINIMUM, "1"),
+    Config(TP[0], MINIMUM, "2"),
+    Config("other", MINIMUM, "2"),
+    TopicCreated("other", "id-of-other"),
+    TopicRemoved("other"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ([], ""),
+        # Kafka keeps a setting that is as new as the topic (ConfigurationsDelta).
+        ([Config("other", MINIMUM, "2")], ""),
+        ([Config(TP[0], MINIMUM, None)], f"configs, {(TP[0], MINIMUM)}: the snapshot has None"),
+        ([Config(TP[0], MINIMUM, "3")], f"configs, {(TP[0], MINIMUM)}: the snapshot has 3"),
+        ([Config("", MINIMUM, None)], f"configs, {('', MINIMUM)}: the snapshot has None"),
+        ([TopicCreated("other", "id-of-other")], "topics, other: the snapshot has id-of-other"),
+    ],
+)
+def test_a_topic_that_is_removed_takes_its_settings_with_it(
+    change: list[MetadataLogRecord], why: str
+) -> None:
+    """No record takes them away (ConfigurationsDelta.replay)."""
+    image = LogImage()
+    for record in [*BEGIN, *SETTINGS[:2], *change]:
+        image.apply(record)
+    log = MetadataLog(snapshots={len(BEGIN) + len(SETTINGS): image})
+    found = [one.why for one in log.accept(list(enumerate([*BEGIN, *SETTINGS, ProducerIds(2000)])))]
+    assert log.asked["snapshot-is-image"] == 1
+    assert [one[: len(why)] for one in found] == ([why] if why else [])
+    assert log.image.setting("other", MINIMUM) == "1"
+
+
 @pytest.mark.parametrize("eligible", [True, False])
 def test_who_is_back_from_a_death_is_not_eligible(*, eligible: bool) -> None:
     begin = BEGIN if eligible else [BEGIN[0], FeatureLevel("other", 1), *BEGIN[2:]]
