@@ -13,6 +13,7 @@ so that no run counts twice. Executors read the files where they lie: on this ma
 system, or on a store.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +73,12 @@ def tables(session: "SparkSession", results: str = "results/*") -> RunTables:
 
 
 def folders(where: str) -> list[str]:
-    """The run folders of a pattern, sorted; each once."""
+    """The run folders of a pattern, sorted; each once. The name of a folder that exists counts as such."""
     place = storage.location(where)
     fixed, pattern = place, ""
     while any(letter in str(fixed) for letter in "*?[") and fixed != fixed.parent:
+        if storage.remote(fixed) is None and os.path.exists(fixed):
+            break
         pattern, fixed = f"{fixed.name}/{pattern}".rstrip("/"), fixed.parent
     found: Sequence[Path] = sorted(fixed.glob(pattern)) if pattern else [place]
     kept = (one for one in found if not (storage.remote(one) is None and one.is_symlink() and pattern))

@@ -4,9 +4,10 @@
 
 Every row names its run. Times (`…_s`) are seconds since the run started. Of histories (`ops`, `sends`,
 `reads`, …: `history.tables`) codes are the words that `names.json` and the enums of `core.op` have for them;
--1 and an op that never completed are null. `findings` are those that were kept, `anomalies` the exact counts,
-`runs` one row a run with what its verdict and its configuration say; `faults`, `events`. What brokers left on
-disk at the last look (`history.evidence`): `batches`, `markers`, `transactions`, `log_offsets`.
+-1, an op that never completed and the start of a log that was deleted are null. `findings` are those that
+were kept, `anomalies` the exact counts, `runs` one row a run with what its verdict and its configuration say;
+`faults`, `events`. What brokers left on disk at the last look (`history.evidence`): `batches`, `markers`,
+`transactions`, `log_offsets`.
 
 Not here: Spark (`checkers.run_source`).
 """
@@ -29,7 +30,8 @@ from core.systems import KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
-from history.tables import FOREIGN_REASONS, NAMES, NO_PRODUCER, OPEN, TABLES, TableRow
+from history.tables import FOREIGN_REASONS, GONE, NAMES, NO_PRODUCER, OPEN, TABLES, TableRow
+from history.values import OUTSIDE
 from history.verdict import Verdict
 
 ENUMS: Final[Mapping[str, type[IntEnum]]] = {
@@ -168,7 +170,11 @@ def _in_words(history: History, name: str, rows: pa.Table) -> pa.Table:
             columns[column] = _words(kind, values)
         elif column in TRUTHS:
             columns[column] = pc.equal(values, 1)
-        elif column in PLAIN_NUMBERS or not pa.types.is_integer(values.type):
+        elif (name, column) == ("bounds", "start"):
+            columns[column] = _known(values, GONE)
+        elif not pa.types.is_integer(values.type) or (
+            column in PLAIN_NUMBERS and (name, column) not in OUTSIDE
+        ):
             columns[column] = values
         else:
             columns[column] = _known(values)
@@ -187,8 +193,9 @@ def _words(kind: type[IntEnum], values: pa.Array) -> pa.Array:
     return pa.array([words[code] for code in codes.tolist()], pa.string()).take(pa.array(at))
 
 
-def _known(values: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(values, -1), pa.scalar(None, values.type), values)
+def _known(values: pa.Array, *unknown: int) -> pa.Array:
+    missing = pc.is_in(values, pa.array([-1, *unknown], values.type))
+    return pc.if_else(missing, pa.scalar(None, values.type), values)
 
 
 def _seconds(values: pa.Array, start_ns: int) -> pa.Array:

@@ -15,8 +15,12 @@ from checkers.run_source import RunSource, folders, tables
 from checkers.run_tables import SCHEMAS, read
 from core.errors import UsageError
 from core.op import Outcome
+from history import storage
 from history.reader import load
 from history.run_folder import Run
+from history.tables import GONE
+from tests.histories.folders import write_run
+from tests.histories.planted import random_history
 from tests.history.test_parts import unsealed
 
 pytestmark = pytest.mark.spark
@@ -52,6 +56,36 @@ def test_each_run_is_read_once(results: Path) -> None:
     assert [Path(one).name for one in folders(f"{results}/*")] == ["a", "b", "c"]
     assert [Path(one).name for one in folders(f"{results}/latest")] == ["latest"]
     assert folders(f"{results}/nothing*") == []
+
+
+@pytest.mark.parametrize("where", ["results/*", "{}/results/*", "results/[ab]", "{}/results/a", "results/a"])
+def test_letters_of_patterns_in_the_name_of_a_folder_that_is_there_are_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    home = tmp_path / "kafka[3.9]*?"
+    for name in ("a", "b"):
+        (home / "results" / name).mkdir(parents=True)
+        (home / "results" / name / "config.json").touch()
+    monkeypatch.chdir(home)
+    found = folders(where.format(home))
+    assert [Path(one).name for one in found] == (["a"] if where.endswith("a") else ["a", "b"])
+    assert folders(storage.shared(Path(where.format(home)))) == found
+
+
+def test_what_happened_outside_of_any_op_has_none_and_a_deleted_log_starts_nowhere(tmp_path: Path) -> None:
+    every = (random_history(seed)[0].tables() for seed in range(200))
+    made = next(tables for tables in every if tables["commits"].num_rows > 1 and tables["tps"].num_rows > 1)
+    ops = [-1, *made["commits"].column("op").to_pylist()[1:]]
+    deleted = {"start": GONE, "end": -1, "read_to": -1, "complete": False}
+    bounds = [row | (deleted if row["tp"] == 0 else {}) for row in made["bounds"].to_pylist()]
+    made["commits"] = made["commits"].set_column(2, "op", pa.array(ops, pa.int32()))
+    made["bounds"] = pa.Table.from_pylist(bounds, made["bounds"].schema)
+    write_run(tmp_path / "run", made)
+    assert [row["op"] for row in rows(tmp_path / "run", "commits")] == [None, *ops[1:]]
+    starts = [None if row["start"] in (GONE, -1) else row["start"] for row in bounds]
+    assert [row["start"] for row in rows(tmp_path / "run", "bounds")] == starts
+    assert starts[0] is None
+    assert any(start is not None for start in starts)
 
 
 @pytest.mark.sampled(5)
