@@ -23,6 +23,7 @@ from checkers.engine.check import Early
 from checkers.engine.findings import INFO, Finding, Level
 from checkers.windows import OFFSETS, log_settings, whenever
 from core.config import RunConfig
+from core.op import GONE_MARK
 from core.producer_state import forgetful
 from history.columns import Array, columns, numbers
 from history.reader import History
@@ -38,8 +39,9 @@ EARLY: Final[Mapping[str, Early]] = {
 sent: a cycle may grow. A zombie's commit has the key (-1, op)."""
 
 Identity = tuple[str | int, ...]
-"""Class and key of a finding, in terms that do not change while the history grows: names of partitions and
-groups, for an op its process and the time of its invocation."""
+"""Class and key of a finding, in terms that do not change while the history grows: names of groups, of
+partitions with how often their topics had been deleted before, for an op its process and the time of its
+invocation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,19 @@ def identity(finding: Finding, history: History) -> Identity:
             op = history.op(part)
             parts += [op.process, op.invoke_ns]
         elif kind == "tp":
-            parts.append(history.tp(part))
+            parts += _partition(history, part)
         else:
             parts.append(history.group(part) if kind == "group" else part)
     return tuple(parts)
+
+
+def _partition(history: History, tp: int) -> tuple[str, int]:
+    """A partition: its name in the history has a mark as soon as its topic is deleted."""
+    title, _, number = history.tp(tp).rpartition("-")
+    topic, _, gone = title.partition(GONE_MARK)
+    marks = (each.partition(GONE_MARK)[2] for each in history.tables["tps"].column("topic").to_pylist())
+    before = int(gone) - 1 if gone else max((int(mark or 0) for mark in marks), default=0)
+    return f"{topic}-{number}", before
 
 
 def _open(tables: Mapping[str, pa.Table]) -> Array:

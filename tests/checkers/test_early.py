@@ -5,6 +5,7 @@ from copy import copy
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -20,13 +21,16 @@ from checkers.checks.real_time import INVERSION
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.early import EARLY, Identity, early_findings, identity
 from checkers.engine.findings import Kind
+from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.op import Outcome
+from core.op import Isolation, Outcome, Phase, TopicPartition
+from core.op import Poll as PollMop
+from core.op import Send as SendMop
 from harness.explore.profile import hunting
 from harness.modelled.virtual.run import simulate
 from history import jsonl
 from history.events import Recorder
-from history.journal import Invoked
+from history.journal import Invoked, JournalHeader, Line, OpCompleted, Polled, SendResults
 from history.prefix import cut, so_far, tables_of
 from history.reader import History, Names
 from history.run_folder import FORMAT, Run
@@ -38,6 +42,7 @@ from tests.histories.stored import pins
 CONFIG = RunConfig(seed=0)
 SEEDS = 45
 """Of random histories; a wrong rule shows within a few dozen."""
+TP = TopicPartition("t", 0)
 MUTANTS = ("aborted-not-filtered", "repeats-not-recognised")
 """Planted bugs with early findings."""
 
@@ -158,6 +163,28 @@ def test_records_out_of_order_wait_for_one_between_them() -> None:
     between.mops = [Send(tp=0, value=1 << 32 | 1, outcome=Outcome.INFO)]
     assert "nonmonotonic-send" in classes(sent(0, 9, 0), sent(2, 3, 10))
     assert "nonmonotonic-send" not in classes(sent(0, 9, 0), between, sent(2, 3, 10))
+
+
+def doubled(process: int, remade: int, ns: int) -> list[Line]:
+    """The journal of a reader that got a record of `t-0` twice."""
+    spec = SessionSpec(slot=process, process=process, acks=-1, isolation=Isolation.READ_COMMITTED)
+    header = JournalHeader(FORMAT, "test", process, process, ns, spec, remade=remade or msgspec.UNSET)
+    return [
+        header,
+        Invoked(1, ns + 1, Phase.FAULTS, "poll", False, False, (SendMop(TP, 5), SendMop(TP, 6), PollMop())),
+        SendResults(1, 0, ns + 1, ns + 2, [(0, 0, ns + 2, ""), (1, 1, ns + 2, "")]),
+        Polled(1, 2, ns + 2, 1, [("t", 0, [0, 1, 2], [5, 6, 5], [0, 0, 0])]),
+        OpCompleted(1, ns + 9, Outcome.OK),
+    ]
+
+
+def test_a_finding_keeps_its_identity_when_its_topic_is_deleted_and_that_of_the_next_topic_has_another() -> (
+    None
+):
+    journals = [(f"{n}.jsonl", doubled(n, n, 100 * n)) for n in range(3)]
+    found = [{one for one in whole(*tables_of(journals[: n + 1])) if one[0] == DUPLICATE} for n in range(3)]
+    assert found[0] < found[1] < found[2]
+    assert [len(some) for some in found] == [1, 2, 3]
 
 
 @pytest.mark.sampled(3)
