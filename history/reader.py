@@ -395,9 +395,15 @@ def read_names(run: Run) -> Names:
     found = format_of(run)
     if found != FORMAT:
         age = "newer" if found > FORMAT else "older"
+        again = found < FORMAT and any(run.journal.glob("*.jsonl"))
+        how = (
+            f"inquest check {run.folder} makes it again"
+            if again
+            else "check it with the version that recorded it"
+        )
         raise HistoryError(
             f"{run.names}: format {found} is {age} than the one that this version of Inquest reads "
-            f"({FORMAT}); check it with the version that recorded it"
+            f"({FORMAT}); {how}"
         )
     try:
         names = msgspec.convert(_json(run.names), Names)

@@ -55,12 +55,14 @@ class Columns:
         self.rows += count
 
     def extend(self, other: "Columns", **replaced: Values) -> None:
-        """Append the rows of another such table; `replaced` columns stand for its own."""
+        """Append the rows of another such table; `replaced` columns stand for its own. Raises: Misfit."""
         for name, column in self.columns.items():
             if name in replaced:
                 assert isinstance(column, array)
-                kind = dtype_of(self.schema.field(name).type)
-                column.frombytes(replaced[name].astype(kind).tobytes())
+                values = replaced[name].astype(dtype_of(self.schema.field(name).type))
+                if not np.array_equal(values, replaced[name]):
+                    raise Misfit(f"with those before it, more than the column {name} can number")
+                column.frombytes(values.tobytes())
             else:
                 column.extend(other.columns[name])
         self.rows += other.rows
@@ -209,7 +211,7 @@ class Rows:
         return taken
 
     def append(self, other: "Rows") -> Appended:
-        """Append the rows of further journals, as if these had been read here."""
+        """Append the rows of further journals, as if these had been read here. Raises: Misfit."""
         if other.run:
             self.of_run(other.run)
         tps = np.array([self.tp(*tp) for tp in other._tps] or [0], np.int32)

@@ -302,6 +302,23 @@ def test_a_run_that_records_nothing_yet_is_not_sealed_and_later_is_sealed_whole(
     assert len(table(run, "ops")) == 1
 
 
+@pytest.mark.parametrize(("many", "fits"), [(64, True), (65, False)])
+def test_more_names_than_a_history_can_number_are_refused_and_none_becomes_another(
+    run: Run, write: Writer, many: int, fits: bool
+) -> None:
+    """Those of each journal are few enough. Kinds of ops have numbers of 8 bits."""
+    for process, of in enumerate((range(64), range(64, 64 + many))):
+        write(process, *(j.Invoked(n, n, Phase.FAULTS, f"f{n}", False, False, (Poll(),)) for n in of))
+    if not fits:
+        with pytest.raises(HistoryError, match=r"1\.jsonl: .*more than the column f can number"):
+            seal(run)
+        assert not run.history.exists()
+        return
+    seal(run)
+    names = read_names(run).f
+    assert [names[op["f"]] for op in table(run, "ops")] == [f"f{n}" for n in range(128)]
+
+
 def test_sealing_twice_changes_nothing(run: Run, write: Writer) -> None:
     write(0, j.Invoked(1, 1, Phase.FAULTS, "send", False, False, (Send(TP, 5),)), acks=-1)
     seal(run)
@@ -326,9 +343,11 @@ def test_tables_of_an_older_format_are_made_again_where_the_journals_are_there(
     kept = run.journal.rename(run.folder / "kept")
     seal(run)
     assert run.names.read_text() == older, "nothing to make them from"
-    with pytest.raises(HistoryError, match=f"format {FORMAT - 1} is older"):
+    with pytest.raises(HistoryError, match=f"format {FORMAT - 1} is older .* the version that recorded it"):
         read_names(run)
     kept.rename(run.journal)
+    with pytest.raises(HistoryError, match=f"format {FORMAT - 1} is older .* inquest check .*/run makes it"):
+        read_names(run)
     seal(run)
 
 
