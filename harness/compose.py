@@ -29,6 +29,7 @@ from harness.run.progress import Display
 from harness.systems import backend_of, client_kind, system_of
 from history.run_folder import RESULTS, Run, unused_name, write_atomically
 from nemesis import execute
+from nemesis.families.upgrade import unprepared
 from nemesis.types import PlannedFault
 from nemesis.written import written
 from workloads.registry import APPLICATION, WORKLOADS, having, workload_named
@@ -86,6 +87,8 @@ def plan(
         raise ConfigError(
             f"upgrade: no fault of nemesis {config.nemesis!r} changes a node's version; add upgrade"
         )
+    if steps is None and (why := unprepared(made.steps)):
+        raise ConfigError(why)
     if lacking := execute.missing(made.steps, has):
         why = f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}"
         advice = backend.lacking(lacking)

@@ -1,6 +1,7 @@
 """The nemesis `upgrade`: nodes change to a later version of Kafka, one after the other, and back."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from core.capabilities import Electable, Upgradable
@@ -31,6 +32,18 @@ def _refuses(config: RunConfig) -> str:
     """Why no node could change its version, and what to set."""
     if config.has(KafkaSection) and not config.section(KafkaSection).upgrade:
         return "there is no other version: set upgrade to a later one (--upgrade VERSION)"
+    return ""
+
+
+def unprepared(steps: Sequence[PlannedFault]) -> str:
+    """Why a step of a plan would find no node with the later version, and what to name; "" = none would."""
+    later = False
+    for step in sorted(steps, key=lambda one: one.at_s):
+        if step.family != "upgrade":
+            continue
+        if step.kind in ("back", "finalize") and not later:
+            return f"{step.name}: no node has the later version by then; name a kind before it that stays"
+        later = (later or step.kind != "mixed") and step.kind != "back"
     return ""
 
 
@@ -141,7 +154,8 @@ async def _raised(env: Environment) -> str:
     """What rose, "" = nothing. Raises: NoTarget, where a node has the first version; ClusterError."""
     assert isinstance(env.cluster, Upgradable)
     if first := sorted(set(env.cluster.nodes) - set(env.cluster.upgraded())):
-        raise NoTarget(f"{listed(first)} still has the first version: features are raised when none has")
+        have = "has" if len(first) == 1 else "have"
+        raise NoTarget(f"{listed(first)} still {have} the first version: features are raised when none has")
     risen = await env.cluster.raise_features()
     return ", ".join(f"{feature} {before} to {level}" for feature, (before, level) in risen.items())
 

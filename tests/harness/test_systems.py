@@ -39,6 +39,10 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
             {"sut": "kafka", "kafka": "4.2.0", "upgrade": "9.9.9", "nemesis": "upgrade", "duration_s": 40},
             "kafka 9.9.9: versions of the lines 3.3 to 4.4 can run",
         ),
+        (
+            {"sut": "kafka", "upgrade": "4.4.1", "nemesis": "upgrade:finalize,kill", "duration_s": 40},
+            "upgrade:finalize: no node has the later version by then; name a kind before it",
+        ),
         ({"sut": "model", "nemesis": "upgrade", "duration_s": 40}, "needs a system that is Upgradable"),
         ({"sut": "simulated", "nemesis": "upgrade", "duration_s": 40}, "needs a system that is Upgradable"),
         ({"sut": "kafka", "ensemble": 3}, "no ensemble of other nodes; set metadata=zookeeper"),

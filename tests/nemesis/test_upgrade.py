@@ -9,8 +9,9 @@ from core.errors import ClusterError, ConfigError
 from core.runtime import run_blocking
 from nemesis.execute import heal, heal_all
 from nemesis.families.restart import WHOLE_S
+from nemesis.families.upgrade import unprepared
 from nemesis.schedule import plan
-from nemesis.types import NoEffect, NoTarget
+from nemesis.types import NoEffect, NoTarget, PlannedFault
 from tests.nemesis.stage import LAG_S, NAMES, START_S, Recording, stage_of
 from tests.nemesis.test_restart import hit, verbs, whole
 
@@ -287,7 +288,46 @@ def test_healing_an_upgrade_starts_no_node_that_ended_later() -> None:
     assert cluster.dead == {2}
 
 
+@pytest.mark.parametrize("kind", ["one@controller", "rolling"])
+def test_nodes_that_still_have_the_first_version_are_named(kind: str) -> None:
+    cluster = Recording(3, replication=3)
+    cluster.later = {3} if kind == "rolling" else {1, 2}
+    late = "nodes 1 and 2 still have" if kind == "rolling" else "node 3 still has"
+    with pytest.raises(NoTarget, match=f"{late} the first version"):
+        hit(cluster, "upgrade:finalize")
+
+
 # ---- plans
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        ("finalize", "upgrade:finalize: no node has the later version by then"),
+        ("back", "upgrade:back: no node has the later version by then"),
+        ("back rolling", "upgrade:back: no node"),
+        ("mixed finalize", "upgrade:finalize: no node"),
+        ("rolling back finalize", "upgrade:finalize: no node"),
+        ("rolling finalize", ""),
+        ("one back", ""),
+        ("rolling back rolling finalize", ""),
+        ("mixed", ""),
+        ("", ""),
+    ],
+)
+def test_what_finds_no_node_of_the_later_version_is_known_from_the_plan(kinds: str, why: str) -> None:
+    steps = [
+        PlannedFault(
+            fault=n, name=f"upgrade:{kind}", family="upgrade", kind=kind, target="", at_s=n, hold_s=1, seed=1
+        )
+        for n, kind in enumerate(kinds.split())
+    ]
+    kill = PlannedFault(
+        fault=9, name="kill:all", family="kill", kind="all", target="", at_s=9, hold_s=1, seed=1
+    )
+    said = unprepared([kill, *reversed(steps)])
+    assert said.startswith(why)
+    assert bool(said) is bool(why)
 
 
 def test_an_upgrade_is_planned_whole_and_once() -> None:
