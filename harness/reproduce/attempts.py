@@ -54,10 +54,11 @@ TOLD = 5
 
 
 class Shows(StrEnum):
-    """What one run showed. UNREACHED: the cluster took another way than the schedule."""
+    """What one run showed. CLEAN: what was promised holds. UNREACHED: the cluster took another way than the
+    schedule."""
 
     SHOWN = "the bug"
-    CLEAN = "every record is read"
+    CLEAN = "no harm"
     UNREACHED = "nothing: the schedule was not reached"
 
 
