@@ -58,6 +58,10 @@ def lists() -> dict[str, dict[str, str]]:
     }
 
 
+HEADED = ("workloads", "nemeses")
+"""Lists whose entries have a part of the page each, with all that is known of them."""
+
+
 def _first_line(doc: str) -> str:
     return doc.strip().partition("\n")[0]
 
@@ -75,18 +79,17 @@ def _nemesis(nemesis: Nemesis) -> str:
 def details(name: str) -> list[str]:
     """All that the registries say of an entry, in Markdown; empty, where none has this name."""
     lines = list(_lines())
-    begins = [at for at, line in enumerate(lines) if line == f"### {name}"]
     found: list[str] = []
-    for begin in begins:
+    for begin in (at for at, line in enumerate(lines) if line == f"### {name}"):
         ends = (at for at in range(begin + 1, len(lines)) if lines[at].startswith("#"))
         found += lines[begin : next(ends, len(lines))]
     rows = [
         f"{title}: {key}\n  {entries[key]}"
         for title, entries in lists().items()
         for key in entries
-        if key == name and not begins
+        if key == name and title not in HEADED
     ]
-    return found or rows
+    return [*found, *rows]
 
 
 def catalogue() -> str:

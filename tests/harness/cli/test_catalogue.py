@@ -17,6 +17,7 @@ from checkers.verdict.judged_run import exit_code
 from checkers.windows import Excuse
 from core.config import RunConfig
 from core.presets import PRESETS
+from harness.cli.catalogue import details, lists
 from tests.oracle import anomalies
 
 DOCS = Path(__file__).parents[3] / "docs" / "checks.md"
@@ -193,3 +194,26 @@ def test_exit_codes_have_their_precedence(
 ) -> None:
     got = exit_code(forbidden=forbidden, unknown=unknown, expect=expect, interrupted=interrupted, unmet=unmet)
     assert got == code
+
+
+def row(title: str, name: str) -> str:
+    return f"{title}: {name}\n  {lists()[title][name]}"
+
+
+def test_of_an_entry_all_is_shown_whatever_else_has_its_name() -> None:
+    """A preset, a check or a rule may have the name of a workload or a nemesis; those of one name stand in
+    two lists without a part of the page, too."""
+    for name, text in lists()["presets"].items():
+        assert f"presets: {name}\n  {text}" in details(name)
+    shared = {"compacted": "presets", "unclean": "presets", "fencing": "checks"}
+    for name, title in shared.items():
+        assert f"### {name}" in details(name)
+        assert details(name)[-1] == row(title, name)
+
+
+def test_what_has_a_part_of_the_page_is_shown_once() -> None:
+    assert details("queue")[0] == "### queue"
+    assert not any(line.startswith("workloads: ") for line in details("queue"))
+    assert [line for line in details("kill") if line.startswith("nemeses: ")] == []
+    assert details("lost-write") == [row("anomalies", "lost-write")]
+    assert details("no such entry") == []
