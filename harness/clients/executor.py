@@ -128,12 +128,14 @@ class Client:
         number, invoked, read = self._reading.op, self.clock.now_ns(), self.progress.read
         head = (number, invoked, self.phase(), op.f, op.txn, op.abort)
         self.journal.write(j.Invoked(*head, op.mops, op.forget))
-        done = await (self._transaction(op) if op.txn else self._plain(op))
+        deliveries: list[Delivery] = []
+        done = await (self._transaction if op.txn else self._plain)(op, deliveries)
         if self.session.fatal is not None and not done.replace:
             done = Completion(done.outcome, done.error, replace=True)
         self._reading.note(self.session.events())
         self.journal.write(j.OpCompleted(number, self.clock.now_ns(), done.outcome, done.error))
-        self._count(op, done, invoked, given=self.progress.read > read)
+        taken = all(isinstance(one, Acked) for one in deliveries)
+        self._count(op, done, invoked, given=self.progress.read > read, taken=taken)
         return done
 
     async def close(self, end: End) -> None:
@@ -143,9 +145,11 @@ class Client:
         self.journal.write(j.Closed(self.clock.now_ns(), end))
         self.journal.close()
 
-    def _count(self, op: Op, done: Completion, invoked: int, *, given: bool) -> None:
+    def _count(self, op: Op, done: Completion, invoked: int, *, given: bool, taken: bool) -> None:
+        """given: its polls returned something. taken: all that it sent was acknowledged."""
         progress = self.progress
-        aborted = op.abort and done.outcome is Outcome.FAIL
+        # The abort of a transaction is confirmed, too, where no broker took what it sent.
+        aborted = op.abort and done.outcome is Outcome.FAIL and not done.error and taken
         forgotten = op.forget and done.outcome is Outcome.INFO and not done.replace
         if done.outcome is Outcome.OK or aborted or forgotten:
             progress.ok_invoked_ns = max(progress.ok_invoked_ns, invoked)
@@ -159,8 +163,7 @@ class Client:
             case Outcome.INFO:
                 progress.info += 1
 
-    async def _plain(self, op: Op) -> Completion:
-        deliveries: list[Delivery] = []
+    async def _plain(self, op: Op, deliveries: list[Delivery]) -> Completion:
         try:
             await self._mops(op, deliveries)
         except Definite as error:
@@ -178,13 +181,12 @@ class Client:
             return Completion(done.outcome, done.error, replace=True)
         return done
 
-    async def _transaction(self, op: Op) -> Completion:
+    async def _transaction(self, op: Op, deliveries: list[Delivery]) -> Completion:
         try:
             await self.session.begin()
         except (Definite, Indefinite) as error:
             # Nothing was sent yet, and nothing will be: the op did not happen.
             return Completion(Outcome.FAIL, error.code, replace=True)
-        deliveries: list[Delivery] = []
         try:
             await self._mops(op, deliveries)
             if not all(isinstance(d, Failed) for d in deliveries):  # else nothing is open there

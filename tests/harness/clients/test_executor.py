@@ -457,6 +457,26 @@ def test_work_is_counted_where_records_were_given(client: Client) -> None:
     assert client.progress.worked_ns < client.clock.now_ns()
 
 
+@pytest.mark.parametrize(
+    ("answers", "meant"),
+    [
+        ({}, True),
+        ({"send": [Acked(0, 1), Unknown("_MSG_TIMED_OUT")]}, False),
+        ({"send": [Failed("_QUEUE_FULL")] * 2}, False),
+        ({"begin": Indefinite("_TIMED_OUT")}, False),
+        ({"abort": Indefinite("_TIMED_OUT")}, False),
+        ({"poll": Definite("_STATE")}, False),
+    ],
+)
+def test_an_abort_went_as_meant_where_all_before_it_did(
+    client: Client, answers: dict[str, Any], meant: bool
+) -> None:
+    """A coordinator confirms the abort of records that their leader never took."""
+    done, _ = invoke(client, Op(f="x", mops=(*sends(2), Poll()), txn=True, abort=True), **answers)
+    assert done.outcome is (Outcome.INFO if "abort" in answers else Outcome.FAIL)
+    assert (client.progress.ok_invoked_ns > 0) is meant
+
+
 def test_records_of_compacted_topics_have_the_key_that_their_value_says(client: Client) -> None:
     values = Values(3)
     mops = tuple(values.keyed(TP, key, tombstone=key == 5) for key in (4, 5))
