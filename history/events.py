@@ -224,13 +224,19 @@ class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", t
     """A worker process ended unasked, or the harness had to kill it. It is not started again.
 
     status: its exit status (negative: the signal); None = the harness killed it, or a recording of an earlier
-    version.
+    version. level: of a final reader, what it reads at; "" = a load client, or such a recording.
     """
 
     ns: int
     slot: int
     why: str
     status: int | None = None
+    level: str = ""
+
+    @property
+    def who(self) -> str:
+        """The worker, in a sentence."""
+        return f"the final reader at {self.level}" if self.level else f"client {self.slot}"
 
 
 class WrongClusterSeen(msgspec.Struct, frozen=True, kw_only=True, tag="wrong-cluster", tag_field="event"):

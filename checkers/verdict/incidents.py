@@ -116,13 +116,13 @@ def _incident(event: Event) -> Incident | None:
 
 def _lost(events: Sequence[Event]) -> Iterable[Incident]:
     """Clients that were lost; those that ended alike together."""
-    alike: dict[str, list[ev.WorkerLost]] = {}
+    alike: dict[tuple[str, str], list[ev.WorkerLost]] = {}
     for event in events:
         if isinstance(event, ev.WorkerLost):
-            alike.setdefault(event.why, []).append(event)
-    for why, some in alike.items():
+            alike.setdefault((event.why, event.level), []).append(event)
+    for (why, _), some in alike.items():
         slots = {event.slot for event in some}
-        clients = f"client {_listed(slots)} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
+        clients = f"{some[0].who} was" if len(slots) == 1 else f"clients {_listed(slots)} were"
         # A program of the user's that is the client: no one else says whether it or the cluster is to blame.
         gone = any(event.status in PROGRAM_LOST for event in some)
         checks = RECOVERY if gone else frozenset[str]()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.config import RunConfig
+from core.errors import ClusterError
 from core.keys import key_of
 from core.op import DATABASE, TopicPartition
 from harness.clients.application.effects import Effects
@@ -82,7 +83,7 @@ class DatabaseRow(NamedTuple):
 
 
 class Database:
-    """One connection. All methods may raise sqlite3.Error."""
+    """One connection. All methods but `ends` may raise sqlite3.Error."""
 
     def __init__(self, file: Path, sink: str, busy_s: float = 10.0) -> None:
         """sink: as `RunConfig.sink`. busy_s: how long a transaction waits for that of another process."""
@@ -120,8 +121,13 @@ class Database:
             raise
 
     def ends(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
-        """Of each partition of the rows: how many it has."""
-        counted = dict(self._connection.execute("SELECT partition, count(*) FROM rows GROUP BY partition"))
+        """Of each partition of the rows: how many it has. Raises: ClusterError."""
+        try:
+            counted = dict(
+                self._connection.execute("SELECT partition, count(*) FROM rows GROUP BY partition")
+            )
+        except sqlite3.Error as error:
+            raise ClusterError(f"the rows of the database cannot be counted: {error}") from None
         return {TopicPartition(DATABASE, p): counted.get(p, 0) for p in sorted(set(partitions))}
 
     def read(self, tp: TopicPartition) -> tuple[list[int], list[int]]:

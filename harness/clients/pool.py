@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from core.errors import ClusterError
 from core.load_clients import ClientSlot, CrashPoint
-from core.op import Phase, TopicPartition
+from core.op import Isolation, Phase, TopicPartition
 from core.runtime import Runtime
 from harness.clients.worker_protocol import (
     ClientProgress,
@@ -39,12 +39,13 @@ DEATH_S = 5.0
 
 class Loss(NamedTuple):
     """A client that ended without a fault, or that the pool had to kill. status: its exit status, None =
-    killed by the pool. words: the last line of its stderr."""
+    killed by the pool. words: the last line of its stderr. level: as of `history.events.WorkerLost`."""
 
     slot: int
     status: int | None
     why: str
     words: str = ""
+    level: str = ""
 
 
 @dataclass
@@ -61,6 +62,8 @@ class ClientPool:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _handles: list[WorkerHandle] = field(default_factory=list)
     _readers: list[WorkerHandle] = field(default_factory=list)
+    _levels: dict[int, str] = field(default_factory=dict)
+    """What each reader reads at, by slot."""
     _lost: set[int] = field(default_factory=set)
     _phase: Phase = Phase.SETUP
     _ended: bool = False
@@ -81,10 +84,11 @@ class ClientPool:
         for slot in self.slots:
             self._handles.append(self.open_worker(slot.slot))
 
-    def launch_readers(self, number: int) -> None:
-        """Start the final readers; they wait for `read_final`."""
-        for level in range(number):
-            self._readers.append(self.open_worker(len(self.slots) + level))
+    def launch_readers(self, levels: Sequence[Isolation]) -> None:
+        """Start the final readers, one at each level; they wait for `read_final`."""
+        for slot, level in enumerate(levels, len(self.slots)):
+            self._levels[slot] = level.name.lower()
+            self._readers.append(self.open_worker(slot))
             if self._grown:
                 self._readers[-1].tell(Grow(self._grown))
             if self._remade:
@@ -141,7 +145,8 @@ class ClientPool:
             if ended == 0 and self._asked_to_end(worker.slot):
                 continue
             self._lost.add(worker.slot)
-            found.append(Loss(worker.slot, ended, worker.why_ended(), worker.last_words()))
+            why, words = worker.why_ended(), worker.last_words()
+            found.append(Loss(worker.slot, ended, why, words, self._levels.get(worker.slot, "")))
         return found
 
     def _asked_to_end(self, slot: int) -> bool:
@@ -161,7 +166,7 @@ class ClientPool:
         self._reading = True
         for reader in self._readers:
             reader.tell(ReadFinal(ends, begun_ns))
-        why = "final reads did not end in time and were killed"
+        why = "did not end its reads in time and was killed"
         return await self._all_end(self._readers, deadline_s, why)
 
     async def _all_end(self, workers: Sequence[WorkerHandle], deadline_s: float, why: str) -> list[Loss]:
@@ -170,7 +175,7 @@ class ClientPool:
         for worker in workers:
             if worker.ended is None:
                 self._lost.add(worker.slot)
-                late.append(Loss(worker.slot, None, why))
+                late.append(Loss(worker.slot, None, why, level=self._levels.get(worker.slot, "")))
                 worker.strike()
                 worker.close()
         return late

@@ -309,7 +309,7 @@ def note(event: Event) -> tuple[str, str] | None:
         case EvidenceMissing():
             return "evidence missing", event.why
         case WorkerLost():
-            return "worker lost", f"slot {event.slot}: {event.why}"
+            return "worker lost", f"{event.who}: {event.why}"
         case Interrupted():
             return "interrupted", "the user ended the run before its time"
         case Note():

@@ -275,7 +275,7 @@ class RunProgram:
         if self._cut_short():
             return
         self._enter(Phase.RECOVER)
-        self.clients.launch_readers(len(FINAL_LEVELS))
+        self.clients.launch_readers(FINAL_LEVELS)
         begin = self._now()
         why = await self._wait(lambda: self._unrecovered(begin), self.plan.config.recovery_deadline_s)
         now = self._now()
@@ -433,13 +433,13 @@ class RunProgram:
         for loss in self.clients.losses():
             if loss.status == os.EX_CONFIG and self.phase <= Phase.WARMUP:
                 raise ConfigError(loss.words)
-            self._lose([loss])
+            (lost,) = self._lose([loss])
             if loss.status == os.EX_PROTOCOL:
-                self._meet(f"client {loss.slot}: {loss.words}", loss.slot)
+                self._meet(f"{lost.who}: {loss.words}", loss.slot)
             elif loss.status == os.EX_IOERR:
-                self._break(f"the journal of client {loss.slot} could not be written: {loss.why}")
+                self._break(f"the journal of {lost.who} could not be written: {loss.why}")
             elif loss.status and loss.status not in SENT_TO_CLIENTS | PROGRAM_LOST:
-                self._break(f"client {loss.slot} of the harness failed: {loss.why}")
+                self._break(f"{lost.who} of the harness failed: {loss.why}")
         if self.phase <= Phase.RECOVER and not self.clients.working and not self._broken:
             self._break("all clients were lost")
 
@@ -463,10 +463,16 @@ class RunProgram:
             self._write(ev.WrongClusterSeen(ns=self._now(), slot=slot, text=text))
             self.display.say(text)
 
-    def _lose(self, losses: list[Loss]) -> None:
-        for loss in losses:
-            self._write(ev.WorkerLost(ns=self._now(), slot=loss.slot, why=loss.why, status=loss.status))
-            self.display.say(f"client {loss.slot} {loss.why}")
+    def _lose(self, losses: list[Loss]) -> list[ev.WorkerLost]:
+        now = self._now()
+        lost = [
+            ev.WorkerLost(ns=now, slot=one.slot, why=one.why, status=one.status, level=one.level)
+            for one in losses
+        ]
+        for event in lost:
+            self._write(event)
+            self.display.say(f"{event.who} {event.why}")
+        return lost
 
     def _status(self) -> str:
         config, now, done = self.plan.config, self._now(), self.clients.progress()

@@ -21,6 +21,7 @@ def test_a_lost_client_of_an_earlier_version_has_no_status() -> None:
     assert ev.decode(b'{"event":"worker-lost","ns":1,"slot":3,"why":"ended by SIGKILL"}\n') == [
         ev.WorkerLost(ns=1, slot=3, why="ended by SIGKILL")
     ]
+    assert ev.WorkerLost(ns=1, slot=3, why="ended by SIGKILL").who == "client 3"
 
 
 @pytest.mark.parametrize(

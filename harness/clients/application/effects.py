@@ -40,10 +40,14 @@ class Effects:
     def ends(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
         """Run the command; of each partition, how many effects there are. Raises: ClusterError."""
         lines = self._listed()
-        self.file.parent.mkdir(exist_ok=True)
-        self.file.write_bytes(lines)
+        try:
+            self.file.parent.mkdir(exist_ok=True)
+            self.file.write_bytes(lines)
+            effects = self.read()
+        except OSError as error:
+            raise ClusterError(f"the effects cannot be kept: {error}") from None
         counts = dict.fromkeys((TopicPartition(DATABASE, p) for p in sorted(set(partitions))), 0)
-        for effect in self.read():
+        for effect in effects:
             counts[effect.tp] = max(counts.get(effect.tp, 0), effect.offset + 1)
         return counts
 

@@ -356,6 +356,21 @@ def test_whether_a_program_of_the_user_s_is_to_blame_is_not_known(
     assert incident.text == f"client {slot} was lost: --client ./client: Text file busy"
 
 
+def test_final_readers_are_no_clients() -> None:
+    """Clients that were lost alike are one incident, and each reader is one."""
+    end, config = ev.PhaseStarted(ns=80 * S, phase=Phase.FINAL), run_config({"seed": 7, **SETTINGS})
+    levels = [("", 1), ("", 2), ("read_uncommitted", 4), ("read_committed", 5)]
+    gone = [
+        ev.WorkerLost(ns=81 * S, slot=slot, why="ended by SIGKILL", status=-9, level=level)
+        for level, slot in levels
+    ]
+    assert [one.text for one in incidents([*PHASES, QUIESCED, end, *gone], config)] == [
+        "clients 1, 2 were lost: ended by SIGKILL",
+        "the final reader at read_uncommitted was lost: ended by SIGKILL",
+        "the final reader at read_committed was lost: ended by SIGKILL",
+    ]
+
+
 @pytest.mark.parametrize(
     ("produces", "role"), [(True, "producers without transactions"), (False, "consumers without a group")]
 )

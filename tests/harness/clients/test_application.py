@@ -457,9 +457,14 @@ def test_effects_are_rows_of_the_partitions_of_their_inputs(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("command", "why"),
-    [("/nowhere/list", "No such file"), ("sh -c 'echo no >&2; exit 5'", "exit code 5: no")],
+    [
+        ("/nowhere/list", "No such file"),
+        ("sh -c 'echo no >&2; exit 5'", "exit code 5: no"),
+        ("echo more than the disk takes", "the effects cannot be kept: .*No space left on device"),
+    ],
 )
 def test_a_command_that_lists_no_effects_is_an_error(tmp_path: Path, command: str, why: str) -> None:
+    (tmp_path / "effects").symlink_to("/dev/full")
     shown = Effects(run="run", file=tmp_path / "effects", input="in", size=SIZE, around=os.environ)
     effects.COMMAND.name(command)
     with pytest.raises(ClusterError, match=why):

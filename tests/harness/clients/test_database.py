@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from core.config import RunConfig
+from core.errors import ClusterError
 from core.op import DATABASE, TopicPartition
 from harness.clients.database import IN_MEMORY, REFUSED, Database, DatabaseRow
 
@@ -60,6 +61,18 @@ def test_a_transaction_that_fails_leaves_nothing(sink: str) -> None:
     with pytest.raises((sqlite3.Error, OverflowError)):
         database.write([*rows(4), bad])
     assert database.write(rows(4)) == [0]
+
+
+def test_rows_that_cannot_be_counted_are_an_error_of_the_cluster(tmp_path: Path) -> None:
+    """The run says so, and ends in order."""
+    database = Database(tmp_path / "rows.sqlite", "plain", busy_s=0.01)
+    database.write(rows(4))
+    holding = sqlite3.connect(tmp_path / "rows.sqlite", isolation_level=None)
+    holding.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(ClusterError, match=r"the rows of the database cannot be counted: .*locked"):
+        database.ends([0])
+    holding.close()
+    assert database.ends([0]) == {TopicPartition(DATABASE, 0): 1}
 
 
 def test_processes_share_one_file_and_one_that_waits_too_long_is_told(tmp_path: Path) -> None:

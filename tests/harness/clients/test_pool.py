@@ -18,9 +18,9 @@ import pytest
 from core.cluster import Endpoint
 from core.errors import ClusterError
 from core.load_clients import Clients, ClientSlot, CrashPoint
-from core.op import Phase
+from core.op import Isolation, Phase
 from core.runtime import run_blocking
-from harness.clients.pool import ClientPool
+from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker_process import WorkerProcess
 from harness.clients.worker_protocol import Enter
 from harness.processes.real_time import RealRuntime
@@ -109,6 +109,18 @@ def heard(run: Run, handle: WorkerProcess) -> list[dict[str, Any]]:
 def test_the_clients_of_a_run_are_what_nemeses_act_on(clients: ClientPool) -> None:
     assert isinstance(clients, Clients)
     assert [slot.group for slot in clients.slots] == ["", "g"]
+
+
+def test_readers_that_are_lost_are_named_by_their_level(clients: ClientPool) -> None:
+    """They follow the clients in the order of slots, and are none."""
+    clients.launch_readers([Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED])
+    one, _ = clients._readers
+    assert isinstance(one, WorkerProcess)
+    os.kill(one.pid, signal.SIGKILL)
+    until(lambda: one.ended is not None, "the reader died")
+    assert clients.losses() == [Loss(2, -9, "ended by SIGKILL", "", "read_uncommitted")]
+    late = Loss(3, None, "did not end its reads in time and was killed", "", "read_committed")
+    assert run_blocking(clients.read_final({}, 0.2)) == [late]
 
 
 def test_a_client_dies_by_its_own_hand_at_its_point(pools: Pools) -> None:
