@@ -218,7 +218,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line of the program. With an outcome it answers the command `id`; without one it brings `reports`
-    of the send `id`.
+    of the send `id`, and nothing else.
 
     fatal: the client can do no more. wants_abort: the open transaction has to be aborted; a confirmed abort
     decides it. name: of the library and its version, `lacks`: what it cannot do (both to `open`).
@@ -239,6 +239,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     positions: list[Position] = []
     generation: Number = -1
     events: list[Event] = []
+
+    def beside_reports(self) -> list[str]:
+        """Fields that a line of reports must not have, and this one has."""
+        plain = Answer(id=self.id, reports=self.reports)
+        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(plain, name)]
 
     @property
     def done(self) -> int:

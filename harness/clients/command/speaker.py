@@ -137,7 +137,12 @@ class Speaker:
         return self._answer
 
     def _hear(self, line: p.Answer) -> None:
-        if line.reports and (self._wrong or not self._take_reports(line)):
+        if line.reports and (beside := line.beside_reports()):
+            self._wrong = self._wrong or (
+                f"the client's line with reports of the send {line.id} has {', '.join(beside)}, too: reports"
+                " stand alone"
+            )
+        elif line.reports and (self._wrong or not self._take_reports(line)):
             self._wrong = self._wrong or f"the client reports twice, or no record, of the send {line.id}"
         elif line.outcome is not None:
             if line.id != self._wanted or self._answer is not None:
@@ -158,7 +163,7 @@ class Speaker:
             results[report.record] = _delivery(report, now)
         if None not in results:
             del self._sends[line.id]
-        return line.outcome is None
+        return True
 
     def _allow(self, seconds: float | None) -> None:
         with self._clock:

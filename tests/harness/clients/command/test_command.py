@@ -253,6 +253,14 @@ if verb == "open":
         ('say(99, outcome="ok")', "the client answers 99, which nothing asked"),
         ("say(id)", "the client wrote a line with neither outcome nor reports"),
         ('say(99, reports=[{"record": 0, "outcome": "ok"}])', "reports twice, or no record, of the send 99"),
+        (
+            'say(99, reports=[{"record": 0, "outcome": "ok"}], events=[{"event": "revoked"}], code="X")',
+            "the client's line with reports of the send 99 has code, events, too: reports stand alone",
+        ),
+        (
+            'say(id, outcome="ok", reports=[{"record": 0, "outcome": "ok"}])',
+            "has outcome, too: reports stand alone",
+        ),
         ('print("no brokers", file=sys.stderr); sys.exit(3)', "ended with exit code 3; its last line: no"),
         ("os.kill(os.getpid(), 9)", "the client has ended with exit code -9"),
     ],
