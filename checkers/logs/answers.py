@@ -167,7 +167,7 @@ class _Answers:
             if op.error not in FENCING or not known:
                 continue
             self.result.asked[FENCED] += 1
-            if any(_later(row, known[-1]) for row in rows):
+            if _followed(rows, known[-1]):
                 continue
             text = f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
             text += f" was answered {op.error}; __transaction_state has no later epoch"
@@ -241,9 +241,12 @@ class _Answers:
         return TopicPartition(row["topic"], row["partition"])
 
 
-def _later(row: Row, identity: Identity) -> bool:
-    """The record has a later epoch of this producer id, or another producer id."""
-    if row["producer_id"] is None:
-        return False
-    mine = identity.producer_id, identity.producer_epoch
-    return bool((row["producer_id"], row["producer_epoch"]) > mine)
+def _followed(rows: Sequence[Row], identity: Identity) -> bool:
+    """Whether a record has a later epoch of this producer id, or one behind all of this id another id. That
+    one need not be greater: each broker has a block of ids to give."""
+    ids = [row["producer_id"] for row in rows]
+    own = max((at for at, one in enumerate(ids) if one == identity.producer_id), default=-1)
+    if any(one is not None for one in ids[own + 1 :]):
+        return True
+    mine = (row for row in rows if row["producer_id"] == identity.producer_id)
+    return any(row["producer_epoch"] > identity.producer_epoch for row in mine)

@@ -233,6 +233,7 @@ def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
     [
         ({"state": "Empty", "producer_id": PRODUCER, "producer_epoch": 1}, False),
         ({"state": "Empty", "producer_id": PRODUCER + 1, "producer_epoch": 0}, False),
+        ({"state": "Empty", "producer_id": PRODUCER - 1, "producer_epoch": 0}, False),  # of another broker's
         ({"state": "Empty", "producer_id": PRODUCER, "producer_epoch": 0}, True),
         ({"state": None, "producer_id": None, "producer_epoch": None}, True),  # its id expired
     ],
@@ -246,6 +247,14 @@ def test_what_comes_after_the_identity_of_a_client_that_is_fenced(
     whole = judged(cluster, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
     assert [(one.check, one.offset) for one in whole.in_logs] == [("fencing-logged", -1)] * found
     assert not whole.doubts
+
+
+@pytest.mark.parametrize("other", [PRODUCER - 1, PRODUCER + 1])
+def test_a_producer_id_from_before_that_of_a_fenced_client_fenced_nobody(tmp_path: Path, other: int) -> None:
+    """Ids are given in blocks to each broker: which is greater says nothing of which is later."""
+    cluster = led_to_the_end()
+    cluster.made["transaction_log"][0] |= {"producer_id": other, "producer_epoch": 32766}
+    assert found(cluster, clients(tmp_path, (ABORTS_S, FAIL), fenced=True)) == [("fencing-logged", "txn-0")]
 
 
 def test_a_coordinator_may_fence_before_its_log_has_the_epoch(tmp_path: Path) -> None:
