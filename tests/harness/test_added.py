@@ -179,7 +179,8 @@ from core.config import run_config
 from harness.compose import plan
 from harness.kafka.system import kafka_cluster
 
-config = run_config({"seed": 1, "nemesis": "none", "kafka": json.loads(sys.argv[2])})
+asked = {"seed": 1, "nemesis": "none", "idempotent": False, "kafka": json.loads(sys.argv[2])}
+config = run_config(asked)
 plan(config)
 nodes = kafka_cluster(config, Path(sys.argv[1])).deployment
 print(json.dumps([type(nodes).__name__, nodes.version, json.loads(config.model_dump_json())["kafka"]]))
