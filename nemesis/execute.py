@@ -12,6 +12,7 @@ from core.cluster import Roles
 from core.errors import Unanswered
 from core.load_clients import Clients
 from nemesis.registry import NEMESES
+from nemesis.targets import has_zookeeper
 from nemesis.types import (
     Act,
     AimedFault,
@@ -61,6 +62,7 @@ def aim(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames
         down=tuple(sorted(env.held_down())),
         moved=tuple(sorted(env.moved)),
         upgraded=env.cluster.upgraded() if isinstance(env.cluster, Upgradable) else (),
+        behind="nodes of ZooKeeper" if has_zookeeper(env.config) else "controllers",
     )
     return _effect(step).aim(step, view)
 

@@ -16,7 +16,7 @@ from nemesis.types import ClusterView, NoTarget, WorkloadNames
 TARGETS = {
     "random": "any node, drawn among the ones that answer",
     "leader": "the leader of one of the workload's partitions, drawn",
-    "controller": "the active controller: the leader of the metadata quorum",
+    "controller": "the active controller: the leader of the metadata quorum, on ZooKeeper a broker",
     "txn-coordinator": "the coordinator of one of the workload's transactional ids, drawn",
     "group-coordinator": "the coordinator of one of the workload's consumer groups, drawn",
 }

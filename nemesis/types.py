@@ -70,7 +70,8 @@ class WorkloadNames:
 class ClusterView:
     """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
     now, the names in use, the loading clients, the nodes that faults in force hold down, the partitions
-    whose replicas a fault has moved, the nodes that have the later of two versions."""
+    whose replicas a fault has moved, the nodes that have the later of two versions. behind: what nodes
+    that are not brokers are, in words."""
 
     nodes: tuple[int, ...]
     brokers: tuple[int, ...]
@@ -80,10 +81,11 @@ class ClusterView:
     down: tuple[int, ...] = ()
     moved: tuple[TopicPartition, ...] = ()
     upgraded: tuple[int, ...] = ()
+    behind: str = "controllers"
 
     @property
     def controllers(self) -> tuple[int, ...]:
-        """The isolated controllers: nodes that are not brokers."""
+        """The isolated controllers, or the nodes of ZooKeeper: nodes that are not brokers."""
         return tuple(node for node in self.nodes if node not in self.brokers)
 
 

@@ -114,7 +114,7 @@ def _ring_hit(view: ClusterView, rng: random.Random) -> Hit:
     else:
         text += "each node is linked only to its neighbours there, a majority of its own"
     if view.controllers:
-        text += "; the controllers are linked to all"
+        text += f"; the {view.behind} are linked to all"
     return nodes, text, ring(order)
 
 
@@ -128,7 +128,7 @@ def _halves_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) ->
         text += ", and neither half is a majority"
     if view.controllers:
         voters = [node for node in small if node in view.controllers]
-        text += f", with {len(voters)} of {len(view.controllers)} controllers"
+        text += f", with {len(voters)} of {len(view.controllers)} {view.behind}"
     return small, text, split(small, large)
 
 

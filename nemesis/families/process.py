@@ -99,7 +99,8 @@ def _aim_pause(step: PlannedFault, view: ClusterView) -> AimedFault:
     aim = find(step.target, source(step.seed, "aim"), view, answering=True)
     name = described(aim.node, view, aim.role)
     length = {"short": "shorter", "long": "longer"}[step.kind]
-    text = f"{name} is paused, planned {length} than its session timeout ({step.hold_s:g} s)"
+    whose = "its" if aim.node in view.brokers else "a broker's"
+    text = f"{name} is paused, planned {length} than {whose} session timeout ({step.hold_s:g} s)"
     return AimedFault(step=step, nodes=(aim.node,), text=text)
 
 

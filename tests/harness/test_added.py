@@ -153,6 +153,7 @@ from core.systems import KafkaSection
 
 class Ancient:
     names = {1: "one", 2: "two", 3: "three"}
+    older = True
 
     def __init__(self, config, folder):
         self.version = config.section(KafkaSection).version

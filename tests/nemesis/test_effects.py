@@ -1,5 +1,7 @@
 """Injecting and healing on a cluster that only records what is done to it."""
 
+import dataclasses
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -27,7 +29,7 @@ from core.capabilities import (
     WiredBetween,
 )
 from core.cluster import SHARE_STATE_TOPIC, Cluster, Roles
-from core.config import RunConfig
+from core.config import RunConfig, run_config
 from core.errors import ClusterError, LogsKept
 from core.load_clients import Clients
 from core.op import TopicPartition
@@ -185,6 +187,32 @@ def test_a_majority_of_isolated_controllers_is_one_of_controllers() -> None:
     hit(cluster, "kill:majority@leader")
     assert len(cluster.dead) == 2
     assert cluster.dead < {1, 2, 3}
+
+
+def test_a_node_without_a_session_is_paused_by_that_of_brokers() -> None:
+    """An isolated controller, or a node of ZooKeeper."""
+    texts = {hit(Recording(2, controllers=1), "pause:long@random", seed).text for seed in range(20)}
+    whose = {re.sub(r"node (\d).* than (.*) session timeout.*", r"\1 \2", text) for text in texts}
+    assert whose == {"1 its", "2 its", "3 a broker's"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kraft", "zookeeper"),
+    [
+        (
+            "partition:ring",
+            "; the controllers are linked to all",
+            "; the nodes of ZooKeeper are linked to all",
+        ),
+        ("partition:halves@leader", r", with \d of 3 controllers", r", with \d of 3 nodes of ZooKeeper"),
+    ],
+)
+def test_nodes_behind_brokers_are_called_what_they_are(name: str, kraft: str, zookeeper: str) -> None:
+    settings: list[dict[str, object]] = [{"controllers": 3}, {"kafka": {"version": "2.8.2", "ensemble": 3}}]
+    for set_so, says in zip(settings, (kraft, zookeeper), strict=True):
+        cluster = Recording(5, controllers=3)
+        stage = dataclasses.replace(stage_of(cluster), config=run_config({"seed": 1, **set_so}))
+        assert re.search(says + "$", hit(cluster, name, stage=stage).text)
 
 
 def test_others_of_a_majority_are_drawn() -> None:
