@@ -40,11 +40,12 @@ def lagging_voters(brokers: Brokers) -> tuple[int, ...]:
 
 
 def _lagging(connection: BrokerConnection) -> tuple[int, tuple[int, ...]]:
-    """The epoch of the leader, and who does not follow it. Raises: AdminError."""
+    """The epoch of the leader, and who does not follow it: all voters, where it is unknown. Raises:
+    AdminError."""
     partition = quorum(connection, DescribeQuorumResponse)
     caught_up = {int(one.replica_id): one.last_caught_up_timestamp for one in partition.current_voters}
-    now_ms = caught_up.get(int(partition.leader_id), 0)
-    lagging = tuple(sorted(node for node, ms in caught_up.items() if ms < now_ms - LAG_MS))
+    now_ms = caught_up.get(int(partition.leader_id))
+    lagging = tuple(sorted(node for node, ms in caught_up.items() if now_ms is None or ms < now_ms - LAG_MS))
     return int(partition.leader_epoch), lagging
 
 
