@@ -136,10 +136,10 @@ def check(
     tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
     tables only; see `caller_tables.run_of`. Spark seals and judges a run folder: on `master` (None: all
     processors of this machine), or with the active session. Tables are judged in this process, unless there
-    is a master or an active session. engine: "process" = all in this process, as also where Spark cannot be
-    started on this machine (`Result.spark_failed`). require: of a run folder, what it has to show beside a
-    valid verdict (`checkers.verdict.requirements`), "" = what its config says. watch: receives how far the
-    work has come.
+    is such a master or session on this machine. engine: "process" = all in this process, as also where Spark
+    cannot be started on this machine (`Result.spark_failed`). require: of a run folder, what it has to show
+    beside a valid verdict (`checkers.verdict.requirements`), "" = what its config says. watch: receives how
+    far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded; words of `require` that say nothing), StorageError (the URL's
@@ -153,7 +153,8 @@ def check(
             run_of(source, config=config, events=events, names=names) as run,
             chosen(run.folder, watch, spark=wanted, master=master) as choice,
         ):
-            return _checked(run, choice)
+            # executors elsewhere have no file of this machine
+            return _checked(run, choice if choice.here else Chosen(Here(watch)))
     refuse(require)
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")

@@ -38,6 +38,7 @@ from core.programs import SAFE, SUBMITTED, environment
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 ARCHIVE_WAIT_S: Final = 300.0
@@ -54,23 +55,20 @@ def spark_runs() -> bool:
         return True
     if "pyspark" not in sys.modules:
         return False
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None
+    return _active() is not None
 
 
 @contextlib.contextmanager
 def spark(master: str | None) -> Iterator["SparkSession"]:
-    """A session, stopped at the end. An active session is used as it is, and left alone.
+    """A session, stopped at the end. An active session is used as it is, and left alone. So is one that
+    another thread of the caller's has made.
 
     master: None = all processors of this machine, or what `spark-submit` was given. The JVM that a session on
     this machine needs serves later ones, too, and ends with this process.
 
     Raises: SparkError.
     """
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
+    active = _active()
     if active is not None:
         yield active
         return
@@ -88,6 +86,18 @@ def spark(master: str | None) -> Iterator["SparkSession"]:
             sys.path[:] = found
             with contextlib.suppress(Exception):  # a JVM that died cannot be stopped; what is done is done
                 session.stop()
+
+
+def _active() -> "SparkSession | None":
+    """The session of the caller: of this thread, else of the process, which can have one context alone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    context = SparkContext._active_spark_context
+    if active is None and context is not None and context is not _JVM.context:
+        return SparkSession.builder.getOrCreate()
+    return active
 
 
 def warm(session: "SparkSession") -> None:
@@ -170,10 +180,11 @@ def _supply(session: "SparkSession", scratch: Path) -> None:
 
 @dataclass(slots=True)
 class _Machine:
-    """The JVM of this process. folder: for what it writes beside the scratch of sessions, and would leave
-    behind when it is killed."""
+    """The JVM of this process. context: of the last session that Inquest started. folder: for what it writes
+    beside the scratch of sessions, and would leave behind when it is killed."""
 
     gateway: "JavaGateway | None" = None
+    context: "SparkContext | None" = None
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     def temporary(self) -> str:
@@ -251,8 +262,10 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
                 streams = {"stdout": output, "stderr": output}
                 _JVM.gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
             atexit.register(_JVM.kill)
-        return SparkSession(SparkContext(conf=conf, gateway=_JVM.gateway))
-    except (PySparkException, Py4JError, OSError) as error:
+        _JVM.context = SparkContext(conf=conf, gateway=_JVM.gateway)
+        return SparkSession(_JVM.context)
+    except (PySparkException, Py4JError, OSError, ValueError) as error:
+        # ValueError: another thread has a session of its own here
         if _JVM.gateway is None and archive is not None and archive.exists():
             archive.unlink(missing_ok=True)  # a damaged archive can keep a JVM from starting
             return _start(master, scratch)

@@ -1,21 +1,26 @@
 """Who seals and judges: Spark, or this process where the user says so or Spark cannot be started."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from checkers.api import check
 from checkers.engine import engines
-from checkers.engine.engines import chosen
+from checkers.engine.engines import Chosen, chosen
 from checkers.engine.spark import spark_runs
-from core.errors import SparkError
+from core.errors import HistoryError, SparkError
 from core.programs import SUBMITTED
+from core.progress import ProgressStage
 from history.tables import TABLES
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
-from tests.history.test_parts import unsealed
+from tests.history.test_parts import Apart, unsealed
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -64,6 +69,29 @@ def test_tables_are_judged_here_unless_there_is_a_session(
     tables = simulate(3, portable=False).tables()
     given = {name: tables[name] for name in TABLES}
     assert check(given, master=master).spark_failed == asked
+
+
+class Elsewhere(Apart):
+    """Workers of another machine, which find no file of this one."""
+
+    def map(self, stage: ProgressStage, work: Callable[[int], T]) -> list[T]:
+        """See `Workers`."""
+        raise HistoryError(f"no file is there for {stage.name}")
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_tables_are_judged_by_who_reaches_their_files(monkeypatch: pytest.MonkeyPatch, here: bool) -> None:
+    @contextmanager
+    def session(*_: object, **__: object) -> Iterator[Chosen]:
+        workers = Apart() if here else Elsewhere()
+        workers.title = "Spark"
+        yield Chosen(workers, here=here)
+
+    monkeypatch.setattr("checkers.api.chosen", session)
+    tables = simulate(3, portable=False).tables()
+    found = check({name: tables[name] for name in TABLES}, master="spark://elsewhere:7077")
+    assert found.verdict.engine.partition(",")[0] == ("Spark" if here else "this process")
+    assert found.counts == check({name: tables[name] for name in TABLES}, engine="process").counts
 
 
 @pytest.mark.sampled(5)

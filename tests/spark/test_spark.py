@@ -247,6 +247,38 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     assert not archive.exists()  # the next `make setup` makes it again
 
 
+OTHER_THREAD = """
+import json, sys
+from concurrent.futures import ThreadPoolExecutor
+from checkers.api import check
+from checkers.engine.spark import spark, spark_runs
+from pyspark.sql import SparkSession
+
+def elsewhere():
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(check, sys.argv[1], master=sys.argv[2]).result()
+        return thread.submit(spark_runs).result(), found.verdict.engine.split(" ")[0], found.spark_failed
+
+with spark("local[1]"):  # Inquest's own, which ends when the thread that made it has no more use for it
+    own = elsewhere()
+mine = SparkSession.builder.master("local[1]").getOrCreate()
+print(json.dumps([own, elsewhere(), mine.range(3).count()]))
+"""
+
+
+@pytest.mark.sampled(20)
+def test_a_check_in_another_thread_uses_the_session_of_the_caller(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    ended = subprocess.run(
+        [sys.executable, "-c", OTHER_THREAD, str(run.folder), "local[1]"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (runs, engine, why), callers, count = json.loads(ended.stdout)
+    assert (runs, engine) == (False, "this")
+    assert "multiple SparkContexts" in why
+    assert (callers, count) == ([True, "Spark", ""], 3)
+
+
 KILLS_THE_JVM = """
 import json, sys
 from pathlib import Path
