@@ -9,10 +9,11 @@ import pytest
 from core.config import run_config
 from core.errors import ClusterError
 from harness.cli import again
-from harness.compose import create_folder, point_latest
+from harness.compose import create_folder, point_latest, record
 from harness.explore import repeats
-from harness.explore.shrink import Shrunk
-from harness.run.planning import names_of
+from harness.explore.shrink import ShrinkCase, Shrunk
+from harness.run.planning import names_of, recorded_steps
+from harness.run.progress import silent
 from history import jsonl
 from history.run_folder import Run
 from nemesis.written import written
@@ -104,18 +105,56 @@ def test_where_nothing_was_shrunk_latest_is_the_run_that_it_was(
     assert f"fewer than 2 of 3 repeats of {run.name} show it; 0 were" in ended.err or code == 130
 
 
+@pytest.mark.sampled(8)
+def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "sut": "simulated",
+        "seed": 5,
+        "duration_s": 8,
+        "rate": 5,
+        "nemesis": "kill,pause",
+        "producers": 1,
+    }
+    run = record(run_config(settings), results=tmp_path / "runs", display=silent()).run
+    many = len(recorded_steps(run))
+    assert many > 1
+    asked: list[int] = []
+
+    def findings(case: ShrinkCase) -> list[str]:
+        asked.append(len(case.steps))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return [LOST]
+
+    checked: list[Run] = []
+    monkeypatch.setattr("harness.explore.shrink.findings", findings)
+    monkeypatch.setattr(again, "judge", lambda run, *_, **__: checked.append(run))
+    results = tmp_path / "results"
+    words = ("recording", "shrink", run.folder, "--engine", "process", "--results", results)
+    ended = command(*words)
+    no_traceback(ended)
+    (smallest,) = checked
+    assert ended.code == 130
+    assert f"the smallest run so far is {smallest.folder}" in ended.err
+    assert asked[0] == many
+    assert (told(smallest).whole, told(smallest).steps) == (False, (many, asked[1]))
+    assert len(recorded_steps(smallest)) == asked[1] < many
+
+
 def test_repeats_of_latest_are_told_as_those_of_the_run_that_it_was(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = MadeRuns([LOST, ""])
 
-    def record(*args: object, **given: object) -> object:
+    def recorded_and_judged(*args: object, **given: object) -> object:
         recorded = made.record(*args, **given)  # type: ignore[arg-type]
         recorded.run.verdict.write_bytes(msgspec.json.encode(made.judge(recorded.run)))
         assert point_latest(recorded.run) == ""
         return recorded
 
-    monkeypatch.setattr("harness.compose.record", record)
+    monkeypatch.setattr("harness.compose.record", recorded_and_judged)
     monkeypatch.setattr(again, "judge", lambda *_, **__: 0)
     ended = command("recording", "replay", "results/latest", "--engine", "process", "--runs", "2")
     assert ended.code == 0, ended
