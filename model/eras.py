@@ -32,6 +32,12 @@ class Era:
         generation only, and are not answered while the transaction is open; else the coordinator checks
         neither, and fencing is up to the transactional id: a copier needs one id per input partition, and
         one that has an id per process, as copiers here have, is not exactly-once.
+    read_before_known: KAFKA-8400 (2.4): a fetch of a follower that could not be read says nothing of it; else
+        the leader does not know its log end any more.
+    named_elsewhere: KAFKA-6796 (2.0; for ends of epochs KAFKA-7347, 2.1): a broker without a replica of a
+        partition that exists says that it does not lead; else that it knows no such partition.
+    awaits_eligible: KAFKA-15021 (3.6): the high watermark waits outside of the in-sync set for who may join
+        it; else for each that was caught up a moment ago, also where it is fenced or has shut down.
     committed_by_minimum: KAFKA-15583 (3.7): the high watermark stands still below the minimum, which is at
         most the number of replicas; else it moves, and a minimum above that refuses all acks=all.
     eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
@@ -112,6 +118,9 @@ class Era:
     joined_in_epoch: bool = True
     offset_not_available: bool = True
     fenced_offsets: bool = True
+    read_before_known: bool = True
+    named_elsewhere: bool = True
+    awaits_eligible: bool = True
     committed_by_minimum: bool = True
     eligible_replicas: bool = True
     unclean_by_setting: bool = True
@@ -186,7 +195,7 @@ V3_9: Final = replace(
 V3_6: Final = replace(
     V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False, resigns_alone=False
 )
-V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True)
+V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True, awaits_eligible=False)
 V2_4: Final = replace(
     V3_3,
     unclean_by_setting=True,
@@ -195,9 +204,14 @@ V2_4: Final = replace(
     unknown_producer_refused=True,
     zookeeper=True,
 )
-V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False)
+V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False, read_before_known=False)
 V0_11: Final = replace(
-    V2_0, epoch_walk=False, epoch_when_led=False, joined_in_epoch=False, remembered_batches=1
+    V2_0,
+    epoch_walk=False,
+    epoch_when_led=False,
+    joined_in_epoch=False,
+    named_elsewhere=False,
+    remembered_batches=1,
 )
 V0_10: Final = replace(V0_11, truncate_by_epoch=False, idempotence=False)
 

@@ -109,3 +109,11 @@ class MetadataImage:
     def electable(self) -> set[int]:
         """Brokers that may lead."""
         return {n for n, b in self.brokers.items() if not b.fenced and not b.leaving}
+
+    def may_join(self, broker: int, epoch: int) -> bool:
+        """Whether a broker that fetched with this broker epoch, -1 = with none, may be in sync: it is
+        unfenced, not about to go (KIP-841), and the process that fetched (KIP-903;
+        Partition.isReplicaIsrEligible)."""
+        known = self.brokers.get(broker)
+        eligible = known is not None and not known.fenced and not known.leaving
+        return eligible and (epoch == -1 or epoch == self.brokers[broker].epoch)

@@ -76,7 +76,8 @@ class Fetch(Request["FetchResponse"], frozen=True):
 
 
 class FetchedPartition(msgspec.Struct, frozen=True):
-    """What a Fetch brought of one partition."""
+    """What a Fetch brought of one partition. `end`: of the leader's log where a follower's offset is out of
+    range; in Kafka that one asks for `start` and `end` then, with ListOffsets."""
 
     error: KafkaError
     batches: Sequence[RecordBatch] = ()
@@ -84,6 +85,7 @@ class FetchedPartition(msgspec.Struct, frozen=True):
     stable: int = -1
     start: int = 0
     aborted: Sequence[AbortedTxn] = ()
+    end: int = -1
 
 
 class FetchResponse(Response, frozen=True):

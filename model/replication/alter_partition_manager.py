@@ -38,16 +38,10 @@ class AlterPartitionManager:
                 self._ask(tp, replica, wanted)
 
     def fetched(self, tp: Partition, follower: int) -> None:
-        """A follower has fetched from a partition that is led here: ask for it to join, if it may.
-
-        It must be unfenced and not about to go (KIP-841), and be the process that fetched (KIP-903).
-        """
-        node = self.node
-        replica = node.replicas[tp]
+        """A follower has fetched from a partition that is led here: ask for it to join, if it may."""
+        replica = self.node.replicas[tp]
         wanted = replica.grown_isr(follower)
-        if wanted is None or follower not in node.image.electable():
-            return
-        if replica.remotes[follower].broker_epoch in (-1, node.image.brokers[follower].epoch):
+        if wanted is not None and self.node.image.may_join(follower, replica.remotes[follower].broker_epoch):
             self._ask(tp, replica, wanted)
 
     def _ask(self, tp: Partition, replica: Replica, wanted: tuple[int, ...]) -> None:

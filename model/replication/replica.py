@@ -6,7 +6,7 @@ among the in-sync replicas; the follower appends what it is given and takes the 
 over. What a follower does when the leader changes depends on the era (KIP-101, KIP-279).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch, UnifiedLog
+from model.metadata.image import MetadataImage
 from model.protocol.messages import PartitionState
 from model.settings import Settings
 
 UNKNOWN: Final = -1
-"""Remote LEO of a follower that has not fetched since this replica became leader."""
+"""Remote LEO of a follower that has not fetched since this replica became leader (before 2.4 also: whose
+newest fetch was out of range)."""
 
 BELOW_MINIMUM: Final = frozenset({"hw-below-min-isr", "min-isr-ignored"})
 """Planted bugs: the high watermark continues where the in-sync set is below its minimum."""
@@ -39,11 +41,15 @@ class RemoteReplica:
 
 
 class Replica:
-    """See the module. `high_watermark` counts records: everything below it is committed."""
+    """See the module. `high_watermark` counts records: everything below it is committed. image: what the
+    broker knows of others, None = that each of them may be in sync."""
 
-    def __init__(self, me: int, settings: Settings, log: UnifiedLog | None = None) -> None:
+    def __init__(
+        self, me: int, settings: Settings, log: UnifiedLog | None = None, image: MetadataImage | None = None
+    ) -> None:
         self.me = me
         self.settings = settings
+        self.image = image
         self.era = settings.era
         self.bugs = settings.bugs
         self.log = log or UnifiedLog(settings.era, settings.bugs)
@@ -115,7 +121,7 @@ class Replica:
         self.delayed_until = 0
         self.lag = UNKNOWN
         if state.leader == self.me:
-            self._lead(now)
+            self._lead(now, again=old.leader == self.me)
         elif state.leader >= 0:
             self._follow()
 
@@ -126,13 +132,22 @@ class Replica:
         same = state.leader == old.leader != self.me and state.leader_epoch == old.leader_epoch + 1
         return same and not self.era.fenced_fetch
 
-    def _lead(self, now: int) -> None:
+    def _lead(self, now: int, *, again: bool) -> None:
+        """Begin to lead an epoch. again: this replica led the one before. Then it knows the ends of its
+        followers' logs as before, and only their time to catch up begins (Replica.resetReplicaState)."""
         self.log.epochs.lead(self.state.leader_epoch, self.log.end)
         self.epoch_begin = self.log.end
         if "producers-lost-on-election" in self.bugs:
             self.log.producers.clear()
-        self.remotes = {}
+        if not again:
+            self.remotes = {}
         self._know(now)
+        for node, remote in self.remotes.items():
+            member = node in self.state.isr
+            remote.caught_up_ms = now if member else -1
+            if again:
+                remote.fetch_end = self.log.end
+                remote.fetch_ms = now if member or self.era.zookeeper else -1
         self.advance(now)
 
     def _know(self, now: int) -> None:
@@ -159,8 +174,9 @@ class Replica:
 
     # ---- leader
 
-    def append(self, batch: RecordBatch, acks: int) -> RecordBatch:
-        """Append as leader; the batch as it stands in the log (an older one: it was sent before).
+    def append(self, batch: RecordBatch, acks: int, check: Callable[[], None] | None = None) -> RecordBatch:
+        """Append as leader; the batch as it stands in the log (an older one: it was sent before). check: of
+        the batch's producer, after the leader and the in-sync set (Partition.appendRecordsToLeader).
 
         Raises: Refused.
         """
@@ -169,6 +185,8 @@ class Replica:
         few = acks == -1 and len(self.state.isr) < self.min_isr
         if few and "min-isr-ignored" not in self.bugs:
             raise Refused(KafkaError.NOT_ENOUGH_REPLICAS)
+        if check is not None:
+            check()
         placed = self.log.append(batch, self.state.leader_epoch)
         self._flush()
         return placed
@@ -176,8 +194,8 @@ class Replica:
     def fetched_by(
         self, follower: int, offset: int, now: int, broker_epoch: int = -1, start: int = 0
     ) -> bool:
-        """A follower, whose log begins at `start`, fetches from `offset`: it has everything between. Whether
-        the high watermark moved."""
+        """A follower, whose log begins at `start`, fetches from `offset`, which this log has: it has
+        everything between. Whether the high watermark moved."""
         remote = self.remotes.get(follower)
         if remote is None:
             return False
@@ -192,6 +210,13 @@ class Replica:
         if "isr-expands-early" in self.bugs and follower not in self.state.isr:
             remote.caught_up_ms = now
         return (self.high_watermark < self.log.end or bool(self.bugs)) and self.advance(now)
+
+    def fetched_out_of_range(self, follower: int) -> None:
+        """A follower fetches from an offset that this log has not: that shows nothing of what it has."""
+        remote = self.remotes.get(follower)
+        if remote is not None and not self.era.read_before_known:
+            remote.end = remote.start = UNKNOWN
+            remote.fetch_ms, remote.fetch_end = -1, 0
 
     def advance(self, now: int) -> bool:
         """Raise the high watermark as far as it goes. Whether it moved."""
@@ -209,7 +234,7 @@ class Replica:
             waited = isr if self.proposed is None else self.proposed
         by_majority = "hw-by-majority" in self.bugs
         for node, remote in self.remotes.items():
-            if (node in waited or self._caught_up(remote, now)) and not by_majority and remote.end < lowest:
+            if remote.end < lowest and not by_majority and (node in waited or self._joins(node, now)):
                 lowest = remote.end
         if by_majority:
             ends = sorted([self.log.end, *(r.end for r in self.remotes.values())], reverse=True)
@@ -245,12 +270,15 @@ class Replica:
             raise Refused(KafkaError.OFFSET_NOT_AVAILABLE)
         return self.log.stable(self.high_watermark) if committed else self.high_watermark
 
-    def _caught_up(self, remote: RemoteReplica, now: int) -> bool:
+    def _joins(self, follower: int, now: int) -> bool:
         """A replica outside of the set that is about to join it: the high watermark waits for it, else
-        it would never get there while records keep coming."""
-        if remote.end < self.high_watermark or remote.caught_up_ms < 0:
+        it would never get there while records keep coming (Partition.shouldWaitForReplicaToJoinIsr)."""
+        remote = self.remotes[follower]
+        if remote.caught_up_ms < 0 or now - remote.caught_up_ms > self.settings.replica_lag_ms:
             return False
-        return remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
+        if self.image is None or not self.era.awaits_eligible:
+            return True
+        return remote.end != UNKNOWN and self.image.may_join(follower, remote.broker_epoch)
 
     def shrunk_isr(self, now: int) -> tuple[int, ...] | None:
         """In-sync set without those who had not everything for longer than the lag allows; None: no member
@@ -308,7 +336,7 @@ class Replica:
 
     def take(self, batches: Sequence[RecordBatch], high_watermark: int, start: int = 0) -> None:
         """Append what the leader gave, and take over its log start, and its high watermark as far as the log
-        reaches."""
+        reaches: also a lower one, of a leader that does not know yet what is committed."""
         log = self.log
         if batches:
             for batch in batches:
@@ -319,8 +347,7 @@ class Replica:
                     return
                 self._copy(batch)
             self._flush()
-        if high_watermark > self.high_watermark < log.end:
-            self.high_watermark = min(high_watermark, log.end)
+        self.high_watermark = max(log.start, min(high_watermark, log.end))
         if start > log.start:
             log.delete_before(min(start, self.high_watermark))
 

@@ -130,7 +130,7 @@ class ReplicaFetcherManager:
                 if replica.high_watermark != before:
                     moved.append(tp)
             elif error is KafkaError.OFFSET_OUT_OF_RANGE:
-                self._start_over(replica, found.start, found.high_watermark)
+                self._start_over(replica, found.start, found.end)
             else:
                 self._met(error, replica)
         for tp in moved:
@@ -147,10 +147,12 @@ class ReplicaFetcherManager:
             replica.delayed_until = now + self.node.settings.fetch_backoff_ms
 
     def _start_over(self, replica: Replica, start: int, end: int) -> None:
-        """The leader's log does not reach to where this one ends, or begins behind it."""
-        if replica.log.end < start:
-            replica.log.restart(start)
+        """The leader's log, from start to end, did not reach to where this one ends, or begins behind it
+        (AbstractFetcherThread.fetchOffsetAndTruncate)."""
+        log = replica.log
+        if end < log.end:
+            log.truncate(end)
+            replica.high_watermark = min(replica.high_watermark, log.end)
+        elif start > log.end:
+            log.restart(start)
             replica.high_watermark = start
-        else:
-            replica.log.truncate(max(end, start))
-            replica.high_watermark = min(replica.high_watermark, replica.log.end)

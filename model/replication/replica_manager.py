@@ -7,6 +7,7 @@ moved. A deletion of records waits until followers fetch with the new log start 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -99,6 +100,20 @@ class ReplicaManager:
     def __post_init__(self) -> None:
         self.verification = AddPartitionsToTxnManager(self.node)
 
+    def _led(self, tp: Partition, *, of_epochs: bool = False) -> Replica:
+        """The replica that leads (ReplicaManager.getPartitionOrError). of_epochs: the question is where an
+        epoch ends.
+
+        Raises: Refused.
+        """
+        replica, era = self.node.replicas.get(tp), self.node.settings.era
+        if replica is not None and replica.state.leader == replica.me:
+            return replica
+        elsewhere = tp in self.node.image.partitions and era.named_elsewhere
+        if replica is None and not (elsewhere and (era.fenced_fetch or not of_epochs)):
+            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
+
     # ---- produce
 
     def produce(self, request: Produce, answer: Answer) -> None:
@@ -172,14 +187,12 @@ class ReplicaManager:
     def _append_one(
         self, tp: Partition, batch: RecordBatch, acks: int, guard: int
     ) -> tuple[KafkaError, RecordBatch | None]:
-        replica = self.node.replicas.get(tp)
-        if replica is None:
-            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
+        checked = batch.producer_id != NO_PRODUCER and not batch.control
+        check = partial(self.verification.check, tp, batch, guard) if checked else None
         try:
-            if batch.producer_id != NO_PRODUCER and not batch.control:
-                self.verification.check(tp, batch, guard)
+            replica = self._led(tp)
             end = replica.log.end
-            placed = replica.append(replace(batch, appended_ms=self.node.now), acks)
+            placed = replica.append(replace(batch, appended_ms=self.node.now), acks, check)
         except Refused as refused:
             return refused.error, None
         appended = placed.base == end  # a batch that is in the log already leaves its guard
@@ -228,13 +241,17 @@ class ReplicaManager:
                 replica = node.leader_of(tp)
                 if replica is None:
                     continue
-                if not self._stale(replica, part):
+                if self._stale(replica, part):
+                    continue
+                if replica.log.start <= part.offset <= replica.log.end:
                     who, epoch = request.replica, request.broker_epoch
                     moved = replica.fetched_by(who, part.offset, node.now, epoch, part.start)
                     if request.replica not in replica.state.isr:
                         self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
+                else:
+                    replica.fetched_out_of_range(request.replica)
             self._settle_deletions()
         if request.max_wait_ms <= 0 or not self._brings_nothing(request):
             found, empty = self._read(request)
@@ -283,16 +300,16 @@ class ReplicaManager:
         return FetchResponse(parts), empty
 
     def _read_one(self, tp: Partition, part: FetchPartition, request: Fetch, left: int) -> FetchedPartition:
-        replica = self.node.replicas.get(tp)
-        if replica is None:
-            return FetchedPartition(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-        if replica.state.leader != replica.me:
-            return FetchedPartition(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        try:
+            replica = self._led(tp)
+        except Refused as refused:
+            return FetchedPartition(refused.error)
         if stale := self._stale(replica, part):
             return FetchedPartition(stale)
         log, high, offset = replica.log, replica.high_watermark, part.offset
         if offset > log.end or offset < log.start:
-            return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
+            end = log.end if request.replica >= 0 else -1
+            return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start, (), end)
         until = self._readable(replica, request)
         batches = log.read(offset, until, left) if left > 0 and offset < until else ()
         if batches and request.replica >= 0 and self._throttled(tp, batches, request.replica, replica):
@@ -408,12 +425,7 @@ class ReplicaManager:
         """The replica that leads. Raises: Refused."""
         if tp[0] in INTERNAL_TOPICS:
             raise Refused(KafkaError.INVALID_TOPIC_EXCEPTION)
-        if tp not in self.node.image.partitions:
-            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-        replica = self.node.leader_of(tp)
-        if replica is None:
-            raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
-        return replica
+        return self._led(tp)
 
     def _settle_deletions(self) -> None:
         """Answer those that wait for nothing more."""
@@ -445,10 +457,12 @@ class ReplicaManager:
         """Key 23: where an epoch ends in the leader's log."""
         parts: dict[Partition, tuple[KafkaError, int, int]] = {}
         for tp, (current, asked) in request.parts.items():
-            replica = self.node.leader_of(tp)
-            if replica is None:
-                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1, -1)
-            elif stale := self._stale(replica, FetchPartition(0, current)):
+            try:
+                replica = self._led(tp, of_epochs=True)
+            except Refused as refused:
+                parts[tp] = (refused.error, -1, -1)
+                continue
+            if stale := self._stale(replica, FetchPartition(0, current)):
                 parts[tp] = (stale, -1, -1)
             else:
                 parts[tp] = (NO_ERROR, *replica.log.end_of(asked))
@@ -458,11 +472,8 @@ class ReplicaManager:
         """Key 2."""
         parts: dict[Partition, tuple[KafkaError, int]] = {}
         for tp in request.parts:
-            replica = self.node.leader_of(tp)
-            if replica is None:
-                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
-                continue
             try:
+                replica = self._led(tp)
                 found = replica.log.start
                 if not request.earliest:
                     found = replica.latest_offset(committed=request.committed)

@@ -50,7 +50,7 @@ class BrokerMetadataPublisher:
         """Open the logs that outlived the process; their roles are not known yet."""
         node = self.node
         for tp, log in self.durable.logs.items():
-            replica = Replica(node.me, settings_of(node.settings, tp[0]), log)
+            replica = Replica(node.me, settings_of(node.settings, tp[0]), log, node.image)
             replica.topic_id = self.durable.topic_ids[tp]
             replica.high_watermark = max(min(self.durable.checkpoint.get(tp, 0), log.end), log.start)
             node.replicas[tp] = replica
@@ -111,7 +111,7 @@ class BrokerMetadataPublisher:
                 self._give_up(tp)
             return
         if replica is None:
-            replica = Replica(node.me, settings_of(node.settings, tp[0]))
+            replica = Replica(node.me, settings_of(node.settings, tp[0]), image=node.image)
             if not node.settings.era.zookeeper:
                 replica.topic_id = node.image.topic_ids[tp[0]]
             node.replicas[tp] = replica

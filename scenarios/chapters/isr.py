@@ -54,11 +54,11 @@ def isr_shrink_epoch(s: PartitionStage) -> Steps:
     s.produce("m0", to=1).settle().produce("m1", to=1).rounds(2).consume(0, at=1, epoch=0)
     yield "Broker 3 does not fetch m1. | 1 | 1 2 3 | 0 | 0 | 1, epoch 0 | m0"
     s.wait(3100).alter(1).altered(1).tell(1).consume(0, at=1, epoch=0)
-    yield """It is taken out of the ISR, and the leader hears of the epoch. A consumer with the one before is
-        refused.
-        | 1 | 1 2 | 1 | 1 | 1, epoch 0 | FENCED_LEADER_EPOCH"""
+    yield """It is taken out of the ISR. The leader hears of the epoch; it knew that broker 2 has m1, which is
+        committed so. A consumer with the epoch before is refused.
+        | 2 | 1 2 | 1 | 1 | 1, epoch 0 | FENCED_LEADER_EPOCH"""
     s.tell(2, 3).rounds(2).wait(100).rounds(2).consume(1, at=1, epoch=1)
-    yield "Broker 2 fetches with the new epoch: m1 is committed. | 2 | 1 2 | 1 | 1 | 1, epoch 1 | m1"
+    yield "Broker 2 and the consumer fetch with the new epoch. | 2 | 1 2 | 1 | 1 | 1, epoch 1 | m1"
     s.rounds(3).alter(1).altered(1)
     yield "Broker 3 is let in. | 2 | 1 2 3 | 1 | 2 | 1, epoch 1 | m1"
 

@@ -266,7 +266,7 @@ def test_the_ends_of_a_log_are_told_by_its_leader(
     asked = ListOffsets([TP, ("none", 0)], earliest=earliest, committed=committed)
     assert serving.list_offsets(asked).parts == {
         TP: answer,
-        ("none", 0): (KafkaError.NOT_LEADER_OR_FOLLOWER, -1),
+        ("none", 0): (KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1),
     }
 
 

@@ -260,3 +260,32 @@ def test_a_spent_rate_delays_what_is_not_known_to_be_in_sync() -> None:
     assert f.answered() == fetch(P0, P1), "it is in sync"
     f.follows(P0, 1)
     assert f.answered() == fetch(P1)
+
+
+# ---- an offset that the leader has not
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "begins", "ends"),
+    [
+        (0, 1, 0, 1),  # the leader has less: what it lacks is cut off, and no more
+        (0, 2, 0, 2),
+        (0, 3, 0, 3),  # it has everything by now
+        (0, 9, 0, 3),
+        (3, 9, 0, 3),
+        (4, 9, 4, 4),  # it has deleted what comes next
+    ],
+)
+def test_out_of_range_a_follower_cuts_to_the_end_of_its_leader(
+    start: int, end: int, begins: int, ends: int
+) -> None:
+    """AbstractFetcherThread.fetchOffsetAndTruncate: the leader's end, not its high watermark."""
+    f = Follower(P0)
+    replica = f.node.replicas[P0]
+    replica.take([RecordBatch(base, 0, ("m",)) for base in range(3)], 2)
+    f.at(0)
+    found = FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), 0, -1, start, (), end)
+    f.under_way.then(FetchResponse({P0: found}))
+    assert f._asked() == fetch(P0)
+    assert (replica.log.start, replica.log.end) == (begins, ends)
+    assert replica.high_watermark == min(max(2, begins), ends)
