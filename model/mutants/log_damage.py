@@ -87,7 +87,7 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         rules=("generations-rise",),
         workload="groups",
         nemesis="kill:one@group-coordinator",
-        seed=3,
+        seed=5,
     ),
     "subscription-keeps-epoch": LogDamage(
         wrong="a member that wants other topics leaves the epoch of its group (KIP-848) as it is, so that no "
