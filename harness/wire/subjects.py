@@ -123,6 +123,3 @@ _READERS: Final[dict[int, Callable[[object], Subjects]]] = {
         "consumer_group_heartbeat": _of_group,
     }.items()
 }
-
-NAMED_BY_ID: Final = {API_KEYS["fetch"]: 13, API_KEYS["produce"]: 13}
-"""From these versions on a request names topics by id (KIP-516)."""

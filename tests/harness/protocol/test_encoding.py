@@ -4,16 +4,28 @@ import random
 import struct
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.produce.v10.response import ProduceResponse
 
 from harness.protocol.encoding import request_frame, response_frame
+from harness.protocol.frames import request_header
 from harness.protocol.newer import REQUESTS, RESPONSES
-from harness.protocol.payloads import decode_request, decode_response, request_type, response_type
+from harness.protocol.payloads import (
+    API_KEYS,
+    api_name,
+    decode_request,
+    decode_response,
+    request_type,
+    response_type,
+)
 from harness.protocol.schemas import plain
+from harness.wire.responses import REFUSED, TELL_ADDRESSES, error_of
+from harness.wire.subjects import _READERS, subjects
+from history.evidence import END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
 from tests.harness.protocol.kio_frames import encode_request, encode_response
 from tests.harness.protocol.random_payloads import payload
 
@@ -85,3 +97,51 @@ def test_what_is_newer_than_kio_has_the_bytes_of_kafkas_definitions() -> None:
     wanted = header + b"\3it\x021" + b"\0" + b"\xff\xff\xff\xff" + b"\0"
     assert request_frame(kind, nobody, 7, "me") == struct.pack(">i", len(wanted)) + wanted
     assert REQUESTS.keys() == RESPONSES.keys()
+
+
+def test_offsets_of_a_transaction_name_topics_by_id() -> None:
+    """`TxnOffsetCommitRequest.json` and `TxnOffsetCommitResponse.json` of 4.4.0 (KIP-1319)."""
+    part = {"partition_index": 3, "committed_offset": 7, "committed_leader_epoch": 2}
+    values = {
+        "transactional_id": "t",
+        "group_id": "g",
+        "producer_id": 2000,
+        "producer_epoch": 1,
+        "generation_id_or_member_epoch": 4,
+        "member_id": "m",
+        "topics": [{"topic_id": UUID(int=9), "partitions": [part]}],
+    }
+    header = b"\0\x1c\0\6\0\0\0\7\0\2me\0"
+    topic_id = UUID(int=9).bytes
+    wanted = header + b"\2t\2g" + struct.pack(">qhi", 2000, 1, 4) + b"\2m\0"
+    wanted += b"\2" + topic_id + b"\2" + struct.pack(">iqi", 3, 7, 2) + b"\0\0" + b"\0\0"
+    sent = request_frame(REQUESTS[28, 6], values, 7, "me")
+    assert sent == struct.pack(">i", len(wanted)) + wanted
+    assert str(subjects(sent, request_header(sent))) == "t, g"
+    answered = {
+        "topics": [{"topic_id": UUID(int=9), "partitions": [{"partition_index": 3, "error_code": 113}]}]
+    }
+    wanted = b"\0\0\0\7\0" + b"\0\0\0\0" + b"\2" + topic_id + b"\2" + struct.pack(">ih", 3, 113)
+    wanted += b"\0\0\0"
+    answer = response_frame(RESPONSES[28, 6], answered, 7)
+    assert answer == struct.pack(">i", len(wanted)) + wanted
+    assert error_of(answer, request_header(sent)) == 113
+
+
+NEWEST: Final = {
+    "produce": 13, "fetch": 18, "list_offsets": 11, "metadata": 13, "offset_commit": 10, "join_group": 9,
+    "find_coordinator": 6, "heartbeat": 4, "sync_group": 5, "init_producer_id": 6, "add_partitions_to_txn": 5,
+    "add_offsets_to_txn": 4, "end_txn": 5, "write_txn_markers": 2, "txn_offset_commit": 6,
+    "describe_cluster": 2, "consumer_group_heartbeat": 1, "share_fetch": 2, "share_acknowledge": 2,
+    "api_versions": 5,
+}  # fmt: skip
+"""Last version of an API, by the `validVersions` of the message definitions of 4.4.0."""
+
+
+def test_whatever_the_wire_reads_is_known_in_all_versions_of_the_newest_kafka() -> None:
+    read = {*_READERS, *REFUSED, *TELL_ADDRESSES, PRODUCE, FETCH, END_TXN, WRITE_TXN_MARKERS}
+    assert {api_name(key) for key in read} <= NEWEST.keys()
+    for name, newest in NEWEST.items():
+        of_api = (API_KEYS[name], newest)
+        assert request_type(*of_api) is not None, of_api
+        assert response_type(*of_api) is not None, of_api
