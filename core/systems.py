@@ -249,6 +249,8 @@ class ExternalSection(Section):
     may be apart, by an unknown time."""
     watched: bool = False
     """The harness sees which nodes end, also where it did not end them."""
+    zookeeper: bool = False
+    """Its metadata are in ZooKeeper."""
 
 
 class ImportedSection(Section):

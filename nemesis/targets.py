@@ -10,7 +10,7 @@ from typing import NamedTuple
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.op import TopicPartition
-from core.systems import KafkaSection
+from core.systems import ExternalSection, KafkaSection
 from nemesis.types import ClusterView, NoTarget, WorkloadNames
 
 TARGETS = {
@@ -157,6 +157,8 @@ def described(node: int, view: ClusterView, first: str = "") -> str:
 
 def has_zookeeper(config: RunConfig) -> bool:
     """Whether brokers of Kafka have their metadata in ZooKeeper."""
+    if config.has(ExternalSection):
+        return config.section(ExternalSection).zookeeper
     return config.has(KafkaSection) and config.section(KafkaSection).deployment == "zookeeper"
 
 

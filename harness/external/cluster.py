@@ -51,7 +51,13 @@ CONTROLLER: Final[Mapping[Profile, Callable[[BrokerConnection], ControllerView]]
     "redpanda": active_controller,
     "object-store": no_controller,
 }
-"""The question that finds the controller, by profile."""
+"""The question that finds the controller, by profile; of a cluster in KRaft mode."""
+
+
+def controller_of(config: RunConfig) -> Callable[[BrokerConnection], ControllerView]:
+    """The question that finds the controller of a run's cluster."""
+    its = config.section(ExternalSection)
+    return active_controller if its.zookeeper else CONTROLLER[its.profile]
 
 
 class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
@@ -71,7 +77,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         self._plan = reserve()
         ProxiedBrokers.__init__(self, self._plan, brokers, found.brokers)
         self.admin = Brokers(found.brokers, its.security, cluster=found.cluster)
-        self.controller = CONTROLLER[self._section.profile]
+        self.controller = controller_of(config)
         self._means = nodes
         ports = {node: where.port for node, where in found.brokers.items()}
         hooks = HookRunner(file, nodes, its.without_secrets, ports)

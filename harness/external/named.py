@@ -83,6 +83,7 @@ def settings() -> dict[str, Any]:
         "nodes": (*brokers, *controllers),
         "one_clock": has_one_clock(reached.file),
         "watched": bool(its.docker),
+        "zookeeper": reached.found.zookeeper,
     }
     copies = 1 if its.profile == "object-store" else min(3, len(brokers))
     return {

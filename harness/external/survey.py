@@ -21,6 +21,7 @@ ASK_S: Final = 5.0
 JOIN_S: Final = 20.0
 POLL_S: Final = 0.2
 SESSION: Final = "broker.session.timeout.ms"
+CONNECT, OLD_SESSION, ROLES = "zookeeper.connect", "zookeeper.session.timeout.ms", "process.roles"
 SCAN: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 DEFAULTS: Final = {SESSION: "9000", SCAN: "10000", "replica.lag.time.max.ms": "30000"}
 """Kafka's own, for brokers that do not say."""
@@ -90,11 +91,13 @@ def unjudged(settings: Mapping[str, str], *, disks: bool) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """cluster: its id, "" = it has none. brokers: where each listens, as it advertises. settings: those of
-    `ASKED` and `JUDGED` that a broker names, with Kafka's defaults where none did."""
+    `ASKED` and `JUDGED` that a broker names, with Kafka's defaults where none did; `SESSION` is also that of
+    a broker in ZooKeeper. zookeeper: the metadata are there, as a broker says."""
 
     cluster: str
     brokers: Mapping[int, Address]
     settings: Mapping[str, str]
+    zookeeper: bool = False
 
 
 def survey(file: ClusterFile, security: Security, wanted: Collection[int]) -> Survey:
@@ -107,7 +110,8 @@ def survey(file: ClusterFile, security: Security, wanted: Collection[int]) -> Su
     cluster = told.cluster_id or ""
     listeners = {int(one.node_id): Address(str(one.host), int(one.port)) for one in told.brokers}
     brokers = Brokers(dict(sorted(listeners.items())), security, cluster=cluster)
-    return Survey(cluster=cluster, brokers=brokers.addresses, settings=_settings(brokers))
+    settings, zookeeper = _settings(brokers)
+    return Survey(cluster=cluster, brokers=brokers.addresses, settings=settings, zookeeper=zookeeper)
 
 
 def _must_have(wanted: set[int], told: MetadataResponse) -> None:
@@ -127,16 +131,24 @@ def _first_answer(bootstrap: Brokers) -> MetadataResponse:
     raise ClusterError(f"--cluster: no broker answers: {'; '.join(said)}")
 
 
-def _settings(brokers: Brokers) -> dict[str, str]:
+def _settings(brokers: Brokers) -> tuple[dict[str, str], bool]:
     for node in brokers.nodes:
         try:
             with brokers.connect(node, ASK_S) as connection:
-                return DEFAULTS | _described(connection, node)
+                settings, zookeeper = _described(connection, node)
+                return DEFAULTS | settings, zookeeper
         except AdminError:
             continue  # it cannot say, or this user may not ask: another one, or Kafka's defaults
-    return dict(DEFAULTS)
+    return dict(DEFAULTS), False
 
 
-def _described(connection: BrokerConnection, node: int) -> dict[str, str]:
-    found = described(BROKER, {str(node): (*ASKED, *JUDGED)}, connection)[str(node)]
-    return {name: value for name, value in found.items() if name in {*ASKED, *JUDGED} and value}
+def _described(connection: BrokerConnection, node: int) -> tuple[dict[str, str], bool]:
+    """What a broker is set to, and whether it has its metadata in ZooKeeper: one that moves them to KRaft has
+    both, and names no roles of its own until it has moved. Raises: AdminError."""
+    asked = (*ASKED, *JUDGED, CONNECT, OLD_SESSION, ROLES)
+    found = described(BROKER, {str(node): asked}, connection)[str(node)]
+    settings = {name: value for name, value in found.items() if name in {*ASKED, *JUDGED} and value}
+    zookeeper = bool(found.get(CONNECT)) and not found.get(ROLES)
+    if zookeeper and (session := found.get(OLD_SESSION)):
+        settings[SESSION] = session
+    return settings, zookeeper

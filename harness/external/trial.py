@@ -22,7 +22,7 @@ from harness.external.hooks import PAIRS, HookRunner
 from harness.external.means import commands, judges_disks
 from harness.external.nodes import Means
 from harness.external.reaper import order_of, start_reaper
-from harness.external.survey import SESSION, unjudged
+from harness.external.survey import ROLES, SESSION, unjudged
 from harness.processes.waiting import NotYet, until
 
 ASK_S: Final = 2.0
@@ -30,7 +30,6 @@ BROKEN_S: Final = 10.0
 BACK_S: Final = 90.0
 """A broker that is started reads its logs first."""
 POLL_S: Final = 0.5
-ROLES: Final = "process.roles"
 
 
 class TrialLine(NamedTuple):

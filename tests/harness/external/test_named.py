@@ -1,9 +1,11 @@
 """What the file of a cluster, and the cluster, say of a run's config."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Final, cast
 
 import pytest
 
@@ -15,18 +17,27 @@ from core.config import run_config
 from core.extensions import CLUSTER
 from core.presets import FAST_CLEANER
 from core.producer_state import EXPIRATION
+from harness.brokers.admin.connection import Brokers
+from harness.brokers.admin.protocol import active_controller, quorum_leader
 from harness.containers import engine
-from harness.external import named, system
+from harness.external import named, survey, system
+from harness.external.cluster import controller_of
 from harness.external.file import read, secured
 from harness.external.nodes import Means
-from harness.external.survey import ASKED, DEFAULTS, Survey
+from harness.external.survey import ASKED, CONNECT, DEFAULTS, OLD_SESSION, ROLES, SESSION, Survey
 from harness.external.trial import trial
+from nemesis.targets import has_zookeeper
 
 SEED: Final = {"seed": 1}
 
 
 def cluster_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str = "", settings: Mapping[str, str] = DEFAULTS
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: str = "",
+    settings: Mapping[str, str] = DEFAULTS,
+    *,
+    zookeeper: bool = False,
 ) -> None:
     """A cluster of two brokers with these settings."""
     path = tmp_path / "cluster.toml"
@@ -34,7 +45,7 @@ def cluster_of(
     monkeypatch.setenv(CLUSTER, str(path))
     file = read(path)
     brokers = {node: Address("here", 9090 + node) for node in (1, 2)}
-    found = Survey(cluster="id", brokers=brokers, settings=settings)
+    found = Survey(cluster="id", brokers=brokers, settings=settings, zookeeper=zookeeper)
     reached = named.Reached(file, secured(file), found, (1, 2), Means(names=file.cluster.docker))
     monkeypatch.setattr(named, "reach", lambda: reached)
 
@@ -70,6 +81,43 @@ def test_a_recorded_clock_of_this_machine_is_not_believed(
     assert "not known to have this machine's clock" in system.refusal(config)
     config = run_config(settings | SEED | {"external": {**settings["external"], "watched": True}})
     assert "without `docker` nodes are not watched" in system.refusal(config)
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_where_the_metadata_are_is_the_clusters_to_say(
+    zookeeper: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster_of(tmp_path, monkeypatch, zookeeper=zookeeper)
+    settings = named.settings()
+    config = run_config(settings | SEED)
+    assert system.refusal(config) == ""
+    assert has_zookeeper(config) is zookeeper
+    assert controller_of(config) is (active_controller if zookeeper else quorum_leader)
+    other = {**settings["external"], "zookeeper": not zookeeper}
+    assert "has its metadata in another place" in system.refusal(
+        run_config(settings | SEED | {"external": other})
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "session", "zookeeper"),
+    [
+        ({CONNECT: "zk:2181", OLD_SESSION: "18000", SESSION: "9000", ROLES: ""}, "18000", True),
+        ({CONNECT: "zk:2181", OLD_SESSION: "6000"}, "6000", True),  # before 2.8
+        ({CONNECT: "zk:2181", OLD_SESSION: "18000", SESSION: "9000", ROLES: "broker"}, "9000", False),
+        ({CONNECT: None, OLD_SESSION: "18000", SESSION: "3000", ROLES: "broker,controller"}, "3000", False),
+        ({SESSION: "3000", ROLES: "broker"}, "3000", False),  # from 4.0 on
+        ({}, DEFAULTS[SESSION], False),
+    ],
+)
+def test_the_session_of_a_broker_on_zookeeper_is_that_of_plans(
+    names: Mapping[str, str | None], session: str, zookeeper: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "described", lambda kind, wanted, connection: {"1": names})
+    connect = SimpleNamespace(nodes=(1,), connect=lambda node, seconds: nullcontext())
+    settings, found = survey._settings(cast(Brokers, connect))
+    assert (settings[SESSION], found) == (session, zookeeper)
+    assert not {CONNECT, OLD_SESSION, ROLES} & set(settings)
 
 
 LAG, KEPT = "replica.lag.time.max.ms", "log.retention.ms"
