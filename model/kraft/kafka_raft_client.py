@@ -61,6 +61,8 @@ class KafkaRaftClient:
         self._refusals: set[int] = set()
         self._followed = False
         """Whether a fetch from the leader of this epoch succeeded (FollowerState.hasFetchedFromLeader)."""
+        self._announced = 0
+        """When it told of itself, as a leader."""
         self._ends: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._fetching = -1
@@ -98,6 +100,8 @@ class KafkaRaftClient:
                 self._follow(self.epoch, -1, now)
                 return
             self.due = now + RETRY_MS
+            if now - self._announced >= self.settings.quorum_fetch_timeout_ms // 2:
+                self._announce(now)
         elif self.role == PROSPECTIVE and self.leader >= 0:
             self._follow(self.epoch, self.leader, now)
         elif self.voter and self.settings.era.pre_vote:
@@ -193,7 +197,13 @@ class KafkaRaftClient:
         self.due = now + RETRY_MS
         self.entries.append((self.epoch, None))
         self._commit()
-        self.out += [(v, BeginQuorumEpoch(self.epoch, self.me)) for v in self.voters if v != self.me]
+        self._announce(now)
+
+    def _announce(self, now: int) -> None:
+        """Tell of itself the voters that have not fetched in this epoch (nonAcknowledgingVoters)."""
+        self._announced = now
+        told = BeginQuorumEpoch(self.epoch, self.me)
+        self.out += [(v, told) for v in self.voters if v != self.me and v not in self._ends]
 
     def begin(self, request: BeginQuorumEpoch, now: int) -> None:
         """A leader tells of itself."""

@@ -80,6 +80,27 @@ def test_a_record_is_committed_when_a_majority_has_it() -> None:
     assert (one.high_watermark, told.high_watermark) == (2, 2)
 
 
+def test_a_leader_tells_of_itself_until_a_voter_fetches() -> None:
+    """Else one that led before, and was cut off, would go on (LeaderState.nonAcknowledgingVoters)."""
+    one, two, three = voter(1), voter(2), voter(3, wait=500)
+    elect(one, two, now=2000)
+    elect(three, two, now=2500)
+    assert (one.role, one.epoch, three.role, three.epoch) == (LEADER, 1, CANDIDATE, 1)
+    three.tick(three.due)
+    three.voted_by(2, two.vote(dict(sent(three, Vote))[2], 5000), 5000)
+    assert (three.role, three.epoch) == (LEADER, 2)
+    begin = BeginQuorumEpoch(2, 3)
+    assert sent(three, BeginQuorumEpoch) == [(1, begin), (2, begin)]
+    two.begin(begin, 5000)
+    fetched(two, three, 5010)
+    three.tick(three.due)
+    assert sent(three, BeginQuorumEpoch) == []  # not with each tick
+    three.tick(6000)
+    assert sent(three, BeginQuorumEpoch) == [(1, begin)]  # 2 fetches
+    one.begin(begin, 6000)
+    assert (one.role, one.epoch, one.leader) == (FOLLOWER, 2, 3)
+
+
 @pytest.mark.parametrize(("bugs", "granted"), [((), False), (("votes-twice",), True)])
 def test_a_voter_has_one_vote_in_an_epoch(bugs: tuple[str, ...], granted: bool) -> None:
     three = voter(3, bugs=bugs)
