@@ -128,6 +128,10 @@ class CoordinatorRuntime(ABC):
             raise Refused(KafkaError.NOT_COORDINATOR)
         return self.epochs[number]
 
+    def coordinates(self, number: int) -> bool:
+        """Whether a partition is loaded here."""
+        return number in self.epochs and number not in self.loading
+
     # ---- writing
 
     def append(

@@ -35,7 +35,7 @@ class Coordinators:
     def register(self, handlers: Handlers) -> None:
         """Add the handlers of requests that these parts answer."""
         handlers.at_once(FindCoordinator, self._find)
-        handlers.on(WriteTxnMarkers, partial(write_markers, self.node, self.replica_manager))
+        handlers.on(WriteTxnMarkers, partial(write_markers, self.node, self.replica_manager, self.group_log))
         self.transactions.register(handlers)
         self.groups.register(handlers)
         if self.node.settings.era.consumer_groups:

@@ -7,7 +7,7 @@ effective, an abort drops them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
@@ -124,6 +124,15 @@ class CommittedOffsets:
             # A record that was written later counts, though it took effect earlier.
             if found.at > self.committed.get(key, NOTHING).at:
                 self.committed[key] = found
+
+    def written(self, log: UnifiedLog) -> "CommittedOffsets":
+        """As the whole log has them, committed or not."""
+        if self.applied >= log.end:
+            return self
+        pending = {producer_id: dict(held) for producer_id, held in self.pending.items()}
+        whole = replace(self, committed=dict(self.committed), pending=pending, late=dict(self.late))
+        whole.apply(log, log.end)
+        return whole
 
     def of(self, group: str, partition: Partition) -> CommitRecordMetadataAndOffset:
         """The committed offset, NOTHING = none."""

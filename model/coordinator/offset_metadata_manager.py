@@ -9,7 +9,12 @@ from typing import Final
 from model.coordinator.classic_group import COMPLETING, EMPTY, ClassicGroup
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
-from model.coordinator.group_metadata_manager import TOMBSTONE, GroupMetadataManager, OffsetRecord
+from model.coordinator.group_metadata_manager import (
+    TOMBSTONE,
+    CommittedOffsets,
+    GroupMetadataManager,
+    OffsetRecord,
+)
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
@@ -40,7 +45,7 @@ class OffsetMetadataManager:
         """Add its handlers."""
         handlers.on(OffsetCommit, self.commit)
         handlers.on(TxnOffsetCommit, self.commit_in_transaction)
-        handlers.at_once(OffsetFetch, self._fetch, OffsetFetchResponse)
+        handlers.on(OffsetFetch, self._fetch, OffsetFetchResponse)
 
     def commit(self, request: OffsetCommit, answer: Answer) -> None:
         """Key 8."""
@@ -75,11 +80,14 @@ class OffsetMetadataManager:
             return number
         if request.generation >= 0 or request.member:
             group = self.log.member(loaded, request.group, request.member, request.generation)
-            group.members[request.member].heard = self.node.now
         elif not transactional:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
-        if not transactional and group is not None and group.state is COMPLETING:
+        if transactional or group is None:
+            return number
+        if group.state is COMPLETING:
             raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+        # A commit is a sign of life, unless it is a transaction's (OffsetMetadataManager.commitOffset).
+        group.members[request.member].heard = self.node.now
         return number
 
     def _of_member(self, group: ConsumerGroup, request: OffsetCommit | TxnOffsetCommit) -> None:
@@ -147,18 +155,32 @@ class OffsetMetadataManager:
                 tombstones = tuple(OffsetRecord(*key, TOMBSTONE) for key in keys)
                 self.log.append(number, tombstones, self.log.timeout_ms, lambda _: None)
 
-    def _fetch(self, request: OffsetFetch) -> OffsetFetchResponse:
-        """Key 9. Offsets that are about to change are not answered (KIP-447)."""
+    def _fetch(self, request: OffsetFetch, answer: Answer) -> None:
+        """Key 9. Offsets that are about to change are not answered (KIP-447). From 4.0 on such a fetch is as
+        a write without records: it tells what is written, once that is committed."""
         number, loaded = self.log.at(request.group)
-        consumers = loaded.committed.get(request.group)
+        tp, era = self.log.partition(number), self.node.settings.era
+        stable = request.stable and era.fenced_offsets and "unstable-offsets-answered" not in self.bugs
+        waits = stable and era.offsets_when_committed
+        consumers = (loaded.consumer_groups if waits else loaded.committed).get(request.group)
         if consumers is not None:
             consumers.may_fetch(request.member, request.member_epoch)
-        log = self.node.replicas[self.log.partition(number)].log
-        stable = request.stable and self.node.settings.era.fenced_offsets
-        stable = stable and "unstable-offsets-answered" not in self.bugs
-        if stable and loaded.offsets.unstable(request.group, request.partitions, log):
-            raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
-        known = {tp: loaded.offsets.of(request.group, tp) for tp in request.partitions}
+        log = self.node.replicas[tp].log
+        offsets = loaded.offsets.written(log) if waits else loaded.offsets
+        made = self._found(request, offsets)
+        if stable and offsets.unstable(request.group, request.partitions, log):
+            made = OffsetFetchResponse(KafkaError.UNSTABLE_OFFSET_COMMIT)
+
+        def committed(error: KafkaError) -> None:
+            answer(made if error is NO_ERROR else OffsetFetchResponse(KafkaError.NOT_COORDINATOR))
+
+        if waits:
+            self.replica_manager.when_committed(tp, self.log.timeout_ms, committed)
+        else:
+            answer(made)
+
+    def _found(self, request: OffsetFetch, offsets: CommittedOffsets) -> OffsetFetchResponse:
+        known = {tp: offsets.of(request.group, tp) for tp in request.partitions}
         found = {tp: told.offset for tp, told in known.items()}
         if "offset-of-next-batch" in self.bugs:  # a member starts one record too far
             found = {tp: at + 1 if at > 0 else at for tp, at in found.items()}

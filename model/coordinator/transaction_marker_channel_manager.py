@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
 from model.errors import NO_ERROR, KafkaError
 from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer
-from model.replication.node import MarkersCancelled, MarkersLeftOut, NodeState
+from model.replication.node import GROUP_TOPIC, MarkersCancelled, MarkersLeftOut, NodeState
 from model.replication.replica_manager import ReplicaManager
 
 UNKNOWN: Final = -1
@@ -154,10 +155,15 @@ class TransactionMarkerChannelManager:
 
 
 def write_markers(
-    node: NodeState, replica_manager: ReplicaManager, request: WriteTxnMarkers, answer: Answer
+    node: NodeState,
+    replica_manager: ReplicaManager,
+    group_log: GroupMetadataManager,
+    request: WriteTxnMarkers,
+    answer: Answer,
 ) -> None:
     """Key 27: append a marker of each transaction to each of its partitions, and answer when all in-sync
-    replicas have them."""
+    replicas have them. From 4.0 on the group coordinator writes those of its partitions: it has to have
+    loaded (KafkaApis.handleWriteTxnMarkersRequest)."""
     results: dict[tuple[int, Partition], KafkaError] = {}
     wanted = sum(len(marker.partitions) for marker in request.markers)
 
@@ -169,8 +175,15 @@ def write_markers(
 
     for marker in request.markers:
         batches = {tp: _batch(node, marker, tp) for tp in marker.partitions}
+        refused = {
+            tp: KafkaError.NOT_LEADER_OR_FOLLOWER
+            for tp in marker.partitions
+            if tp[0] == GROUP_TOPIC
+            and node.settings.era.offsets_when_committed
+            and not group_log.coordinates(tp[1])
+        }
         done = partial(appended, marker.producer_id)
-        replica_manager.append(batches, -1, node.settings.request_timeout_ms, done)
+        replica_manager.append(batches, -1, node.settings.request_timeout_ms, done, refused=refused)
 
 
 def _batch(node: NodeState, marker: TxnMarker, tp: Partition) -> RecordBatch:

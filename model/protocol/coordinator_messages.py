@@ -192,7 +192,7 @@ class OffsetCommit(MemberRequest[ErrorResponse], frozen=True):
 
 
 class OffsetFetch(Request["OffsetFetchResponse"], frozen=True):
-    """Key 9. `stable`: refuse while a transaction holds offsets of these partitions (KIP-447). `member`,
+    """Key 9. `stable`: none that is about to change, in a transaction or not (KIP-447). `member`,
     `member_epoch`: of a member of a consumer group (KIP-848), "" and -1 = it does not say."""
 
     group: str

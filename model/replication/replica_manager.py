@@ -184,6 +184,17 @@ class ReplicaManager:
             for tp in waiting.needs:
                 self.appends.setdefault(tp, []).append(waiting)
 
+    def when_committed(self, tp: Partition, timeout_ms: int, done: Callable[[KafkaError], None]) -> None:
+        """Call `done` when the high watermark has passed all that the log of a leader has now, or with the
+        error of an append that is not replicated."""
+        replica = self.node.replicas[tp]
+        if replica.high_watermark >= replica.log.end:
+            done(NO_ERROR)
+            return
+        needs, until = {tp: replica.log.end}, self.node.now + timeout_ms
+        waiting = DelayedProduce(needs, {tp: (NO_ERROR, -1)}, until, lambda found: done(found[tp][0]))
+        self.appends.setdefault(tp, []).append(waiting)
+
     def _append_one(
         self, tp: Partition, batch: RecordBatch, acks: int, guard: int
     ) -> tuple[KafkaError, RecordBatch | None]:

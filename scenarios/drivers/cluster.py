@@ -188,6 +188,8 @@ class ClusterStage:
     def position(self, tp: Partition) -> str:
         """The committed offset that a member of the group receives."""
         answer = self.ask(OffsetFetch(GROUP, (tp,)), to=self.coordinator(GROUP, GROUP_TOPIC))
+        if answer is None:
+            return "waits"
         if answer.error:
             return str(answer.error.name)
         return str(answer.offsets[tp]) if answer.offsets[tp] >= 0 else "none"

@@ -70,8 +70,8 @@ def commit(world: OneBroker, name: str, epoch: int, tp: Partition = P0, offset: 
     return error
 
 
-def fetch(world: OneBroker, name: str = "", epoch: int = -1) -> Any:
-    return world.ask(OffsetFetch("g", (P0,), member=name, member_epoch=epoch))
+def fetch(world: OneBroker, name: str = "", epoch: int = -1, *, stable: bool = True) -> Any:
+    return world.ask(OffsetFetch("g", (P0,), stable, name, epoch))
 
 
 def group(world: OneBroker) -> ConsumerGroup:
@@ -423,7 +423,8 @@ def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
     behind = world.send(ConsumerGroupHeartbeat("g", "A", FIRST, owned=(P0, P1, P2)))
     assert waiting not in world.replies
     assert behind not in world.replies
-    assert fetch(world, "B", 0).error is UNKNOWN  # of what is committed
+    assert fetch(world, "B", 0, stable=False).error is UNKNOWN  # of what is committed
+    assert fetch(world, "B", 0).error is STALE  # of what is written
     world.catch_up(TP)
     world.run(100)
     assert (world.replies.pop(waiting).error, world.replies.pop(behind).error) == (NONE, NONE)

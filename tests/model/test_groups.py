@@ -19,6 +19,7 @@ from model.protocol.coordinator_messages import (
     OffsetCommit,
     OffsetFetch,
     SyncGroup,
+    TxnMarker,
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
@@ -214,6 +215,26 @@ def test_commits_are_signs_of_life() -> None:
         assert commit(world, joined, p0=n) is NONE
 
 
+@pytest.mark.parametrize("era", ["3.9", "4.4"])
+def test_a_commit_in_a_transaction_is_none(era: str) -> None:
+    """Nor is one that is refused."""
+    world = OneBroker(era=ERAS[era])
+    joined, producer = alone(world), world.init()
+    world.run(2000)
+    assert commit_in_transaction(world, producer, joined, {P0: 9}) is NONE
+    assert commit(world, joined, p0=1) is NONE
+    world.run(2000)
+    assert commit_in_transaction(world, producer, joined, {P0: 9}) is NONE
+    world.run(1200)
+    assert beat(world, joined) is KafkaError.UNKNOWN_MEMBER_ID  # 3 s after its last commit outside
+    world = OneBroker(era=ERAS[era])
+    _, other, _ = joined_by_another(world, alone(world))
+    world.run(2000)
+    assert commit(world, other, p0=1) is KafkaError.REBALANCE_IN_PROGRESS
+    world.run(1200)
+    assert commit(world, other, p0=1) is KafkaError.UNKNOWN_MEMBER_ID
+
+
 def test_sessions_have_a_least_length() -> None:
     answer = OneBroker().ask(join(session=999))
     assert answer.error is KafkaError.INVALID_SESSION_TIMEOUT
@@ -279,11 +300,59 @@ def test_an_offset_counts_once_it_is_replicated() -> None:
     number = world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 7}))
     assert number not in world.replies
     assert fetched(world, P0, stable=False) == [3]
-    assert fetched(world, P0) is KafkaError.UNSTABLE_OFFSET_COMMIT  # about to change
-    assert fetched(world, P1) == [-1]
+    stable = world.send(OffsetFetch("g", (P0, P1), True))
+    assert stable not in world.replies  # one of them is about to change
     world.catch_up(TP)
     assert world.replies[number].error is NONE
+    assert world.replies[stable].offsets == {P0: 7, P1: -1}
     assert fetched(world, P0) == [7]
+
+
+def test_before_4_0_an_offset_that_is_about_to_change_is_not_answered() -> None:
+    world = OneBroker(era=ERAS["3.9"])
+    joined = alone(world)
+    commit(world, joined, p0=3)
+    world.lag(TP)
+    world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 7}))
+    assert fetched(world, P0, stable=False) == [3]
+    assert fetched(world, P0) is KafkaError.UNSTABLE_OFFSET_COMMIT
+    assert fetched(world, P1) == [-1]
+    world.catch_up(TP)
+    assert fetched(world, P0) == [7]
+
+
+def test_a_stable_fetch_waits_for_what_was_written_before_it_and_no_longer() -> None:
+    """GroupCoordinatorService.fetchOffsets (4.0): a write without records."""
+    world = OneBroker()
+    joined = alone(world)
+    commit(world, joined, p0=3)
+    world.lag(TP)
+    world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 5}))
+    first = world.send(OffsetFetch("g", (P0,), True))
+    replica = world.replica(TP)
+    end = replica.log.end
+    world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 7}))
+    second = world.send(OffsetFetch("g", (P0,), True))
+    replica.fetched_by(2, end, world.now)
+    world.broker.replica_manager.moved(TP)
+    world.run(100)
+    assert world.replies.pop(first).offsets == {P0: 5}
+    assert second not in world.replies
+    assert fetched(world, P0, stable=False) == [5]
+    world.become(TP, leader=2, leader_epoch=9)
+    assert world.replies.pop(second).error is KafkaError.NOT_COORDINATOR
+
+
+def test_a_stable_fetch_that_waits_too_long_is_refused() -> None:
+    world = OneBroker()
+    joined = alone(world)
+    world.lag(TP)
+    world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 5}))
+    number = world.send(OffsetFetch("g", (P0,), True))
+    world.run(world.settings.request_timeout_ms - 100)
+    assert number not in world.replies
+    world.run(200)
+    assert world.replies.pop(number).error is KafkaError.NOT_COORDINATOR
 
 
 def test_members_and_generation_survive_their_coordinator() -> None:
@@ -319,8 +388,10 @@ def test_a_new_coordinator_knows_what_is_written_and_tells_what_is_committed() -
     world.next_epoch(TP)
     world.run(100)
     assert fetched(world, P0, P1, stable=False) == [3, 1]
-    assert fetched(world, P0) is KafkaError.UNSTABLE_OFFSET_COMMIT
+    number = world.send(OffsetFetch("g", (P0,), True))
+    assert number not in world.replies
     world.catch_up(TP)
+    assert world.replies.pop(number).offsets == {P0: 7}
     assert fetched(world, P0, P1) == [7, 1]
 
 
@@ -386,7 +457,7 @@ def test_offsets_are_pending_across_a_change_of_the_coordinator() -> None:
         ("3.9", False, [5]),
         ("3.9", True, [5]),
         ("4.0", False, [3]),
-        ("4.0", True, KafkaError.UNSTABLE_OFFSET_COMMIT),
+        ("4.0", True, None),
         ("4.3", False, [3]),
     ],
 )
@@ -400,9 +471,12 @@ def test_what_a_coordinator_has_read_and_is_not_committed(era: str, stable: bool
     world.next_epoch(TP)
     world.run(200)
     assert number not in world.replies
-    assert fetched(world, P0, stable=stable) == answered
+    answer = world.send(OffsetFetch("g", (P0,), stable))
+    found = world.replies.get(answer)
+    assert (found and [*found.offsets.values()]) == answered  # None: it waits
     world.catch_up(TP)
     assert fetched(world, P0) == [5]
+    assert [*world.replies[answer].offsets.values()] == (answered or [5])
     assert world.replies.pop(number).error is NONE
 
 
@@ -497,9 +571,30 @@ def test_markers_are_answered_when_their_offsets_are_effective() -> None:
     world.lag(TP)
     world.release()
     assert world.transaction().state == "PrepareCommit"
-    assert fetched(world, P0) is KafkaError.UNSTABLE_OFFSET_COMMIT
+    number = world.send(OffsetFetch("g", (P0,), True))
+    assert number not in world.replies
     world.catch_up(TP)
     assert world.transaction().state == "CompleteCommit"
+    assert world.replies.pop(number).offsets == {P0: 9}
+    assert fetched(world, P0) == [9]
+
+
+@pytest.mark.parametrize(("era", "waits"), [("3.9", False), ("4.0", True), ("4.4", True)])
+def test_a_marker_waits_for_the_coordinator_that_loads(*, era: str, waits: bool) -> None:
+    """From 4.0 on the group coordinator writes the markers of its partitions (`completeTransaction`). That of
+    the transaction sends it again."""
+    world = OneBroker(era=ERAS[era])
+    joined, producer = alone(world), world.init()
+    commit_in_transaction(world, producer, joined, {P0: 9})
+    world.next_epoch(TP)
+    markers = WriteTxnMarkers((TxnMarker(producer.producer_id, producer.producer_epoch, 0, True, (TP,), 1),))
+    end = world.replica(TP).log.end
+    answer = world.ask(markers)
+    refused = {(producer.producer_id, TP): KafkaError.NOT_LEADER_OR_FOLLOWER}
+    assert (answer.results == refused) == waits
+    assert (world.replica(TP).log.end == end) == waits
+    world.run(100)
+    assert world.ask(markers).results != refused
     assert fetched(world, P0) == [9]
 
 
