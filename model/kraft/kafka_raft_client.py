@@ -62,7 +62,7 @@ class KafkaRaftClient:
         self._followed = False
         """Whether a fetch from the leader of this epoch succeeded (FollowerState.hasFetchedFromLeader)."""
         self._announced = 0
-        """When it told of itself, as a leader."""
+        """Time of its newest announcement, as a leader."""
         self._ends: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._fetching = -1
