@@ -7,7 +7,7 @@ connection to a process that died is reset.
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,10 +52,12 @@ Arrive = Callable[[Message], None]
 
 class Way(msgspec.Struct, eq=False):
     """One direction of a connection. link: sender, receiver, and the server's listener. newest: arrival of
-    the newest message on its way. waiting: what a cut holds."""
+    the newest message on its way. under_way: those that a cut does not hold, in their order. waiting: what
+    a cut holds, behind those."""
 
     link: tuple[int, int, Listener]
     newest: int = 0
+    under_way: deque[Message] = msgspec.field(default_factory=deque)
     waiting: list[Message] = []
 
 
@@ -198,15 +200,18 @@ class Network:
         way, at = message.way, self._scheduler.now + least + draw + more
         if at > way.newest:
             way.newest = at
+        way.under_way.append(message)
         self._scheduler.at(way.newest, self._arrive, message)
 
     def _arrive(self, message: Message) -> None:
-        connection = message.connection
-        if connection.broken:
+        connection, way = message.connection, message.way
+        if connection.broken or not way.under_way or way.under_way[0] is not message:
+            return  # or it was lost behind an earlier one, and arrives later
+        if self._blocked and way.link in self._blocked:
+            self._lose(way)
             return
-        if self._blocked and message.way.link in self._blocked:
-            self._wait(message)  # lost on the way, and sent again later
-        elif message.request is None or not connection.closed:
+        way.under_way.popleft()
+        if message.request is None or not connection.closed:
             self._deliver(message)
 
     def _deliver(self, message: Message) -> None:
@@ -214,10 +219,19 @@ class Network:
         message.arrive(message)
 
     def _wait(self, message: Message) -> None:
-        connection = message.connection
+        self._stick(message.connection)
+        message.way.waiting.append(message)
+
+    def _lose(self, way: Way) -> None:
+        """What is on its way there is sent again later, before what was sent since: TCP hands over nothing
+        that is behind a gap."""
+        self._stick(way.under_way[0].connection)
+        way.waiting[:0] = way.under_way
+        way.under_way.clear()
+
+    def _stick(self, connection: VirtualConnection) -> None:
         if not (connection.there.waiting or connection.back.waiting):
             connection.stuck_since = self._scheduler.now
-        message.way.waiting.append(message)
 
     # ---- ends
 
