@@ -13,28 +13,44 @@ from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import MARKED, NAMED
 from checkers.windows import is_true
 from core.op import TopicPartition
+from model.log.unified_log import NO_PRODUCER
 
 VERIFICATION: Final = "transaction.partition.verification.enable"
 
 VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
+TELLS: Final = (3, 0)
+"""First version whose coordinators say which transactions they know."""
 
 
 def _unverified(suspicion: Suspicion) -> bool:
     """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
     brokers add records to a partition without asking the coordinator. It begins with a record that no broker
     acknowledged, of a transaction that was not committed; it stands after a younger marker of its producer,
-    as far as the log is known. A coordinator that did not answer claims nothing: that proves nothing."""
+    as far as the log is known. A coordinator that did not answer claims nothing: that proves nothing. Where
+    no broker can be asked for open transactions, the log has to show it."""
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, StuckLso | HangingTransaction)
-    opened = unclaimed(finding)
-    first = first_open(suspicion.history, finding)
-    if opened is None or _verifies(run, min((row.invoke_ns for row in first), default=None)):
+    opened, tp = unclaimed(finding), run.partition(finding.tp)
+    if opened is not None:
+        start, producer_id = opened.start, opened.producer_id
+    elif _cannot_tell(run):
+        start = finding.lso if isinstance(finding, StuckLso) else finding.opened.start
+        batch = run.batch(tp, start)
+        producer_id = NO_PRODUCER if batch is None else int(batch["producer_id"])
+    else:
+        return False
+    first = first_open(suspicion.history, finding.tp, start)
+    if _verifies(run, min((row.invoke_ns for row in first), default=None)):
         return False
     late = bool(first) and all(row.txn and row.outcome != OK and row.op_outcome != OK for row in first)
-    tp = run.partition(finding.tp)
-    known = run.survivor(tp) is not None
-    return late and (not known or came_after_marker(run, tp, opened.start, opened.producer_id))
+    proven = opened is not None and run.survivor(tp) is None
+    return late and (proven or came_after_marker(run, tp, start, producer_id))
+
+
+def _cannot_tell(run: LabelledRun) -> bool:
+    """No broker knows the requests for open transactions and who coordinates them (KIP-664)."""
+    return bool(run.versions.known) and not run.versions.some_since(TELLS)
 
 
 def _verifies(run: LabelledRun, ns: int | None = None) -> bool:
@@ -89,7 +105,8 @@ wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
     " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6). No broker"
     " acknowledged the record at that offset, and its transaction was not committed. Where the"
     " partition's log is on record, and of findings in brokers' logs: the last marker of that producer"
-    " stands before the record, and is younger than the record.",
+    " stands before the record, and is younger than the record. Brokers before 3.0 cannot list what is open"
+    " and who coordinates it: there that log is needed, and is enough.",
     anomalies=(STUCK, HANGING),
     match=_unverified,
     in_logs={HANGING_PARTITION: _unverified_in_logs},

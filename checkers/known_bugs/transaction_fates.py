@@ -167,17 +167,16 @@ def behind(run: LabelledRun, finding: Finding) -> tuple[int, ...]:
     if isinstance(finding, TornTransaction):
         return finding.ops[:1]
     if isinstance(finding, StuckLso | HangingTransaction):
-        return tuple({row.op for row in first_open(run.history, finding)})
+        opened = unclaimed(finding)
+        rows = first_open(run.history, finding.tp, opened.start) if opened else ()
+        return tuple({row.op for row in rows})
     return tuple(shown.op for shown in finding.only(What.SEND))
 
 
-def first_open(history: History, finding: StuckLso | HangingTransaction) -> list[SendRow]:
-    """The first record of the transaction that holds the last stable offset back."""
-    opened = unclaimed(finding)
-    if opened is None:
-        return []
-    rows = history.sends({finding.tp: {"place": (opened.start,)}})
-    return [row for row in rows if row.place == opened.start]
+def first_open(history: History, tp: int, start: int) -> list[SendRow]:
+    """The first record of the transaction that holds the last stable offset back, where it begins."""
+    rows = history.sends({tp: {"place": (start,)}})
+    return [row for row in rows if row.place == start]
 
 
 def unclaimed(finding: StuckLso | HangingTransaction) -> OpenTransaction | None:

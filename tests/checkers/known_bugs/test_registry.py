@@ -920,7 +920,39 @@ def test_a_late_record_stands_behind_the_marker_of_its_transaction(
 ) -> None:
     """markers: offset, producer id and time."""
     hanging(tmp_path / "run", UNVERIFIED, open_txn())
-    run = Run(tmp_path / "run")
+    found = with_log(Run(tmp_path / "run"), markers).anomalies
+    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
+
+
+@pytest.mark.parametrize(
+    ("version", "listed", "markers", "bug"),
+    [
+        ("2.7.2", [], [(4, 7, 14_000)], "KAFKA-14402"),
+        ("2.8.2", [open_txn(coordinator=-1)], [(4, 7, 14_000)], "KAFKA-14402"),  # leaders tell what is open
+        ("2.7.2", [], [(4, 7, 9_000)], ""),  # it may wait for its end
+        ("2.7.2", [], [], ""),
+        ("2.7.2", [], [(4, 8, 14_000)], ""),
+        ("2.7.2", [], None, ""),  # no log is on record
+        ("3.0.0", [], [(4, 7, 14_000)], ""),  # coordinators can tell, and did not
+        ("3.0.0", [open_txn(coordinator=-1)], [(4, 7, 14_000)], ""),
+    ],
+)
+def test_where_brokers_cannot_tell_what_is_open_their_log_does(
+    tmp_path: Path,
+    version: str,
+    listed: list[OpenTransaction],
+    markers: list[tuple[int, int, int]] | None,
+    bug: str,
+) -> None:
+    verdict = hanging(tmp_path / "run", {"kafka": version}, *listed)
+    if markers is not None:
+        verdict = with_log(Run(tmp_path / "run"), markers)
+    names = ["stuck-lso", *["hanging-txn"][: len(listed)]]
+    assert {name: verdict.anomalies[name].known_bug for name in names} == dict.fromkeys(names, bug)
+
+
+def with_log(run: Run, markers: Sequence[tuple[int, int, int]]) -> Verdict:
+    """The verdict where the open record, and these markers before and behind it, are on a broker's disk."""
     tp = TopicPartition("x", 0)
     batches = [batch(tp, 1, 5, producer_id=7, producer_epoch=1, base_timestamp=11_000, transactional=True)]
     control = []
@@ -931,5 +963,4 @@ def test_a_late_record_stands_behind_the_marker_of_its_transaction(
     batches.sort(key=lambda row: int(row["base"]))
     rows = {"partitions": [whole(tp, 1)], "batches": batches, "control": control}
     evidence.write(run.evidence, logs(rows, [1]))
-    found = check_run(run).anomalies
-    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
+    return check_run(run)
