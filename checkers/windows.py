@@ -22,6 +22,7 @@ from core.unclean_elections import SETTING as UNCLEAN
 from core.unclean_elections import unheeded
 from history.columns import Array
 from history.events import (
+    NO_TARGET,
     ClockJumped,
     Event,
     FaultFailed,
@@ -408,9 +409,11 @@ def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], confi
 
 
 def _remade_ns(events: Sequence[Event]) -> int:
-    """See RunWindows. Of a fault that failed, what took it back may have made the topics again."""
+    """See RunWindows. Of a fault that failed on the way, what took it back may have made the topics again."""
     faults = [e for e in events if isinstance(e, FaultStarted | FaultFailed) and e.name.startswith(RECREATES)]
-    return max((FOREVER if isinstance(e, FaultFailed) else e.ns for e in faults), default=-1)
+    ends = [e.ns for e in faults if isinstance(e, FaultStarted)]
+    failed = any(isinstance(e, FaultFailed) and not e.why.startswith(NO_TARGET) for e in faults)
+    return max([FOREVER] * failed + ends, default=-1)
 
 
 class _Seen:

@@ -6,6 +6,7 @@ timeline. Times are ns of CLOCK_MONOTONIC, the clock of the whole history.
 
 import threading
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -54,6 +55,10 @@ class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_fie
     begin_ns: int
     ns: int
     fault: int
+
+
+NO_TARGET: Final = "NoTarget:"
+"""How the reason of a fault begins that failed and changed nothing."""
 
 
 class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed", tag_field="event"):

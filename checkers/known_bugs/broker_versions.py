@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
+from history.events import NO_TARGET, Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
 
 UPGRADE: Final = "upgrade"
 WHOLE: Final = ("whole", "finalize")
@@ -19,8 +19,6 @@ BACK: Final = "back"
 """In force once every node has the first version."""
 MIXED: Final = "mixed"
 """A node has the later version for a while only."""
-NO_TARGET: Final = "NoTarget:"
-"""How the reason of a fault begins that changed nothing."""
 FIRST, LATER = frozenset({0}), frozenset({1})
 EITHER: Final = FIRST | LATER
 
