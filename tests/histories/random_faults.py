@@ -31,7 +31,7 @@ NAMES = (
 )
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
-    {},
+    {"unclean_leader_election": True, "kafka": "3.8.1"},  # whose controller does not look at it
     {"min_insync_replicas": 1},
     {"topic_settings": {"min.insync.replicas": "1"}},
     {"topic_settings": {"min.insync.replicas": "3", "flush.messages": "2"}},
