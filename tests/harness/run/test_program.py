@@ -1,6 +1,7 @@
 """The phases of a run: the same promises in real and in virtual time."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from core.cluster import Cluster, NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError, ConfigError, EndsMissed
 from core.op import Isolation, Phase, TopicPartition
+from harness.clients.database import Database
 from harness.clients.pool import Loss
 from harness.run import program
 from harness.run.guide import Guide
 from harness.run.planning import RunPlan, planned
+from harness.run.program import RunProgram
 from history import events as ev
 from history import journal as j
 from nemesis.types import PlannedFault
@@ -398,6 +401,25 @@ def test_a_run_whose_events_cannot_be_written_is_broken_off(world: World) -> Non
     assert note.incomplete
     assert "No space left" in note.text
     assert Phase.FINAL not in phases(events)
+
+
+def with_database(made: RunProgram, database: Database) -> RunProgram:
+    made.database = database
+    return made
+
+
+def test_rows_that_cannot_be_counted_end_the_run_in_order(world: World, tmp_path: Path) -> None:
+    database = Database(tmp_path / "rows.sqlite", "plain", busy_s=0.01)
+    holding = sqlite3.connect(tmp_path / "rows.sqlite", isolation_level=None)
+    holding.execute("BEGIN EXCLUSIVE")
+    begun: Any = world.begin(nemesis="none")
+    make = begun.program
+    begun.program = lambda config, stable_s: with_database(make(config, stable_s), database)
+    events = world.run()
+    holding.close()
+    (note,) = [note.text for note in of(events, ev.Note) if note.incomplete]
+    assert note == "the rows of the database cannot be counted: database is locked"
+    assert phases(events)[-2:] == [Phase.QUIESCE, Phase.COLLECT]
 
 
 def test_a_client_that_died_without_a_fault_is_lost_and_not_waited_for(world: World) -> None:
