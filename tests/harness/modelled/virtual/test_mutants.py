@@ -46,7 +46,7 @@ def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
 @pytest.mark.slow
 def test_two_votes_in_one_epoch_make_two_leaders_of_the_quorum() -> None:
     """Where two nodes stand within one round trip, which is rare."""
-    for number in Pin(first=8, within=30).numbers():
+    for number in Pin(first=1, within=10).numbers():
         config = hunting("votes-twice", number)
         if broken := simulate(config).broken:
             assert broken[0].name == "one-quorum-leader"
