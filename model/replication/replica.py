@@ -342,6 +342,8 @@ class Replica:
             for batch in batches:
                 if batch.last < log.end:
                     continue
+                if log.start == log.end and batch.base < log.end:
+                    log.restart(batch.base)  # the log start lies within a batch (KAFKA-6975)
                 if batch.base != log.end:  # the logs differ below
                     self.failed = True
                     return

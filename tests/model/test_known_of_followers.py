@@ -235,6 +235,27 @@ def test_who_reaches_the_begin_of_the_epoch_was_caught_up_then_if_in_sync(
 # ---- what a follower takes
 
 
+@pytest.mark.parametrize(
+    ("base", "own", "failed"),
+    [(0, (), False), (1, (), False), (2, (), False), (0, (2,), True), (3, (), True)],
+    ids=["within", "just-below", "aligned", "not-empty", "gap"],
+)
+def test_an_empty_follower_takes_the_batch_that_the_log_start_lies_in(
+    base: int, own: tuple[int, ...], failed: bool
+) -> None:
+    """DeleteRecords goes by records, and a fetch returns whole batches (KAFKA-6975,
+    Partition.appendRecordsToFollowerOrFutureReplica)."""
+    one = Replica(2, Settings(era=ERAS["4.4"]))
+    one.log.restart(2)
+    one.take([batch(each) for each in own], 3, 2)
+    many = structs.replace(batch(base), records=("a", "b", "c", "d"))
+    one.take([many, batch(base + 4)], base + 5, 2)
+    assert one.failed is failed
+    if not failed:
+        assert [each.base for each in one.log.batches] == [base, base + 4]
+        assert (one.log.start, one.log.end, one.high_watermark) == (2, base + 5, base + 5)
+
+
 @pytest.mark.parametrize("era", ["0.10", "0.11", "2.4", "4.4"])
 @pytest.mark.parametrize(("said", "taken"), [(0, 1), (2, 2), (3, 3), (4, 4), (9, 4)])
 def test_a_follower_takes_the_high_watermark_that_its_leader_says(era: str, said: int, taken: int) -> None:
