@@ -50,7 +50,7 @@ class StagedCluster:
 
         Raises: ConfigError, for a version that cannot run, or that cannot have these settings.
         """
-        asked = run_config({"seed": 1, **config})
+        asked = run_config({"seed": 1, "idempotent": False, **config})  # a stage has producers of its own
         if why := KAFKA.refusal(asked):
             raise ConfigError(why)
         self.cluster = kafka_cluster(asked, folder)

@@ -9,10 +9,12 @@ from typing import cast
 import pytest
 
 from checkers.engine.findings import LogFinding
+from core.config import RunConfig
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
+from core.systems import KafkaSection
 from harness.processes.waiting import NotYet
-from harness.reproduce import attempts
+from harness.reproduce import attempts, cluster
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.cluster import NotReached
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
@@ -321,3 +323,25 @@ def test_old_brokers_have_a_stage_of_their_own(monkeypatch: pytest.MonkeyPatch, 
     attempts.attempts(bug, "0.10.2.2", runs=1, good=False, folder=tmp_path, say=print)
     ((kafka, folder, _, settings),) = made
     assert (kafka, folder, settings) == ("0.10.2.2", tmp_path, bug.settings[False])
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_reproduction_has_a_stage_on_both_of_its_versions(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its producers are its own: what the clients of a run ask of the brokers is not asked here."""
+    bug = REPRODUCTIONS[name]
+    staged: list[str] = []
+
+    async def proxied() -> None:
+        """There is no cluster."""
+
+    def made(config: RunConfig, folder: Path) -> SimpleNamespace:
+        staged.append(config.section(KafkaSection).version)
+        return SimpleNamespace(use_wire=proxied, use_wire_between=proxied)
+
+    monkeypatch.setattr(cluster, "kafka_cluster", made)
+    monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])
+    for good, version in enumerate(bug.versions):
+        attempts.attempts(bug, version, runs=1, good=bool(good), folder=tmp_path, say=print)
+    assert staged == list(bug.versions)
