@@ -19,6 +19,7 @@ import logging
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -238,15 +239,13 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
-    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     if not logging.root.handlers:  # py4j logs an interrupt as an error, with a traceback
         logging.root.addHandler(logging.NullHandler())
-    for server in (AccumulatorTCPServer, AccumulatorUnixServer):  # they would show one where a JVM is gone
-        setattr(server, "handle_error", lambda *_: None)  # noqa: B010
+    _quieten_accumulators()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -274,6 +273,15 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
         why = next(of_java, lines[-1] if lines else str(error).strip())
         needs = "(it needs Java 17 or 21)" if is_local(master) else f"on {master}"
         raise SparkError(f"Spark could not be started {needs}: {why}") from error
+
+
+def _quieten_accumulators() -> None:
+    """Its servers would show a traceback where a JVM is gone. Their names differ between PySparks."""
+    from pyspark import accumulators
+
+    for server in vars(accumulators).values():
+        if isinstance(server, type) and issubclass(server, socketserver.BaseServer):
+            setattr(server, "handle_error", lambda *_: None)  # noqa: B010
 
 
 def _used(archive: Path | None) -> str:

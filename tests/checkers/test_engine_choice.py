@@ -1,15 +1,17 @@
 """Who seals and judges: Spark, or this process where the user says so or Spark cannot be started."""
 
+import errno
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from socketserver import StreamRequestHandler, TCPServer
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 from checkers.api import check
-from checkers.engine import engines
+from checkers.engine import engines, spark
 from checkers.engine.engines import Chosen, chosen
 from checkers.engine.spark import spark_runs
 from core.errors import HistoryError, SparkError
@@ -21,6 +23,33 @@ from tests.histories.random_history import simulate
 from tests.history.test_parts import Apart, unsealed
 
 T = TypeVar("T")
+
+
+class AccumulatorServer(TCPServer):
+    """As PySpark 4.0 names what later ones have two of."""
+
+
+@pytest.mark.sampled(6)
+def test_any_pyspark_4_is_asked_for_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no JVM: so this process judges, whatever the servers of accumulators are called."""
+    from pyspark import accumulators, java_gateway
+
+    for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
+        monkeypatch.delattr(accumulators, name, raising=False)
+    monkeypatch.setattr(accumulators, "AccumulatorServer", AccumulatorServer, raising=False)
+
+    def none(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOENT, "no JVM")
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", none)
+    monkeypatch.setattr(spark, "_archive_path", lambda: None)
+    with chosen(tmp_path, master="local[1]") as engine:
+        assert "no JVM" in engine.why
+    with AccumulatorServer(("localhost", 0), StreamRequestHandler) as server:
+        server.handle_error(server.socket, "")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.fixture
