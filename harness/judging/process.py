@@ -33,6 +33,7 @@ SOCKET: Final = "INQUEST_JUDGE"
 """Variable of runs: the socket of their soak's judge."""
 FEW: Final = 2
 """Processors that a cluster under test needs for itself."""
+NONE: Final = "no judge can be started ({}); each run is judged by its own command"
 END_S: Final = 10.0
 """How long a judge may take to end."""
 
@@ -44,6 +45,7 @@ class JudgeProcess:
         self._folder = tempfile.mkdtemp(prefix="inquest-judge-")  # of this user alone
         self._master = master
         self.socket = f"{self._folder}/socket"
+        self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = self._start()
         except BaseException:
@@ -62,26 +64,34 @@ class JudgeProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
+        """Process id; 0 = it died and could not be started again."""
+        return 0 if self._process is None else self._process.pid
 
     def alive(self) -> None:
-        """Start it again, if it has died. Where it cannot be started, who asks finds none."""
-        if self._process.poll() is not None:
-            end(self._process, END_S)
-            self._kill()
-            with contextlib.suppress(OSError):
-                self._process = self._start()
+        """Start it again, if it has died. Where it cannot be started, one line says so, and who asks finds
+        none until it can."""
+        known = self._process is None
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._end()
+        try:
+            self._process = self._start()
+        except OSError as error:
+            if not known:
+                say(NONE.format(error))
 
-    def _kill(self) -> None:
-        """End what is left of its process group: a JVM that was starting does not end with its parent."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+    def _end(self) -> None:
+        """End it, and once what is left of its process group: a JVM that was starting does not end with its
+        parent. Later its number may be another's."""
+        process, self._process = self._process, None
+        if process is not None:
+            end(process, END_S)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def end(self) -> None:
         """End it, with its session."""
-        end(self._process, END_S)
-        self._kill()
+        self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "JudgeProcess":
@@ -96,7 +106,7 @@ def judge_if_any(master: str | None) -> JudgeProcess | None:
     try:
         return JudgeProcess(master)
     except OSError as error:
-        say(f"no judge can be started ({error}); each run is judged by its own command")
+        say(NONE.format(error))
         return None
 
 

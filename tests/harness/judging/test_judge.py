@@ -156,15 +156,35 @@ def test_where_no_judge_can_be_started_the_run_is_made_and_nothing_is_left(
 
 @pytest.mark.sampled(6)
 def test_a_judge_that_died_and_cannot_be_started_again_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What is left of its group is killed once: later another group may have its number."""
+    killed: list[int] = []
     with JudgeProcess("local[1]") as judge:
-        os.kill(judge.pid, signal.SIGKILL)
-        until(lambda: not alive(judge.pid), "the judge is gone", 60)
+        pid = judge.pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid), "the judge is gone", 60)
         monkeypatch.setattr(process, "start", no_space)
+        monkeypatch.setattr(os, "killpg", lambda group, _: killed.append(group))
         judge.alive()
-        monkeypatch.undo()
+        judge.alive()
+        assert judge.pid == 0
+        assert capsys.readouterr().err.count("inquest: no judge can be started (") == 1
         assert judged(Run(tmp_path), judge.socket, print) is None
+    assert killed == [pid]
+
+
+@pytest.mark.sampled(6)
+def test_a_judge_that_could_not_be_started_is_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    with JudgeProcess("local[1]") as judge:
+        pid = judge.pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid), "the judge is gone", 60)
+        with monkeypatch.context() as patched:
+            patched.setattr(process, "start", no_space)
+            judge.alive()
+        judge.alive()
+        assert alive(judge.pid)
 
 
 def no_space(*_: object, **__: object) -> NoReturn:
