@@ -31,6 +31,7 @@ from harness.reproduce.cluster import Say, StagedCluster
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
+from harness.reproduce.library_producer import PADDING
 from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.registry import Reproduction
@@ -231,22 +232,30 @@ def judge_deletion(performed: PerformedDeletion) -> ScheduleRun:
 
 def judge_endings(stage: StagedCluster, performed: PerformedEndings) -> ScheduleRun:
     """Which records the endings that were acknowledged do not explain. Raises: ClusterError."""
+    last = dict(sorted(performed.records))
 
     def ended() -> None:
-        for tp, offset in performed.records:
+        for tp, offset in last.items():
             if stage.stable(tp) <= offset:
                 raise NotYet(f"{tp} is not stable beyond offset {offset}")
 
     until(WATCH_S, PAUSE_S, ended)
-    read = stage.committed(sorted({tp for tp, _ in performed.records}))
+    read = stage.committed(list(last))
     wrong = [
-        f"{value!r} at {tp}, offset {offset}, is {'lost' if committed else 'read, though it was aborted'}"
+        f"{value.rstrip(PADDING)!r} at {tp}, offset {offset},"
+        f" is {'lost' if committed else 'read, though it was aborted'}"
         for (tp, offset), (value, committed) in sorted(performed.records.items())
         if committed is not ((tp, offset) in read)
     ]
     if not wrong:
         return ScheduleRun(shows=Shows.CLEAN, text="the endings on record were acknowledged")
-    return ScheduleRun(shows=Shows.SHOWN, text="the endings on record were acknowledged; " + "; ".join(wrong))
+    text = "; ".join(("the endings on record were acknowledged", *_named(wrong)))
+    return ScheduleRun(shows=Shows.SHOWN, text=text)
+
+
+def _named(wrong: Sequence[str]) -> list[str]:
+    """The first ones, and how many more there are."""
+    return [*wrong[:TOLD], *([f"and {len(wrong) - TOLD} more"] if len(wrong) > TOLD else [])]
 
 
 def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:
@@ -260,9 +269,7 @@ def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: boo
     if not wrong:
         acknowledged, sent = len(performed.acknowledged), len(performed.sent)
         return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
-    text = "; ".join(f"{name}: {sentence}" for name, sentence in wrong[:TOLD])
-    if len(wrong) > TOLD:
-        text += f"; and {len(wrong) - TOLD} more"
+    text = "; ".join(_named([f"{name}: {sentence}" for name, sentence in wrong]))
     as_said = good or {name for name, _ in wrong} == shows
     return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
 
@@ -272,8 +279,7 @@ def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
     if not (wrong := performed.differences):
         counts = ", ".join(f"{len(log)} on broker {node}" for node, log in performed.logs.items())
         return ScheduleRun(shows=Shows.CLEAN, text=f"the replicas are equal: {counts}")
-    text = "; ".join(wrong[:TOLD]) + (f"; and {len(wrong) - TOLD} more" if len(wrong) > TOLD else "")
-    return ScheduleRun(shows=Shows.SHOWN, text=text)
+    return ScheduleRun(shows=Shows.SHOWN, text="; ".join(_named(wrong)))
 
 
 def judge_wait(performed: PerformedWait) -> ScheduleRun:

@@ -13,6 +13,8 @@ from harness.reproduce.cluster import StagedCluster
 
 CALL_S: Final = 60.0
 TRANSACTION_MS: Final = 60_000
+PADDING: Final = "."
+"""Fills values that have to be long."""
 
 IMPATIENT: Final[Mapping[str, str | int]] = {
     "socket.timeout.ms": 2000,
@@ -28,12 +30,12 @@ IMPATIENT: Final[Mapping[str, str | int]] = {
 class LibraryProducer:
     """A transactional producer of librdkafka, which reaches the brokers through the proxy."""
 
-    def __init__(self, stage: StagedCluster, name: str) -> None:
-        """Raises: ClusterError."""
+    def __init__(self, stage: StagedCluster, name: str, *, says: bool = True) -> None:
+        """says: where each record is, and each end. Raises: ClusterError."""
         self.transactional_id = name
         self.records: dict[tuple[TopicPartition, int], tuple[str, bool]] = {}
         self._open: dict[tuple[TopicPartition, int], str] = {}
-        self._stage = stage
+        self._say = stage.say if says else lambda _: None
         settings = {
             **IMPATIENT,
             **of_librdkafka(stage.cluster.endpoint().args),
@@ -58,7 +60,7 @@ class LibraryProducer:
             raise ClusterError(f"{value!r} was not acknowledged: {done[0][0] if done else 'no answer'}")
         offset = int(done[0][1].offset() or 0)
         self._open[tp, offset] = value
-        self._stage.say(f"{value!r} is at {tp.topic}-{tp.partition}, offset {offset}")
+        self._say(f"{value!r} is at {tp.topic}-{tp.partition}, offset {offset}")
         return offset
 
     def end(self, *, commit: bool, seconds: float = CALL_S) -> None:
@@ -66,7 +68,7 @@ class LibraryProducer:
         may be asked for again."""
         name = "commit_transaction" if commit else "abort_transaction"
         self._call(name, seconds)
-        self._stage.say(f"{name} returns")
+        self._say(f"{name} returns")
         self.records |= {at: (value, commit) for at, value in self._open.items()}
         self._open = {}
 

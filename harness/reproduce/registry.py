@@ -9,6 +9,7 @@ from typing import Any
 from checkers.checks.durability import LOST
 from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
+from harness.reproduce.aborted_index import skipping_index
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -99,6 +100,14 @@ BY_EPOCH = "Kafka 0.11 asks the leader where the follower's leader epoch ends (K
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
+    "aborted-index-skips": Reproduction(
+        title="A broker is restarted and leads again: readers at read_committed get aborted records.",
+        bad="transactions are aborted, and another producer commits, while the broker is down",
+        good="the same when the broker is in sync again",
+        versions=("4.4.0", "4.4.0"),
+        play=skipping_index,
+        label="aborted-index-skips",
+    ),
     "acks1": Reproduction(
         title="A leader that is cut off acknowledges a record alone (acks=1): the next leader lacks it.",
         bad="acks=1",

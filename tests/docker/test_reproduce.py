@@ -17,6 +17,8 @@ from harness.reproduce.registry import PATIENT, REPRODUCTIONS
 from harness.reproduce.stage import Deaths, FiveBrokers
 
 SIDES = [
+    ("aborted-index-skips", False, Shows.SHOWN),
+    ("aborted-index-skips", True, Shows.CLEAN),
     ("acks1", False, Shows.SHOWN),
     ("acks1", True, Shows.CLEAN),
     ("acks1-moved", False, Shows.SHOWN),

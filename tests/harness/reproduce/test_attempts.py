@@ -249,6 +249,15 @@ def test_a_record_is_read_where_its_transaction_committed_and_not_where_it_abort
     assert why in attempt.text
 
 
+def test_of_many_wrong_records_the_first_ones_are_named_without_their_padding() -> None:
+    aborted = {(P0, number): (f"aborted {number}...", False) for number in range(10, 18)}
+    ended = PerformedEndings(transactional_id="t-0", records={**aborted, (P0, 18): ("committed", True)})
+    attempt = attempts.judge_endings(stage({(P0, 18), *aborted}, {P0: 19}), ended)
+    assert attempt.shows is Shows.SHOWN
+    assert "'aborted 10' at t-0, offset 10, is read, though it was aborted" in attempt.text
+    assert attempt.text.endswith("offset 14, is read, though it was aborted; and 3 more")
+
+
 def test_a_record_that_no_reader_can_reach_yet_shows_nothing() -> None:
     ended = PerformedEndings(transactional_id="t-0", records={(P0, 0): ("one", True)})
     with pytest.raises(NotYet, match="not stable"):
