@@ -8,7 +8,7 @@ from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckL
 from checkers.engine.findings import OK, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
-from checkers.known_bugs.transaction_fates import Suspicion, first_open, unclaimed
+from checkers.known_bugs.transaction_fates import Suspicion, coordinators_answered, first_open, unclaimed
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import MARKED, NAMED
 from checkers.windows import is_true
@@ -28,13 +28,13 @@ def _unverified(suspicion: Suspicion) -> bool:
     brokers add records to a partition without asking the coordinator. It begins with a record that no broker
     acknowledged, of a transaction that was not committed; it stands after a younger marker of its producer,
     as far as the log is known. A coordinator that did not answer claims nothing: that proves nothing. Where
-    no broker can be asked for open transactions, the log has to show it."""
+    none can be asked for open transactions, the log has to show it."""
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, StuckLso | HangingTransaction)
     opened, tp = unclaimed(finding), run.partition(finding.tp)
     if opened is not None:
         start, producer_id = opened.start, opened.producer_id
-    elif _cannot_tell(run):
+    elif _cannot_tell(run) and not coordinators_answered(finding):  # modelled ones of any era do
         start = finding.lso if isinstance(finding, StuckLso) else finding.opened.start
         batch = run.batch(tp, start)
         producer_id = NO_PRODUCER if batch is None else int(batch["producer_id"])

@@ -182,8 +182,16 @@ def first_open(history: History, tp: int, start: int) -> list[SendRow]:
 def unclaimed(finding: StuckLso | HangingTransaction) -> OpenTransaction | None:
     """The transaction that holds the last stable offset back, if its coordinator answered and does not claim
     it; one that did not answer may have claimed it."""
-    listed = (finding.opened,) if isinstance(finding, HangingTransaction) else finding.opened
-    opened = listed[0] if listed else None
+    opened = next(iter(_listed(finding)), None)
     if opened is None or opened.transactional_id or opened.coordinator < 0:
         return None
     return opened
+
+
+def coordinators_answered(finding: StuckLso | HangingTransaction) -> bool:
+    """Some coordinator answered whether it claims a transaction of the partition."""
+    return any(one.transactional_id or one.coordinator >= 0 for one in _listed(finding))
+
+
+def _listed(finding: StuckLso | HangingTransaction) -> tuple[OpenTransaction, ...]:
+    return (finding.opened,) if isinstance(finding, HangingTransaction) else finding.opened

@@ -185,7 +185,7 @@ def _directories(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
 
 def of_one_topic(logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]:
     """Without those that may be of a topic that had the name before: their brokers noted no topic id (they
-    do since 2.8), and their files were read before the run's topics were remade last.
+    do since 2.8), and their files were read before the topic was remade last.
     remade_ns: see RunWindows."""
     return [one for one in logs if one.topic_id or one.why == END or one.taken_ns > remade_ns]
 

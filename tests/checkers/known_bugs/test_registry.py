@@ -951,6 +951,24 @@ def test_where_brokers_cannot_tell_what_is_open_their_log_does(
     assert {name: verdict.anomalies[name].known_bug for name in names} == dict.fromkeys(names, bug)
 
 
+@pytest.mark.parametrize(
+    ("settings", "listed", "bug"),
+    [
+        ({"sut": "simulated", "era": "2.4"}, [open_txn()], "KAFKA-14402"),
+        ({"sut": "simulated", "era": "2.4"}, [open_txn("t-0")], ""),
+        ({"sut": "model", "era": "2.0"}, [open_txn()], "KAFKA-14402"),
+        ({"sut": "model", "era": "2.0"}, [open_txn("t-0")], ""),
+        ({"sut": "model", "era": "2.0"}, [open_txn("t-0", start=9)], ""),  # another one is open there
+    ],
+)
+def test_what_a_modelled_coordinator_of_any_era_claims_it_has_to_end(
+    tmp_path: Path, settings: dict[str, Any], listed: list[OpenTransaction], bug: str
+) -> None:
+    hanging(tmp_path / "run", settings, *listed)
+    found = with_log(Run(tmp_path / "run"), [(4, 7, 14_000)]).anomalies
+    assert (found["stuck-lso"].known_bug, found["hanging-txn"].known_bug) == (bug, bug)
+
+
 def with_log(run: Run, markers: Sequence[tuple[int, int, int]]) -> Verdict:
     """The verdict where the open record, and these markers before and behind it, are on a broker's disk."""
     tp = TopicPartition("x", 0)

@@ -11,6 +11,7 @@ from checkers.engine.findings import Found
 from checkers.logs.audit import CHECKS
 from checkers.logs.elections import METADATA
 from checkers.windows import FOREVER, RunWindows
+from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
 from tests.checkers.logs.made import TP, Rows, at, batch, of_all, of_partition, tables, whole
@@ -439,6 +440,22 @@ def test_where_topics_have_no_id_what_was_read_before_they_were_made_again_is_co
     expected = [("log-matching", 10)] if compared or topic_id else []
     assert [(each.check, each.offset) for each in found.in_logs] == expected
     assert found.asked["log-matching"] == (21 if expected else 20)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__cluster_metadata"])
+def test_the_logs_of_internal_topics_are_compared_also_where_the_topics_of_the_run_were_made_again(
+    topic: str,
+) -> None:
+    """No fault deletes them."""
+    made = clean()
+    (other,) = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
+    other["crc"] = 99
+    for row in (row for rows in made.values() for row in rows if row.get("topic") == TP.topic):
+        row["topic"] = topic
+    tp = TopicPartition(topic, TP.partition)
+    found = of_partition(CHECKS, Evidence(tables(made)), tp, windows=RunWindows(remade_ns=FOREVER))
+    assert [(each.check, each.offset) for each in found.in_logs] == [("log-matching", 10)]
+    assert found.asked["log-matching"] == 21
 
 
 def test_logs_of_the_end_are_compared_also_where_topics_were_made_again() -> None:
