@@ -67,8 +67,9 @@ RULES: Final = {
     ),
     "targets-followed": Rule(
         "A stable member of a consumer group (KIP-848) has what its target says, where the epochs of the "
-        "member, of the targets and of the group are the same.",
-        "KIP-848; CurrentAssignmentBuilder",
+        "member, of the targets and of the group are the same. A member that subscribes by a regular "
+        "expression may have less from when a member brings another one until the group's next epoch.",
+        "KIP-848; CurrentAssignmentBuilder.updateCurrentAssignment",
         forgets=FORGETS,
     ),
     "one-group-type": Rule(
@@ -195,7 +196,8 @@ def _record(row: _Row) -> log.GroupRecord | None:
         case "MemberMetadata":
             names = body.get("subscribedTopicNames")
             topics = frozenset(map(str, names)) if isinstance(names, list) else frozenset[str]()
-            return log.GroupMember(kind, group, member, topics, body.get("instanceId") is not None)
+            static, regex = body.get("instanceId") is not None, str(body.get("subscribedTopicRegex") or "")
+            return log.GroupMember(kind, group, member, topics, static, regex)
         case "TargetAssignmentMetadata":
             return log.TargetEpoch(kind, group, _number(body, "assignmentEpoch"))
         case "TargetAssignmentMember":

@@ -50,13 +50,15 @@ class GroupEpoch(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member is there, and wants these topics. static: as of `GenerationMember`."""
+    """A member is there, and wants these topics. static: as of `GenerationMember`. regex: it wants topics
+    of such names, too; "" = it has no expression."""
 
     kind: str
     group: str
     member: str
     topics: frozenset[str] = frozenset()
     static: bool = False
+    regex: str = ""
 
 
 class TargetMember(NamedTuple):
@@ -103,13 +105,16 @@ GroupRecord = Generation | GroupEpoch | GroupMember | TargetMember | TargetEpoch
 @dataclass(slots=True)
 class _Group:
     """A group of KIP-848. epoch, assignment_epoch: -1 = no record has it yet. members: the topics that each
-    wants. changed: members that want other topics than when the group got its epoch."""
+    wants. changed: members that want other topics than when the group got its epoch. expressions: of members
+    that have one; rewritten: some are not those of when the group got its epoch."""
 
     kind: str
     epoch: int = -1
     assignment_epoch: int = -1
     members: dict[str, frozenset[str]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    expressions: dict[str, str] = field(default_factory=dict)
+    rewritten: bool = False
     targets: dict[str, tuple[Partition, ...]] = field(default_factory=dict)
     current: dict[str, CurrentMember] = field(default_factory=dict)
 
@@ -223,6 +228,7 @@ class OffsetsLog:
                         yield self._refused("group-epochs-rise", offset, why, f"it is {group.epoch}")
                 group.epoch = epoch
                 group.changed.clear()
+                group.rewritten = False
             case GroupMember():
                 self._wants(group, record)
             case TargetMember(_, _, member, partitions):
@@ -249,6 +255,10 @@ class OffsetsLog:
         replaces = record.static and before is None
         if record.topics != (before or frozenset()) and not replaces:
             group.changed.add(record.member)
+        known = group.expressions.pop(record.member, "")
+        if record.regex:
+            group.expressions[record.member] = record.regex
+            group.rewritten = group.rewritten or record.regex != known
 
     def _raised(self, offset: int, name: str, group: _Group) -> Iterator[Refusal]:
         if not self.whole or group.kind != CONSUMER:
@@ -260,14 +270,16 @@ class OffsetsLog:
             group.changed.clear()
 
     def _followed(self, offset: int, group: _Group, has: CurrentMember) -> Iterator[Refusal]:
-        """Of a stable member in the epoch of targets that are those of the group."""
+        """Of a stable member in the epoch of targets that are those of the group. An expression that is not
+        resolved yet stands for no topic: its member gives the old ones up, and the group keeps its epoch."""
         if not has.stable or not has.epoch == group.assignment_epoch == group.epoch:
             return
         if has.member not in group.targets and not self.whole:
             return
         self.asked["targets-followed"] += 1
         target = group.targets.get(has.member, ())
-        if {*has.partitions} != {*target}:
+        less = group.rewritten and (has.member in group.expressions or has.member not in group.members)
+        if {*has.partitions} != {*target} and not (less and {*has.partitions} < {*target}):
             why = (
                 f"member {has.member} of group {has.group} has {_places(has.partitions)} in epoch {has.epoch}"
             )
@@ -321,6 +333,7 @@ class OffsetsLog:
             self._groups.pop(record.group)
         elif record.what is GroupMember:
             group.members.pop(record.member, None)
+            group.expressions.pop(record.member, None)
             group.changed.discard(record.member)
         elif record.what is TargetMember:
             group.targets.pop(record.member, None)

@@ -158,9 +158,14 @@ def test_two_members_of_a_generation_may_have_one_number_of_different_topics(
         body(0, subscribedTopicNames=[]),
         lambda rows: [row for row in body(0, instanceId="i")(rows) if row["offset"] != 1],
         lambda rows: body(4, state=2)(body(4, assignedPartitions=[])(rows)),
+        lambda rows: [
+            *(row for row in rows if row["offset"] < 5),
+            *(row | {"offset": 5} for row in body(0, subscribedTopicRegex="r.*")(rows[:1])),
+            *(row | {"offset": 6} for row in body(4, assignedPartitions=[])(rows) if row["offset"] == 4),
+        ],
         lambda rows: body(1, epoch=3)(body(4, assignedPartitions=[])([r for r in rows if r["offset"] < 12])),
     ],
-    ids=["wants none", "static", "waits", "the group has moved on"],
+    ids=["wants none", "static", "waits", "another expression", "the group has moved on"],
 )
 def test_near_misses_of_what_is_assigned(golden: dict[str, pa.Table], near: Callable[[Rows], Rows]) -> None:
     judgement = judged(golden, MODERN, near)

@@ -38,8 +38,10 @@ def stable(member: str, epoch: int, *owned: tuple[str, int]) -> CurrentMember:
     return current(member, epoch, *owned, stable=True)
 
 
-def wants(member: str, *topics: str, static: bool = False, kind: str = "consumer") -> GroupMember:
-    return GroupMember(kind, "g", member, frozenset(topics), static)
+def wants(
+    member: str, *topics: str, static: bool = False, kind: str = "consumer", regex: str = ""
+) -> GroupMember:
+    return GroupMember(kind, "g", member, frozenset(topics), static, regex)
 
 
 def target(member: str, *partitions: tuple[str, int]) -> TargetMember:
@@ -68,6 +70,17 @@ LEFT: list[GroupRecord] = [
     Tombstone(GroupMember, "consumer", "g", "m1"),
     GroupEpoch("consumer", "g", 3),
 ]
+
+BY_EXPRESSION: list[GroupRecord] = [
+    GroupEpoch("consumer", "g", 1),
+    wants("m1", regex="q.*"),
+    GroupEpoch("consumer", "g", 2),
+    target("m1", A, B),
+    TargetEpoch("consumer", "g", 2),
+    stable("m1", 2, A, B),
+]
+OTHER_EXPRESSION: list[GroupRecord] = [wants("m1", regex="r.*"), current("m1", 2, A, B)]
+"""A member brings another expression. No topic is known of it yet: the member gives up what it has."""
 
 
 def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str, int]]:
@@ -107,6 +120,10 @@ def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str
         ],
         [*SETTLED, TargetEpoch("consumer", "g", 2)],
         [*JOINED, stable("m1", 2, A), current("m2", 2)],
+        [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2)],
+        [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2), TargetEpoch("consumer", "g", 2)],
+        [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2), GroupEpoch("consumer", "g", 3), stable("m1", 2)],
+        [*BY_EXPRESSION, wants("m2", regex="r.*"), stable("m2", 2), stable("m1", 2, A, B)],
     ],
 )
 def test_what_a_coordinator_writes_is_accepted(records: list[GroupRecord]) -> None:
@@ -162,6 +179,29 @@ MISSES: dict[str, tuple[list[GroupRecord], list[tuple[str, int]]]] = {
     "targets change behind their members": (
         [*SETTLED, target("m2", A), target("m1", B), TargetEpoch("consumer", "g", 2)],
         [("targets-followed", 16), ("targets-followed", 16)],
+    ),
+    "a member with an expression lacks some of its target": (
+        [*BY_EXPRESSION, wants("m1", regex="q.*"), stable("m1", 2)],
+        [("targets-followed", 7)],
+    ),
+    "a member with another expression has something else than its target": (
+        [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2, A, ("q", 2))],
+        [("targets-followed", 8)],
+    ),
+    "a member by names lacks some of its target, another one has another expression": (
+        [*BY_EXPRESSION[:2], *JOINED[0:1], *JOINED[5:], wants("m9", regex="r.*"), stable("m1", 2)],
+        [("targets-followed", 11)],
+    ),
+    "a member with another expression lacks some of the next epoch's target": (
+        [
+            *BY_EXPRESSION,
+            *OTHER_EXPRESSION,
+            stable("m1", 2),
+            GroupEpoch("consumer", "g", 3),
+            TargetEpoch("consumer", "g", 3),
+            stable("m1", 3),
+        ],
+        [("targets-followed", 11)],
     ),
     "a classic generation of a consumer group": ([*JOINED, generation(3, "m1")], [("one-group-type", 12)]),
     "a consumer group's epoch of a classic one": (
