@@ -120,9 +120,7 @@ def _partition(history: History, tp: int) -> tuple[str, int]:
     """A partition: its name in the history has a mark as soon as its topic is deleted."""
     title, _, number = history.tp(tp).rpartition("-")
     topic, _, gone = title.partition(GONE_MARK)
-    marks = (each.partition(GONE_MARK)[2] for each in history.tables["tps"].column("topic").to_pylist())
-    before = int(gone) - 1 if gone else max((int(mark or 0) for mark in marks), default=0)
-    return f"{topic}-{number}", before
+    return f"{topic}-{number}", int(gone) - 1 if gone else history.remade
 
 
 def _open(tables: Mapping[str, pa.Table]) -> Array:

@@ -34,7 +34,7 @@ def so_far(run: Run) -> History:
     for path, data in found:
         lines = jsonl.decode(data, j.DECODER, str(path))
         cuts.append((str(path), cut(lines, data.count(b"\n", 0, sizes.get(path, 0)))))
-    tables, names = tables_of(cuts)
+    tables, names, remade = tables_of(cuts)
     meta = Names(
         format=FORMAT,
         run=run.name,
@@ -43,7 +43,7 @@ def so_far(run: Run) -> History:
         units=[],
         **names,
     )
-    return History(run=run, names=meta, tables=tables, events=events)
+    return History(run=run, names=meta, tables=tables, events=events, remade=remade)
 
 
 def _journals(run: Run) -> list[Path]:
@@ -58,11 +58,12 @@ def cut(lines: list[j.Line], count: int) -> list[j.Line]:
 
 def tables_of(
     journals: Iterable[tuple[str, list[j.Line]]],
-) -> tuple[dict[str, pa.Table], dict[str, list[str]]]:
-    """The tables of journals, sorted as sealed ones, and the lists that their codes point into."""
+) -> tuple[dict[str, pa.Table], dict[str, list[str]], int]:
+    """The tables of journals, sorted as sealed ones, the lists that their codes point into, and how often the
+    topics had been deleted (`History.remade`)."""
     rows = rows_of(journals)
     rows.add_bounds(())
     tables = {name: table.cast(TABLES[name]) for name, table in rows.tables().items()}
     for name in CLUSTERED:
         tables[name] = tables[name].sort_by([(key, "ascending") for key in ORDER[name]]).combine_chunks()
-    return tables, rows.names()
+    return tables, rows.names(), rows.remade

@@ -184,7 +184,8 @@ class Bound:
 class History:
     """A sealed history: names, small tables and events in memory, units on disk.
 
-    tables: the small ones that were read (`load`: all of them).
+    tables: the small ones that were read (`load`: all of them). remade: of a recording so far
+    (`history.prefix`), how often the topics of the run had been deleted and made again.
     """
 
     run: Run
@@ -192,6 +193,7 @@ class History:
     tables: Mapping[str, pa.Table]
     events: Sequence[Event] = ()
     config: dict[str, Any] = field(default_factory=dict)
+    remade: int = 0
 
     def seconds(self, ns: int) -> float:
         """Seconds since the start of the run."""

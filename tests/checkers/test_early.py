@@ -47,9 +47,9 @@ MUTANTS = ("aborted-not-filtered", "repeats-not-recognised")
 """Planted bugs with early findings."""
 
 
-def history_of(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES) -> History:
+def history_of(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES, remade: int = 0) -> History:
     meta = Names(format=FORMAT, run="test", start_ns=0, start_wall="", units=[], **names)
-    return History(run=Run(Path("test")), names=meta, tables=tables)
+    return History(run=Run(Path("test")), names=meta, tables=tables, remade=remade)
 
 
 def prefix(built: Built, ns: int) -> Built:
@@ -66,9 +66,11 @@ def prefix(built: Built, ns: int) -> Built:
     return shown
 
 
-def whole(tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES) -> dict[Identity, Kind]:
+def whole(
+    tables: dict[str, pa.Table], names: dict[str, list[str]] = NAMES, remade: int = 0
+) -> dict[Identity, Kind]:
     """Identity -> kind of the final findings of the classes in question."""
-    history = history_of(tables, names)
+    history = history_of(tables, names, remade)
     found = check_tables(tables, recorded=True, cap=10**6).findings
     return {
         identity(one, history): one.kind
@@ -178,10 +180,13 @@ def doubled(process: int, remade: int, ns: int) -> list[Line]:
     ]
 
 
-def test_a_finding_keeps_its_identity_when_its_topic_is_deleted_and_that_of_the_next_topic_has_another() -> (
-    None
-):
-    journals = [(f"{n}.jsonl", doubled(n, n, 100 * n)) for n in range(3)]
+@pytest.mark.parametrize("made", [(0, 1, 2), (0, 2, 3), (1, 4, 6)])
+def test_a_finding_keeps_its_identity_when_its_topic_is_deleted_and_that_of_the_next_topic_has_another(
+    made: tuple[int, ...],
+) -> None:
+    """made: how often topics had been deleted before each finding. Of topics in between, nothing is on
+    record."""
+    journals = [(f"{n}.jsonl", doubled(n, n, 100 * n)) for n in made]
     found = [{one for one in whole(*tables_of(journals[: n + 1])) if one[0] == DUPLICATE} for n in range(3)]
     assert found[0] < found[1] < found[2]
     assert [len(some) for some in found] == [1, 2, 3]

@@ -100,7 +100,7 @@ def test_tasks_seal_to_the_same_bytes(
 def test_sealed_tables_are_those_that_one_pass_over_all_journals_makes(copy: Run) -> None:
     seal.seal(copy)
     sealed = load(copy)
-    made, names = tables_of((str(path), journal.read(path)) for path in seal.journals(copy))
+    made, names, _ = tables_of((str(path), journal.read(path)) for path in seal.journals(copy))
     for name in made.keys() - {"bounds"}:  # a run that still goes has none
         assert sealed.whole(name).equals(made[name]), name
     assert names == {name: getattr(sealed.names, name) for name in names}
