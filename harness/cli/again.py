@@ -149,7 +149,8 @@ def shrink(
                 write_atomically(made.shrunk, msgspec.json.encode(shrunk))
         finally:
             display.close()
-        show(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
+        more = "" if shrunk.whole or stopped_by is not None else "; give it more time: --budget"
+        show(f"shrunk after {shrunk.tries} tries: {shrunk.text}{more}")
         with own_files():
             judge(made, engine, judge_at=judge_.socket)
         if stopped_by is not None:
@@ -168,13 +169,15 @@ class _Shrinking(NamedTuple):
 
     def simulated(self) -> "tuple[Run, Shrunk, BaseException | None]":
         """The smallest run, what it lacks, and what ended the search for it, if neither the end nor the time
-        budget did."""
+        budget did. Raises: that, where no smaller run was found."""
         from harness.compose import record
         from harness.explore.shrink import Shrinker, findings
 
         case = self._case()
         shrinker = Shrinker(self._wanted(findings(case)), self.budget_s, self.display.say)
         smallest = shrinker.shrink(case)
+        if shrinker.stopped_by is not None and smallest == case:
+            raise shrinker.stopped_by
         shrunk = shrinker.summary(self.recorded.run.name, case, smallest)
         made = record(smallest.config, steps=smallest.steps, results=self.results, display=self.display)
         return made.run, shrunk, shrinker.stopped_by

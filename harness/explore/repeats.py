@@ -31,7 +31,8 @@ class Repeats:
 
     runs: most repeats of one case. needed: the number of them that must show the class. judge: writes the
     verdict into a run folder. entered: learns the phases of each repeat. say: gets a line for each repeat
-    whose cluster failed: it is unknown what that one would have shown, and its folder stays.
+    whose cluster failed: it is unknown what that one would have shown. Its folder stays, where the cluster
+    had come up.
     """
 
     anomaly: str

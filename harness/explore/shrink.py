@@ -44,10 +44,11 @@ SMALLER: Final[dict[str, tuple[Any, ...]]] = {
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     """What was left out (`shrunk.json`).
 
-    of: the original run. anomaly: the class that every smaller run kept. tries: smaller runs that were made,
-    each with its repeats. steps: planned faults before and after. settings: name → before and after. whole:
-    nothing more could be left out; else something ended it: the time budget, the user, an error. rate: how
-    many repeats of the smallest run show the class, of how many; None = it repeats to the byte.
+    of: the original run. anomaly: the class that every smaller run kept. tries: candidates, each with its
+    repeats; also those that no run can have. steps: planned faults before and after. settings: name on the
+    command line → before and after. whole: nothing more could be left out; else something ended it: the time
+    budget, the user, an error. rate: how many repeats of the smallest run show the class, of how many;
+    None = it repeats to the byte.
     """
 
     of: str
@@ -63,13 +64,13 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
         """In words."""
         faults = f"{self.steps[0]} → {self.steps[1]} faults"
         settings = [f"{name} {_plain(old)} → {_plain(new)}" for name, (old, new) in self.settings.items()]
-        rest = "" if self.whole else " (stopped early; more may be left out: --budget)"
+        rest = "" if self.whole else " (stopped early; more may be left out)"
         shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
         return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
 
 
 def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,8 @@ def _changing(config: RunConfig, steps: Sequence[PlannedFault]) -> RunConfig:
 
 
 def changed(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ: before and after."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    """Settings that differ, by their names on the command line: before and after."""
+    old, new = before.short(), after.short()
     return {name: (old[name], new[name]) for name in old if old[name] != new[name]}
 
 

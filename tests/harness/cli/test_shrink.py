@@ -90,7 +90,17 @@ def test_what_ends_the_search_leaves_the_smallest_run_so_far(
     assert (summary.of, summary.steps, summary.whole, summary.rate) == (run.name, (2, 1), False, (1, 1))
     assert folders() == {run.name, smallest.name}
     assert os.readlink("results/latest") == smallest.name
-    assert "(stopped early; more may be left out: --budget)" in ended.out
+    assert "(stopped early; more may be left out)" in ended.out
+    assert "--budget" not in ended.out
+
+
+def test_a_search_that_had_too_little_time_says_how_to_give_more(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.soak.session.budget_seconds", lambda _: 0.0)
+    ended, (smallest,) = shrunk(monkeypatch, MadeRuns([], lambda _: LOST), "--runs", "1")
+    assert (ended.code, told(smallest).whole, told(smallest).steps) == (0, False, (2, 2))
+    assert "(stopped early; more may be left out); give it more time: --budget" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -106,9 +116,11 @@ def test_where_nothing_was_shrunk_latest_is_the_run_that_it_was(
 
 
 @pytest.mark.sampled(8)
+@pytest.mark.parametrize("tried", [0, 1])
 def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tried: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """tried: smaller runs before the interrupt. Without one, there is none to leave."""
     settings = {
         "sut": "simulated",
         "seed": 5,
@@ -124,7 +136,7 @@ def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
 
     def findings(case: ShrinkCase) -> list[str]:
         asked.append(len(case.steps))
-        if len(asked) == 3:
+        if len(asked) == tried + 2:
             raise KeyboardInterrupt
         return [LOST]
 
@@ -135,10 +147,13 @@ def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
     words = ("recording", "shrink", run.folder, "--engine", "process", "--results", results)
     ended = command(*words)
     no_traceback(ended)
+    assert (ended.code, len(checked), asked[0]) == (130, tried, many)
+    if not tried:
+        assert "interrupted; the recorded run is as it was" in ended.err
+        assert not results.exists()
+        return
     (smallest,) = checked
-    assert ended.code == 130
     assert f"the smallest run so far is {smallest.folder}" in ended.err
-    assert asked[0] == many
     assert (told(smallest).whole, told(smallest).steps) == (False, (many, asked[1]))
     assert len(recorded_steps(smallest)) == asked[1] < many
 

@@ -7,6 +7,7 @@ import pytest
 
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
+from core.systems import KafkaSection
 from harness.compose import create_folder, plan, point_latest
 from harness.explore import repeats
 from harness.explore.repeats import Repeats
@@ -156,11 +157,17 @@ def test_a_version_is_left_out_with_the_faults_that_change_to_it(repeat: Repeate
     case = upgraded("upgrade:one", "kill:one@leader")
     repeated = repeat()
     repeat.made.later = lambda steps: LOST if any(s.family == "kill" for s in steps) else ""
-    shrinker = Shrinker(LOST, 60.0, lambda _: None, shows=repeated.fails, clock=lambda: 0.0)
+    said: list[str] = []
+    shrinker = Shrinker(LOST, 60.0, said.append, shows=repeated.fails, clock=lambda: 0.0)
     smallest = shrinker.shrink(case)
     assert [step.name for step in smallest.steps] == ["kill:one@leader"]
     assert shrinker.stopped_by is None
-    assert shrinker.summary("run", case, smallest).settings["kafka"][1] == {"version": "4.1.2"}
+    assert smallest.config.section(KafkaSection).upgrade == ""
+    summary = shrinker.summary("run", case, smallest)
+    assert summary.settings["upgrade"] == ("4.4.0", "")
+    assert "kafka" not in summary.settings
+    assert ", upgrade 4.4.0 → none" in summary.text
+    assert said[0].endswith(": 1 fault, 300 s, upgrade none")
     assert all(plan(made, steps).steps == steps for made, steps in repeat.made.cases), "a run can have each"
 
 
