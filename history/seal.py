@@ -203,6 +203,8 @@ def published(run: Run) -> Iterator[Path]:
     try:
         yield temporary
         storage.publish(temporary, run.history)
+        if storage.remote(run.history) is None:  # late attempts know another path
+            storage.remove_unfinished(run.history)
     except BaseException:
         storage.remove(temporary)
         raise

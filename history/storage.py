@@ -209,6 +209,12 @@ def write_whole(path: Path, data: bytes) -> None:
         path.write_bytes(data)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove files below this folder of this machine that never took their places (`write_whole`)."""
+    for path in folder.rglob(".*"):
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
     """A new file beside this one, which takes its place when it is whole: a task that Spark runs twice at a

@@ -28,11 +28,11 @@ from core.op import (
 )
 from history import events as ev
 from history import journal as j
-from history import jsonl
+from history import jsonl, storage
 from history.journal import Journal, JournalHeader
 from history.reader import History, read_names
 from history.run_folder import FORMAT, Run, write_atomically
-from history.seal import recorded, seal
+from history.seal import published, recorded, seal
 from history.tables import CLUSTERED, OPEN, TABLES
 from tests.history.test_parts import Apart, files
 
@@ -52,6 +52,25 @@ def run(tmp_path: Path) -> Iterator[Run]:
         run.history.rename(tmp_path / "sealed in this process")
         seal(run, Apart())
         assert files(run) == here
+
+
+def test_a_late_attempt_at_a_task_leaves_nothing_in_the_history(tmp_path: Path) -> None:
+    """It still writes when another attempt's file is whole and the history is published: under it, the
+    folder's name changes. An attempt that was killed leaves its file, too."""
+    run = Run(tmp_path)
+    with published(run) as folder:
+        table = folder / "sends" / "00000.parquet"
+        table.parent.mkdir()
+        storage.write_whole(table, b"whole")
+        late = storage._appearing(table)
+        late.__enter__().write_bytes(b"half")
+        (table.parent / ".00001.parquet.0123").write_bytes(b"killed")
+    with pytest.raises(FileNotFoundError):
+        late.__exit__(None, None, None)
+    assert [path for path in run.history.rglob("*") if path.is_file()] == [
+        run.history / "sends" / "00000.parquet"
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["history"]
 
 
 Writer = Callable[..., None]
