@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.memory import uncollected
 from checkers.logs.cluster_era import era_of
+from checkers.logs.elections import elections
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -72,7 +73,7 @@ def walk(
     found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
     accepted = found.accepted
     wanted = sorted(offset for offset in offsets if offset <= log.end)
-    left = _first_left(log)
+    left = _first_left(evidence, tp, log)
     for batch in _batches(log, _markers(evidence, tp, log), cluster):
         while wanted and wanted[0] <= batch.base:
             found.states[wanted.pop(0)] = accepted.log.producer_states.snapshot()
@@ -86,12 +87,21 @@ def walk(
     return found
 
 
-def _first_left(log: ReplicaLog) -> int:
+def _first_left(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
     """Base of the first batch that is left, where records were deleted that still stand in their segment (a
     broker that starts again does not read them); -1 = none were, or all."""
     deleted = log.marks.get("log-start", 0)
     at = int(np.searchsorted(log.whole["last"], deleted))
-    return int(log.whole["base"][at]) if deleted > max(log.start, 0) and at < log.count else -1
+    if deleted <= max(log.start, 0) or at >= log.count or _is_of_namesake(evidence, tp, log, deleted):
+        return -1
+    return int(log.whole["base"][at])
+
+
+def _is_of_namesake(evidence: Evidence, tp: TopicPartition, log: ReplicaLog, deleted: int) -> bool:
+    """Whether the log start that a broker noted is that of a deleted topic of the same name: a broker that
+    deletes records moves the first entry of leader-epoch-checkpoint first, and it did not."""
+    unmoved = not log.died and min(log.epochs.values(), default=deleted) < deleted
+    return unmoved and bool(elections(evidence, tp).of_namesake(log, "log-start"))
 
 
 _COLUMNS: Final = (

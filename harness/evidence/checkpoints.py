@@ -71,7 +71,7 @@ def broker_epoch(path: Path, damages: Damages) -> int | None:
         found = json.loads(content)["brokerEpoch"]
     except (ValueError, TypeError, KeyError, RecursionError):
         found = None
-    if isinstance(found, int) and _is_number(b"%d" % found):
+    if type(found) is int and _is_number(b"%d" % found):  # not `true`
         return found
     damages.note(path, 0, "no JSON object with a number `brokerEpoch`")
     return None

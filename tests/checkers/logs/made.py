@@ -61,6 +61,28 @@ def whole(tp: TopicPartition, node: int) -> dict[str, Any]:
     return at(tp, node, start=0, files=1, bytes=1000)
 
 
+def namesakes(made: dict[str, list[dict[str, Any]]], heard_s: int) -> None:
+    """The topic of the evidence got its name from one that was deleted, 1000 s after the first one; the disks
+    of its nodes had the metadata log up to some seconds after that. All are in sync from then on, and ran
+    when their files were read."""
+    state = {"leader": 1, "isr": [1, 2, 3], "partition_leader_epoch": 1}
+    rows: list[dict[str, Any]] = [
+        {"name": "TopicRecord", "topic": "q", "topic_id": "old", "timestamp": 0},
+        {"name": "RemoveTopicRecord", "topic_id": "old", "timestamp": 999_000},
+        {"name": "TopicRecord", "topic": "q", "topic_id": "new", "timestamp": 1_000_000},
+        {"name": "PartitionRecord", "topic_id": "new", "partition": 0, "timestamp": 1_000_000, **state},
+        {"name": "NoOpRecord", "timestamp": 1_000_000 + heard_s * 1000},
+    ]
+    made["metadata"] += [
+        {"take": 1, "node": node, "snapshot": -1, "offset": number, **row}
+        for node in (1, 2, 3)
+        for number, row in enumerate(rows)
+    ]
+    for row in made["partitions"]:
+        row["topic_id"] = "new"
+    made["nodes"] = []
+
+
 def of_partition(
     checks: Mapping[str, Check],
     evidence: Evidence,

@@ -12,7 +12,7 @@ from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, Evidence, merged
 from model.accepting import data_partition as rules
-from tests.checkers.logs.made import TP, at, batch, of_all, of_partition, tables, whole
+from tests.checkers.logs.made import TP, at, batch, namesakes, of_all, of_partition, tables, whole
 from tests.histories.broker_files import GOLDEN, NODE
 
 Made = dict[str, list[dict[str, Any]]]
@@ -264,6 +264,29 @@ def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:
     found = judged(made)
     assert not found.in_logs
     assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+
+
+@pytest.mark.parametrize(
+    ("heard_s", "begins_at", "known"),
+    [
+        (74, 0, True),  # the mark is that of the deleted topic: this one still has its first epoch entry
+        (74, 3, False),  # records of this topic may have been deleted
+        (75, 0, False),  # the broker has written the mark since
+    ],
+)
+def test_records_that_were_deleted_from_a_namesake_make_no_producer_forgotten(
+    heard_s: int, begins_at: int, known: bool
+) -> None:
+    made = clean()
+    namesakes(made, heard_s)
+    made["ends"] = [at(TP, node, take=1, file="log-start", value=3) for node in (1, 2)]
+    made["epochs"] = [at(TP, node, take=1, epoch=0, start=begins_at) for node in (1, 2)]
+    found = judged(made)
+    assert not found.in_logs
+    open_ = {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+    assert {doubt.check for doubt in found.doubts} == (set() if known else open_)
+    a_skipped_sequence(made)
+    assert ((rules.SEQUENCE, 3) in told(made)) == known
 
 
 def test_a_snapshot_is_compared_with_the_log_of_its_node() -> None:

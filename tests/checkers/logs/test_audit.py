@@ -14,7 +14,7 @@ from checkers.windows import FOREVER, RunWindows
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
-from tests.checkers.logs.made import TP, Rows, at, batch, of_all, of_partition, tables, whole
+from tests.checkers.logs.made import TP, Rows, at, batch, namesakes, of_all, of_partition, tables, whole
 from tests.histories.broker_files import NODE
 from tests.histories.old_messages import message
 
@@ -463,28 +463,6 @@ def test_logs_of_the_end_are_compared_also_where_topics_were_made_again() -> Non
     one(made, "batches", take=1, node=2, base=10)["crc"] = 99
     found = of_partition(CHECKS, Evidence(tables(made)), TP, windows=RunWindows(remade_ns=FOREVER))
     assert {(each.check, each.nodes) for each in found.in_logs} >= {("log-matching", (1, 2))}
-
-
-def namesakes(made: Made, heard_s: int) -> None:
-    """The topic of the evidence got its name from one that was deleted, 1000 s after the first one; the disks
-    of its nodes had the metadata log up to some seconds after that. All are in sync from then on, and ran
-    when their files were read."""
-    state = {"leader": 1, "isr": [1, 2, 3], "partition_leader_epoch": 1}
-    rows: list[dict[str, Any]] = [
-        {"name": "TopicRecord", "topic": "q", "topic_id": "old", "timestamp": 0},
-        {"name": "RemoveTopicRecord", "topic_id": "old", "timestamp": 999_000},
-        {"name": "TopicRecord", "topic": "q", "topic_id": "new", "timestamp": 1_000_000},
-        {"name": "PartitionRecord", "topic_id": "new", "partition": 0, "timestamp": 1_000_000, **state},
-        {"name": "NoOpRecord", "timestamp": 1_000_000 + heard_s * 1000},
-    ]
-    made["metadata"] = [
-        {"take": 1, "node": node, "snapshot": -1, "offset": number, **row}
-        for node in (1, 2, 3)
-        for number, row in enumerate(rows)
-    ]
-    for row in made["partitions"]:
-        row["topic_id"] = "new"
-    made["nodes"] = []
 
 
 @pytest.mark.parametrize("heard_s", [74, 75])
