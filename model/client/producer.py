@@ -5,6 +5,11 @@ time to each. A refused or unanswered batch is sent again, in its order, until i
 An idempotent producer numbers its batches; one that gives a numbered batch up bumps its epoch before it
 sends to that partition again (KIP-360). With a transactional id, ends of transactions are asked for again on
 a new connection when no answer comes, as librdkafka and the Java client do.
+
+Left out: what clients do where OUT_OF_ORDER_SEQUENCE_NUMBER (or UNKNOWN_PRODUCER_ID, until 2.4) is the answer
+and no older batch is undecided. Here the batch fails. An idempotent Java producer without a transactional id
+sends it again, in the end renumbered in a new epoch (TransactionManager.canRetry); librdkafka is finished
+where the batch is the next one, else it sends again in a new epoch, too (rd_kafka_handle_Produce_error).
 """
 
 from collections import deque

@@ -6,6 +6,9 @@ The client asks the coordinator for its producer id once, and adds a partition b
 record there; with transaction protocol 2 the leader adds it when the record comes (KIP-890). It asks for the
 end again, on a new connection, when no answer comes: the coordinator makes that harmless, or not
 (KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
+
+Left out: of INVALID_PRODUCER_ID_MAPPING (the coordinator has forgotten the id) a producer is finished here;
+Java clients and librdkafka abort and ask for a new producer id.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,6 +2,9 @@
 
 First it gives up what it is not to have any more, and keeps its epoch until it says that it has; then it gets
 the epoch of the targets, and of its target what no other member has. It waits for the rest.
+
+Left out: before 4.2 Kafka takes topics that a member does not want any more from it with the next targets
+only; here at once, as later versions do.
 """
 
 from collections.abc import Collection, Mapping

@@ -2,6 +2,12 @@
 
 A broker coordinates the groups that fall into the partitions of `__consumer_offsets` that it leads. A
 generation is written to the log before its assignments are answered.
+
+Left out: Kafka begins another generation where assignments could not be written
+(resetAndPropagateAssignmentWithError); here members ask again in the same one. In 2.4 and before it answers
+heartbeats with REBALANCE_IN_PROGRESS until the assignments are there, and removes no member for not asking
+for its own; from 3.3 on it removes such members of a stable generation, too. Here all versions are alike:
+such a member is removed while the others wait.
 """
 
 from collections.abc import Mapping, Sequence
