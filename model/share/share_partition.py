@@ -8,6 +8,9 @@ Everything below `start` has ended; `end` is the next offset that no member was 
 first: until that is known, a record has its new state and cannot be acquired, and where it fails the old
 state is in force again. The end of a lock waits for nothing. Kafka keeps one state for a batch while all its
 records have the same; here each record has its own. No clock: the caller says what time it is, in ms.
+
+Left out: from 4.2 on Kafka delivers records apart that came back often (half the limit or more), so that a
+bad one does not use up the deliveries of its neighbours (SharePartition.shouldThrottleRecordsDelivery).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,27 +154,33 @@ class SharePartition:
     def acknowledge(self, member: str, said: Iterable[AcknowledgementBatch], now: int) -> Transition:
         """What a member says of records that it holds; below `start` nothing is looked at.
 
-        Raises: Refused (INVALID_REQUEST, INVALID_RECORD_STATE), and nothing has changed.
+        Raises: Refused (INVALID_REQUEST, INVALID_RECORD_STATE), and nothing has changed, but that locks are
+            renewed which were looked at before (SharePartition.rollbackOrProcessStateUpdates).
         """
-        wanted = {
-            offset: batch.kind
-            for batch in said
-            for offset in range(max(batch.first, self.start), batch.last + 1)
-        }
-        renewed = [offset for offset, kind in wanted.items() if kind is AcknowledgeType.RENEW]
-        if renewed and not self.settings.era.share_locks_renewed:
+        said = tuple(said)
+        renews = any(batch.kind is AcknowledgeType.RENEW for batch in said)
+        if renews and not self.settings.era.share_locks_renewed:
             raise Refused(KafkaError.INVALID_REQUEST)
-        for offset in wanted:
-            known = self.records.get(offset)
-            if known is None or known.state is not ACQUIRED or known.before is not None:
-                raise Refused(KafkaError.INVALID_RECORD_STATE)
-            if known.member != member and "share-holder-not-checked" not in self.bugs:
-                raise Refused(KafkaError.INVALID_RECORD_STATE)
-        for offset in renewed:
-            del wanted[offset]
-            if "share-renewal-ignored" not in self.bugs:
-                self.records[offset].until = now + self._lock_ms
-        return Transition({offset: self._begin(offset, self._said(kind)) for offset, kind in wanted.items()})
+        ended: dict[int, RecordState] = {}
+        for batch in said:
+            if batch.last >= self.end and self.records:
+                raise Refused(KafkaError.INVALID_REQUEST)  # fetchSubMapForAcknowledgementBatch
+            for offset in range(max(batch.first, self.start), batch.last + 1):
+                held = self._held_by(member, offset)
+                if batch.kind is not AcknowledgeType.RENEW:
+                    ended[offset] = self._said(batch.kind)
+                elif "share-renewal-ignored" not in self.bugs:
+                    held.until = now + self._lock_ms
+        return Transition({offset: self._begin(offset, state) for offset, state in ended.items()})
+
+    def _held_by(self, member: str, offset: int) -> InFlightState:
+        """What the member has acquired. Raises: Refused (INVALID_RECORD_STATE)."""
+        known = self.records.get(offset)
+        if known is None or known.state is not ACQUIRED or known.before is not None:
+            raise Refused(KafkaError.INVALID_RECORD_STATE)
+        if known.member != member and "share-holder-not-checked" not in self.bugs:
+            raise Refused(KafkaError.INVALID_RECORD_STATE)
+        return known
 
     def _said(self, kind: AcknowledgeType) -> RecordState:
         if "share-release-ends" in self.bugs and kind is AcknowledgeType.RELEASE:
@@ -206,10 +215,11 @@ class SharePartition:
 
     def _begin(self, offset: int, state: RecordState, *, counts: bool = True) -> InFlightState:
         """A change that is not stored yet. A record that was delivered as often as it may be is archived
-        where it came back."""
+        where it came back, if its delivery counts."""
         before = self.records[offset]
         limit = 1 if "share-limit-early" in self.bugs else self.settings.share_deliveries
-        if state is AVAILABLE and before.count >= limit and "share-limit-ignored" not in self.bugs:
+        come_back = state is AVAILABLE and counts
+        if come_back and before.count >= limit and "share-limit-ignored" not in self.bugs:
             state = ARCHIVED
         count = before.count if counts else before.count - 1
         now = self.records[offset] = InFlightState(state, count, "", before.until, before)

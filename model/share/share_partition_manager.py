@@ -217,10 +217,8 @@ class SharePartitionManager:
     def _ready(self, group: str, tp: Partition) -> LedShare:
         """A share partition whose state was read.
 
-        Raises: Refused (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION: it was not fetched from yet).
+        Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION: it was not fetched from yet, or is another leader's).
         """
-        if self.node.leader_of(tp) is None:
-            raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
         led = self.led.get((group, tp))
         if led is None or not led.ready:
             raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)

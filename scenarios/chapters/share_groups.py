@@ -175,12 +175,13 @@ def member_dies(s: RawShareStage) -> Steps:
 @scenario(
     "A member dies, in 4.1",
     source="KAFKA-19972",
-    stage=lambda: alone("4.1"),
+    stage=lambda: alone("4.1", deliveries=1),
     columns=STATES,
     not_played=NO_MEMBERS,
 )
 def member_dies_uncounted(s: RawShareStage) -> Steps:
-    """The delivery is taken back with the lock: a record on which every member dies is delivered for ever."""
+    """The delivery is taken back with the lock: a record on which every member dies is delivered for ever,
+    whatever the limit. It is one delivery here."""
     yield from _member_ends(
         s,
         "A dies; its connection breaks. | 0×1 | – | 0 | free:0 | 0=free:0",
@@ -256,6 +257,9 @@ def share_leader_fenced(s: RawShareStage) -> Steps:
     s.resume(1).wait(600)
     yield """Broker 1 continues, and hears of it. A knows that nothing is certain.
         | 2 | NOT_LEADER_OR_FOLLOWER | 0-1×1 | – | B:1 B:1 | –"""
+    s.says("A", "accept", 1)
+    yield """A accepts the second one there: broker 1 has no share partition any more.
+        | 2 | UNKNOWN_TOPIC_OR_PARTITION | 0-1×1 | – | B:1 B:1 | –"""
 
 
 @scenario(

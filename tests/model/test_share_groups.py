@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import Partition, Produce
@@ -26,7 +27,7 @@ from tests.model.one_broker import CLIENT, OneBroker
 
 NONE = KafkaError.NONE
 P0, P1 = ("data", 0), ("data", 1)
-ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
+ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
 
 
 def world(**settings: Any) -> OneBroker:
@@ -104,7 +105,29 @@ def test_a_fetch_says_what_came_of_the_records_before() -> None:
     assert answer.parts[P0].acquired == (AcquiredRecords(1, 1, 1),)
     assert share(made).start == 1
     answer = made.ask(ShareFetch("g", "m", 2, (P0,), {P0: (AcknowledgementBatch(9, 9, ACCEPT),)}))
-    assert answer.parts[P0].acknowledge_error is KafkaError.INVALID_RECORD_STATE
+    assert answer.parts[P0].acknowledge_error is KafkaError.INVALID_REQUEST
+
+
+def test_behind_what_was_acquired_nothing_can_be_said() -> None:
+    """SharePartition.fetchSubMapForAcknowledgementBatch."""
+    made = world()
+    fill(made, "a", "b")
+    acquired(made, "m", 0)
+    assert say(made, "m", 1, ACCEPT, 0, 2).parts == {P0: KafkaError.INVALID_REQUEST}
+    assert say(made, "m", 2, ACCEPT, 0, 1).parts == {P0: NONE}
+    assert say(made, "m", 3, ACCEPT, 0, 1).parts == {P0: NONE}
+    # Nothing is in flight any more.
+    assert say(made, "m", 4, ACCEPT, 0, 2).parts == {P0: KafkaError.INVALID_RECORD_STATE}
+
+
+def test_who_does_not_lead_knows_no_share_partition() -> None:
+    """SharePartitionManager.acknowledge."""
+    made = world()
+    fill(made, "a")
+    acquired(made, "m", 0)
+    said = {("data", 7): (AcknowledgementBatch(0, 0, ACCEPT),), P0: (AcknowledgementBatch(0, 0, ACCEPT),)}
+    answer = made.ask(ShareAcknowledge("g", "m", 1, said))
+    assert answer.parts == {("data", 7): KafkaError.UNKNOWN_TOPIC_OR_PARTITION, P0: NONE}
 
 
 def test_one_refused_offset_refuses_all_of_a_partition() -> None:
@@ -119,18 +142,64 @@ def test_one_refused_offset_refuses_all_of_a_partition() -> None:
     ]
 
 
-def test_a_refused_renewal_renews_nothing() -> None:
+def test_a_renewal_begins_a_lock_and_does_not_count() -> None:
+    made = world()
+    fill(made, "a")
+    acquired(made, "m", 0)
+    until = share(made).records[0].until
+    made.run(500)
+    assert say(made, "m", 1, RENEW, 0, 0).parts == {P0: NONE}
+    assert share(made).records[0].until == until + 500
+    assert share(made).records[0].count == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "renewed"),
+    [
+        ([(0, 1, RENEW)], KafkaError.INVALID_RECORD_STATE, True),
+        ([(0, 0, RENEW), (1, 1, ACCEPT)], KafkaError.INVALID_RECORD_STATE, True),
+        ([(0, 0, RENEW), (9, 9, ACCEPT)], KafkaError.INVALID_REQUEST, True),
+        ([(1, 1, ACCEPT), (0, 0, RENEW)], KafkaError.INVALID_RECORD_STATE, False),
+        ([(0, 9, RENEW)], KafkaError.INVALID_REQUEST, False),
+    ],
+)
+def test_what_is_renewed_before_something_is_refused_stays_renewed(
+    said: list[tuple[int, int, AcknowledgeType]], error: KafkaError, renewed: bool
+) -> None:
+    """SharePartition.acknowledgePerOffsetBatchRecords; what is rolled back are changes of states."""
     made = world()
     fill(made, "a", "b")
     acquired(made, "m", 0)
     until = share(made).records[0].until
     made.run(500)
     assert say(made, "m", 1, RELEASE, 1, 1).parts == {P0: NONE}
-    assert say(made, "m", 2, AcknowledgeType.RENEW, 0, 1).parts == {P0: KafkaError.INVALID_RECORD_STATE}
-    assert share(made).records[0].until == until
-    assert say(made, "m", 3, AcknowledgeType.RENEW, 0, 0).parts == {P0: NONE}
-    assert share(made).records[0].until > until
-    assert share(made).records[0].count == 1
+    batches = tuple(AcknowledgementBatch(*batch) for batch in said)
+    assert made.ask(ShareAcknowledge("g", "m", 2, {P0: batches})).parts == {P0: error}
+    assert share(made).records[0].until == until + 500 * renewed
+    assert share(made).records[0].state is RecordState.ACQUIRED
+
+
+@pytest.mark.parametrize(("era", "again"), [("4.1", [AcquiredRecords(0, 0, 2)]), ("4.2", [])])
+def test_at_the_limit_the_end_of_a_member_counts_from_4_2_on(era: str, again: list[AcquiredRecords]) -> None:
+    """KAFKA-19972; InFlightState.tryUpdateState of 4.1: DeliveryCountOps.DECREASE archives nothing."""
+    made = world(era=ERAS[era], share_deliveries=2)
+    fill(made, "a")
+    acquired(made, "m", 0)
+    say(made, "m", 1, RELEASE, 0, 0)
+    assert acquired(made, "m", 2) == [AcquiredRecords(0, 0, 2)]
+    made.broker.disconnected(made.now, CLIENT)
+    made._pump()
+    assert acquired(made, "n", 0) == again
+
+
+@pytest.mark.parametrize("era", ["4.1", "4.2"])
+def test_at_the_limit_the_end_of_a_lock_archives(era: str) -> None:
+    made = world(era=ERAS[era], share_deliveries=1)
+    fill(made, "a")
+    acquired(made, "m", 0)
+    made.run(2500)
+    assert acquired(made, "n", 0) == []
+    assert share(made).start == 1
 
 
 def test_no_more_is_given_out_than_may_be_in_flight() -> None:
