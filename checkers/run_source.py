@@ -13,8 +13,10 @@ so that no run counts twice. Executors read the files where they lie: on this ma
 system, or on a store.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,9 +25,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from checkers.run_tables import SCHEMAS, read
-from core.errors import UsageError
+from core.errors import HistoryError, UsageError
 from history import storage
+from history.reader import read_names
 from history.run_folder import Run
+from history.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,14 +42,16 @@ TASKS: Final = 64
 class RunTables:
     """The tables of some runs, each read when it is used: `tables.ops`, `tables["ops"]`."""
 
-    def __init__(self, session: "SparkSession", where: str) -> None:
-        self._session, self._where = session, where
+    def __init__(self, session: "SparkSession", where: str, without: Sequence[str] = ()) -> None:
+        """without: folders whose histories have no rows here."""
+        self._session, self._where, self._without = session, where, json.dumps(without)
         session.dataSource.register(RunSource)
 
     def __getitem__(self, name: str) -> "DataFrame":
         if name not in SCHEMAS:
             raise KeyError(f"{name}: there is no such table; {', '.join(SCHEMAS)}")
-        return self._session.read.format(FORMAT).option("table", name).load(self._where)
+        source = self._session.read.format(FORMAT).option("table", name).option("without", self._without)
+        return source.load(self._where)
 
     def __getattr__(self, name: str) -> "DataFrame":
         try:
@@ -62,14 +68,35 @@ class RunTables:
             self[name].createOrReplaceTempView(name)
 
 
-def tables(session: "SparkSession", results: str = "results/*") -> RunTables:
-    """The tables of the runs in these folders. results: a run folder, a pattern of them, or a URL.
+def tables(
+    session: "SparkSession", results: str = "results/*", warn: Callable[[str], object] = warnings.warn
+) -> RunTables:
+    """The tables of the runs in these folders. results: a run folder, a pattern of them, or a URL. warn:
+    learns of each history that this version cannot read, as an older one's: it is left out. Where it can read
+    none, none is, and a query of histories fails.
 
-    Raises: UsageError, where there is none.
+    Raises: UsageError, where there is no run folder.
     """
-    if not folders(results):
+    found = folders(results)
+    if not found:
         raise UsageError(f"{results}: no run folder is there (one with a config.json)")
-    return RunTables(session, storage.shared(storage.location(results)))
+    left_out = dict(_unreadable(found))
+    if len(left_out) == len(found):
+        left_out = {}
+    for folder, why in left_out.items():
+        warn(f"the history of {storage.location(folder).name} is left out: {why}")
+    return RunTables(session, storage.shared(storage.location(results)), list(left_out))
+
+
+def _unreadable(found: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Folders with a history that this version cannot read, by its names alone; why it cannot."""
+    for folder in found:
+        run = Run(storage.location(folder))
+        try:
+            if storage.is_there(run.names):
+                read_names(run)
+        except HistoryError as error:
+            yield folder, str(error)
 
 
 def folders(where: str) -> list[str]:
@@ -91,7 +118,8 @@ class _Runs(InputPartition):
 
 
 class RunSource(DataSource):
-    """Spark's data source `inquest`. Options: `table`, and the path."""
+    """Spark's data source `inquest`. Options: `table`, and the path; `without`: a JSON list of folders, from
+    whose histories nothing is read."""
 
     @classmethod
     def name(cls) -> str:
@@ -104,18 +132,21 @@ class RunSource(DataSource):
 
     def reader(self, schema: object) -> "RunReader":
         """Of the chosen table."""
-        return RunReader(_table(self.options), str(self.options.get("path", "results/*")))
+        table, where = _table(self.options), str(self.options.get("path", "results/*"))
+        return RunReader(
+            table, where, json.loads(self.options.get("without", "[]")) if table in TABLES else []
+        )
 
 
 class RunReader(DataSourceReader):
     """Reads a table of some runs, a share of them in each task."""
 
-    def __init__(self, table: str, where: str) -> None:
-        self.table, self.where = table, where
+    def __init__(self, table: str, where: str, without: Sequence[str]) -> None:
+        self.table, self.where, self.without = table, where, set(without)
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""
-        found = folders(self.where)
+        found = [one for one in folders(self.where) if one not in self.without]
         return [_Runs(found[at::TASKS]) for at in range(min(TASKS, max(len(found), 1)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from core.errors import UsageError
-from core.terminal import printable, show
+from core.terminal import printable, say, show
 from harness.cli.verdict import Master
 from history.run_folder import RESULTS
 
@@ -39,7 +39,7 @@ def sql(
     from checkers.run_source import tables
 
     with spark(master) as session:
-        tables(session, results).views()
+        tables(session, results, say).views()
         try:
             found = session.sql(query).limit(rows + 1).toArrow()
         except PySparkException as error:

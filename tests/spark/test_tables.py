@@ -17,7 +17,7 @@ from core.errors import UsageError
 from core.op import Outcome
 from history import storage
 from history.reader import load
-from history.run_folder import Run
+from history.run_folder import FORMAT, Run
 from history.tables import GONE
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -120,6 +120,29 @@ def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: P
     assert sorted(there, key=str) == sorted(here, key=str)
     assert {row.run: row.valid for row in found.runs.collect()}["c"] is None
     assert "ops" in dir(found)
+
+
+@pytest.mark.sampled(10)
+def test_a_history_that_cannot_be_read_is_left_out_and_a_warning_names_it(
+    session: Any, results: Path, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(results / name, tmp_path / name)
+    names = Run(tmp_path / "b").names
+    names.write_text(names.read_text().replace(f'"format":{FORMAT}', f'"format":{FORMAT - 1}'))
+    said: list[str] = []
+    found = tables(session, f"{tmp_path}/*", said.append)
+    (line,) = said
+    assert line.startswith(f"the history of b is left out: {names}: format {FORMAT - 1} is older")
+    assert {row.run for row in found.ops.select("run").distinct().collect()} == {"a"}
+    assert {row.run for row in found.runs.collect()} == {"a", "b"}  # the verdict can be read
+    with pytest.warns(UserWarning, match="the history of b is left out"):
+        tables(session, f"{tmp_path}/*")
+    unnamed = session.read.format("inquest").option("table", "ops")
+    for alone in (tables(session, f"{tmp_path}/b", said.append).ops, unnamed.load(f"{tmp_path}/*")):
+        with pytest.raises(Exception, match=f"format {FORMAT - 1} is older"):
+            alone.count()
+    assert len(said) == 1
 
 
 @pytest.mark.sampled(15)
