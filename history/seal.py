@@ -73,6 +73,7 @@ def _alone(run: Run) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
             storage.remove_unpublished(run.history)
+            storage.remove_unpublished(run.evidence)  # who recorded the run has written it, or died
         yield
     finally:
         os.close(handle)

@@ -167,7 +167,9 @@ def test_what_a_sealing_that_was_killed_left_goes_with_the_next_one(copy: Run) -
     for pid in ("1", "99999999"):
         (copy.folder / f".history-{pid}" / "parts").mkdir(parents=True)
         (copy.folder / f".history-{pid}" / "parts" / "0-rows.pickle").write_bytes(b"half")
-    before = {path.name for path in copy.folder.iterdir() if not path.name.startswith(".history-")}
+    (copy.folder / ".evidence-4711").mkdir()
+    (copy.folder / ".evidence-4711" / "ends.parquet").write_bytes(b"half")
+    before = {path.name for path in copy.folder.iterdir() if not path.name.startswith(".")}
     seal.seal(copy)
     assert {path.name for path in copy.folder.iterdir()} == before | {"history"}
 
