@@ -101,6 +101,8 @@ class Era:
         partitions (ConsumerGroupMember.asConsumerGroupDescribeMember).
     assignments_spaced: KIP-1263 (4.3): targets of such a group are computed at most once in
         group.consumer.assignment.interval.ms; else with each change.
+    assignor_raises_epoch: since 4.4 such a group gets a new epoch where its members prefer another assignor
+        (GroupMetadataManager.hasPreferredServerAssignorChanged); else the next epoch is computed with it.
     share_groups: KIP-932, 4.1.
     share_locks_renewed: KIP-1222 (4.2): a member may say that it needs a record for longer.
     share_counts_kept: KAFKA-19972 (4.2): what a member held when its session ended keeps its delivery count;
@@ -151,6 +153,7 @@ class Era:
     begins_in_epoch_one: bool = True
     revoking_described: bool = True
     assignments_spaced: bool = True
+    assignor_raises_epoch: bool = True
     share_groups: bool = True
     share_locks_renewed: bool = True
     share_counts_kept: bool = True
@@ -160,7 +163,7 @@ class Era:
 
 # Each has what the next one has, but for what came with that.
 V4_4: Final = Era()
-V4_3: Final = replace(V4_4, share_start_rises=False)
+V4_3: Final = replace(V4_4, assignor_raises_epoch=False, share_start_rises=False)
 V4_2: Final = replace(
     V4_3,
     ids_logged=False,

@@ -71,8 +71,8 @@ class ConsumerGroupMember:
 class ConsumerGroup:
     """See the module. `members` by id, in the order in which they came. Times of the coordinator, which no
     record has: `heard` of members; `until`: when one has to have given up its partitions, and the member
-    epoch that it then has to have left; `unresolved`: expressions that are resolved next. `resolved`: what
-    expressions of members stand for."""
+    epoch that it then has to have left; `unresolved`: expressions that are resolved next; `refreshed`: up to
+    which change of topics `metadata` are looked at. `resolved`: what expressions of members stand for."""
 
     group: str
     epoch: int = 0
@@ -85,6 +85,7 @@ class ConsumerGroup:
     until: dict[str, tuple[int, int]] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegularExpression] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
+    refreshed: int = -1
 
     @classmethod
     def new(cls, group: str, era: Era) -> Self:

@@ -71,8 +71,8 @@ class ConsumerGroupCoordinator:
         self.log = log
         self.node = log.node
         self.bugs = log.bugs
-        self._topics: set[str] = set()
-        self._topics_version = 0
+        self._topics: dict[str, int] = {}
+        self._new_version = self._changed_version = 0
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
@@ -119,6 +119,7 @@ class ConsumerGroupCoordinator:
     ) -> tuple[_Change, ConsumerGroupHeartbeatResponse]:
         change = self._opened(loaded, request)
         group, name = change.group, request.member
+        assignor = _assignor(group)
         before = self._static(change, request) if request.instance else self._dynamic(change, request)
         topics = before.topics if request.topics is None else tuple(sorted(set(request.topics)))
         member = replace(
@@ -134,10 +135,9 @@ class ConsumerGroupCoordinator:
             change.add(member.said(group.group))
         resolved = self._expressions(change, before.regex, member.regex, counts)
         raises = (topics != before.topics or resolved) and "subscription-keeps-epoch" not in self.bugs
-        metadata = self._metadata(group)
-        stale = metadata != group.metadata and not group.unresolved
-        if raises or stale or group.epoch == 0:
-            change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
+        if self.node.settings.era.assignor_raises_epoch:
+            raises = raises or _assignor(group) != assignor
+        self._refresh(change, raises=raises or group.epoch == 0)
         if group.assignment_epoch < group.epoch and self._may_assign(group):
             self._assign(change)
         self._reconcile(
@@ -203,6 +203,19 @@ class ConsumerGroupCoordinator:
         lost = epoch == member.previous_epoch and owned is not None and member.assigned.keys() >= set(owned)
         if epoch > member.epoch or not lost:
             raise Refused(KafkaError.FENCED_MEMBER_EPOCH)
+
+    def _refresh(self, change: _Change, *, raises: bool) -> None:
+        """A new epoch, where there are other topics than before, too. Whether there are is asked with a new
+        epoch, and where topics changed: an expression that is taken back raises none
+        (ModernGroup.hasMetadataExpired; Kafka looks at changes of the group's topics alone)."""
+        group = change.group
+        self._look_at_topics()
+        if not raises and group.refreshed >= self._changed_version:
+            return
+        group.refreshed = self._changed_version
+        metadata = self._metadata(group)
+        if raises or metadata != group.metadata:
+            change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
 
     def _metadata(self, group: ConsumerGroup) -> tuple[tuple[str, int], ...]:
         """The topics that members want, as far as there are any of these names."""
@@ -276,27 +289,28 @@ class ConsumerGroupCoordinator:
         wanted = group.expressions()
         if not wanted or group.unresolved:
             return resolved
-        newest = self._newest_topics()
+        self._look_at_topics()
         if last is not None and self.node.now <= last.at_ms + REFRESH_MS:
             return resolved
-        if brings or len(wanted) != unknown or (last.version if last is not None else 0) < newest:
+        if brings or len(wanted) != unknown or (last.version if last is not None else 0) < self._new_version:
             group.unresolved = tuple(sorted(wanted))
         return resolved
 
-    def _newest_topics(self) -> int:
-        """The version of the metadata from which on this coordinator knows all topics."""
-        topics = set(self.node.image.topics)
-        if topics - self._topics:
-            self._topics_version = self.node.image.offset
-        self._topics = topics
-        return self._topics_version
+    def _look_at_topics(self) -> None:
+        """Note the versions of the metadata with which topics were new, or were other ones."""
+        image = self.node.image
+        if image.topics.keys() - self._topics.keys():
+            self._new_version = image.offset
+        if image.topics != self._topics:
+            self._changed_version = image.offset
+            self._topics = dict(image.topics)
 
     def _resolved(self, before: ConsumerGroup) -> _Change:
         """What the group's expressions stand for now; other topics are a new epoch."""
         change = _Change(before.copy())
         group, image = change.group, self.node.image
         group.unresolved = ()
-        self._newest_topics()
+        self._look_at_topics()
         subscribed = group.expressions()
         changed = False
         for regex, one in resolve(before.unresolved, image.topics, image.offset, self.node.now).items():
@@ -306,6 +320,7 @@ class ConsumerGroupCoordinator:
                 change.add(ConsumerGroupRegularExpression(group.group, regex, *one))
         metadata = self._metadata(group)
         if changed or metadata != group.metadata:
+            group.refreshed = self._changed_version
             change.add(ConsumerGroupMetadata(group.group, group.epoch + 1, metadata))
         return change
 

@@ -633,6 +633,67 @@ def test_an_expression_that_is_known_is_a_new_epoch_at_once() -> None:
     assert len(group(world).targets["B"]) == 1
 
 
+@pytest.mark.parametrize("era", ["4.2", "4.3", "4.4"])
+def test_an_expression_that_is_taken_back_is_no_new_epoch(era: str) -> None:
+    """ModernGroup.hasMetadataExpired: no topic has changed. The resolver makes the epoch."""
+    world = OneBroker(era=ERAS[era])
+    subscribe(world, "A", "da.*")
+    world.run(200)
+    beat(world, "A", 1, ())
+    apart(world)
+    assert told(beat(world, "A", 2)) == (2, None)
+    assert told(subscribe(world, "A", "dat.+", 2)) == (2, ())
+    assert told(beat(world, "A", 2, ())) == (2, None)
+    assert (group(world).epoch, group(world).assignment_epoch, group(world).state) == (2, 2, "Stable")
+    assert group(world).targets["A"] == (P0, P1, P2)
+    world.run(100)
+    assert (resolved(world), group(world).epoch) == ({"dat.+": ("data",)}, 3)
+    apart(world)
+    assert told(beat(world, "A", 2, ())) == (3, (P0, P1, P2))
+
+
+def test_a_topic_that_changes_is_a_new_epoch_once() -> None:
+    """onMetadataUpdate, requestMetadataRefresh."""
+    world = OneBroker()
+    join(world, "A", ("data", "more"))
+    world.create("other", 1)
+    beat(world, "A", 2)
+    assert group(world).epoch == 2
+    world.create("more", 1)
+    beat(world, "A", 2)
+    beat(world, "A", 2)
+    assert group(world).epoch == 3
+
+
+def test_a_new_coordinator_asks_for_topics_once_more() -> None:
+    world = OneBroker()
+    join(world, "A", ("data", "more"))
+    world.create("more", 1)
+    world.restart()
+    loaded(world)
+    beat(world, "A", 2)
+    assert group(world).epoch == 3
+
+
+@pytest.mark.parametrize(
+    ("era", "first", "second", "epoch"),
+    [
+        ("4.3", "uniform", "range", 2),
+        ("4.4", "uniform", "range", 3),
+        ("4.4", "", "range", 3),
+        ("4.4", "", "uniform", 2),
+        ("4.4", "range", "", 2),  # "" leaves it as it is
+    ],
+)
+def test_another_assignor_is_a_new_epoch_from_4_4_on(era: str, first: str, second: str, epoch: int) -> None:
+    """hasPreferredServerAssignorChanged."""
+    world = OneBroker(era=ERAS[era])
+    join(world, "A", assignor=first)
+    apart(world)
+    assert world.ask(ConsumerGroupHeartbeat("g", "A", 2, assignor=second)).member_epoch == epoch
+    assert (group(world).epoch, group(world).assignment_epoch) == (epoch, epoch)
+
+
 def test_who_changes_to_a_name_has_no_expression() -> None:
     world = OneBroker()
     world.create("more", 1)
