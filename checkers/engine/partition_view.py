@@ -253,13 +253,15 @@ class KernelView:
         return shown
 
     def _expect(self, level: int) -> Array:
-        evidence, rc = self._evidence(), self.reads["isolation"] == RC
-        known = self.shown_committed.copy()
-        others = np.flatnonzero(evidence & ~rc)
-        if level == RC:
-            plain = (self.sends["txn"] == 0) | self.committed
-            others = others[np.append(plain, False)[self.writer[others]]]
-        known[self.read_slot[others]] = True
+        counts = self._evidence()
+        if level == RC:  # a reader that was given what was aborted has to see it no more than the others
+            txn = self.sends["txn"] == 1
+            aborted = np.append(txn & (self.sends["op_outcome"] == FAIL), False)
+            plain = np.append(~txn | self.committed, False)
+            rc = (self.reads["isolation"] == RC) & ~aborted[self.writer]
+            counts = counts & (rc | plain[self.writer])
+        known = np.zeros(self.slots.size, bool)
+        known[self.read_slot[counts]] = True
         if not self.known.on_record.final_reads:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
         if self.compacted is not None:  # a replica may have lost these that another one still has

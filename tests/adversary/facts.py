@@ -244,7 +244,8 @@ class Facts:
                 continue
             send = self.send_of.get((tp, read["value"]))
             plain = send is not None and (send["txn"] == 0 or self.committed(send))
-            if level == RU or read["isolation"] == RC or plain:
+            aborted = send is not None and send["txn"] == 1 and send["op_outcome"] == FAIL
+            if level == RU or plain or (read["isolation"] == RC and not aborted):
                 found.add(read["offset"])
         if self.portable:
             found |= {

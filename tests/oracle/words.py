@@ -117,7 +117,7 @@ class Partition:
             | {
                 read["offset"]
                 for read in reads
-                if level == RU or read["isolation"] == RC or self._for_all(read["value"])
+                if level == RU or self._at_rc(read)
             }
             - self._need_not_be_there()
         )
@@ -161,6 +161,12 @@ class Partition:
         if send["value"] not in self._gone:
             self._gone[send["value"]] = self.succeeded(send) or self.expired(send)
         return self._gone[send["value"]]
+
+    def _at_rc(self, read: Row) -> bool:
+        """Readers at read_committed have to see its offset."""
+        send = self.send_of.get(read["value"])
+        aborted = send is not None and send["txn"] and send["op_outcome"] == FAIL
+        return (read["isolation"] == RC and not aborted) or self._for_all(read["value"])
 
     def _for_all(self, value: int) -> bool:
         """The value is one that no transaction hides."""
