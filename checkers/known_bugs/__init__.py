@@ -1,6 +1,7 @@
 """Known bugs of Kafka and its clients, recognised by evidence in the history of a run: one module a bug, with
 the signature that clients see and the one in brokers' logs.
 
+aborted_index          A leader does not name all aborted transactions to fetches: its index is too high.
 broker_versions        Which versions of Kafka the brokers of a run had, and when.
 bug                    A known bug: what it is, and how a finding shows it.
 cancelled_markers      Markers that came late by a request that their coordinator had given up.

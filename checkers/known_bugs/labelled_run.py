@@ -23,7 +23,7 @@ from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
 from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
 from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late_requests
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coordinator_log
-from checkers.logs.elections import elections, survivor
+from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, replicas
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
@@ -259,7 +259,7 @@ class LabelledRun:
         metadata log says: it was in sync later, or eligible (KIP-966)."""
         if new.node in old.isr:
             return True
-        lineage = elections(self.evidence, TopicPartition(TRANSACTION_TOPIC, new.partition))
+        lineage = self.lineage(TopicPartition(TRANSACTION_TOPIC, new.partition))
         return any((one.epoch, one.leader, one.clean) == (new.epoch, new.node, True) for one in lineage.found)
 
     def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
@@ -276,13 +276,33 @@ class LabelledRun:
     # ---- partitions
 
     @cached_property
+    def _lineages(self) -> dict[TopicPartition, Elections]:
+        return {}
+
+    def lineage(self, tp: TopicPartition) -> Elections:
+        """The leaders of a partition, as the metadata log has them."""
+        if tp not in self._lineages:
+            self._lineages[tp] = elections(self.evidence, tp)
+        return self._lineages[tp]
+
+    @cached_property
+    def _logs(self) -> dict[TopicPartition, list[ReplicaLog]]:
+        return {}
+
+    def logs(self, tp: TopicPartition) -> Sequence[ReplicaLog]:
+        """All logs of a partition, by take and node."""
+        if tp not in self._logs:
+            self._logs[tp] = replicas(self.evidence, tp)
+        return self._logs[tp]
+
+    @cached_property
     def _survivors(self) -> dict[TopicPartition, ReplicaLog | None]:
         return {}
 
     def survivor(self, tp: TopicPartition) -> ReplicaLog | None:
         """The log of a partition that a clean leader has at the end; None = no node had it."""
         if tp not in self._survivors:
-            self._survivors[tp] = survivor(replicas(self.evidence, tp), elections(self.evidence, tp))
+            self._survivors[tp] = survivor(self.logs(tp), self.lineage(tp))
         return self._survivors[tp]
 
     def partition(self, tp: int) -> TopicPartition:
@@ -293,13 +313,18 @@ class LabelledRun:
     def batch(self, tp: TopicPartition, offset: int) -> TableRow | None:
         """The batch at an offset; None = no node had it at the end."""
         log = self.survivor(tp)
-        if log is None or not log.ordered:
-            return None
-        columns: dict[str, Array] = log.whole
-        at = int(np.searchsorted(columns["base"], offset, "right")) - 1
-        if at < 0 or columns["last"][at] < offset:
-            return None
-        return {name: column[at] for name, column in columns.items()}
+        return None if log is None else batch_at(log, offset)
+
+
+def batch_at(log: ReplicaLog, offset: int) -> TableRow | None:
+    """The batch of a log at an offset; None = it has none there."""
+    if not log.ordered:
+        return None
+    columns: dict[str, Array] = log.whole
+    at = int(np.searchsorted(columns["base"], offset, "right")) - 1
+    if at < 0 or columns["last"][at] < offset:
+        return None
+    return {name: column[at] for name, column in columns.items()}
 
 
 def endings(op: OpRecord) -> set[bool]:

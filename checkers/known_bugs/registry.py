@@ -15,6 +15,7 @@ from checkers.checks.poll_order import Skipped
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
+    aborted_index,
     deleted_topic_offsets,
     kafka_14402,
     kafka_15591,
@@ -45,6 +46,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-19972": kafka_19972.BUG,
     "KAFKA-20322": kafka_20322.BUG,
     "KAFKA-20734": kafka_20734.BUG,
+    "aborted-index-skips": aborted_index.BUG,
     "deleted-topic-offsets": deleted_topic_offsets.BUG,
     "last-replica": last_replica.BUG,
     "outdated-offset-query": late_offset_query.BUG,

@@ -114,11 +114,7 @@ class Partition:
             reads = [read for read in reads if read["phase"] == Phase.FINAL]
         return (
             acked
-            | {
-                read["offset"]
-                for read in reads
-                if level == RU or self._at_rc(read)
-            }
+            | {read["offset"] for read in reads if level == RU or self._at_rc(read)}
             - self._need_not_be_there()
         )
 
