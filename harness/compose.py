@@ -87,7 +87,7 @@ def plan(
         raise ConfigError(
             f"upgrade: no fault of nemesis {config.nemesis!r} changes a node's version; add upgrade"
         )
-    if steps is None and (why := unprepared(made.steps)):
+    if steps is None and (why := unprepared(made.steps, config.brokers + config.controllers)):
         raise ConfigError(why)
     if lacking := execute.missing(made.steps, has):
         why = f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}"

@@ -104,8 +104,8 @@ What Kafka does: a controlled shutdown moves the leaders before the broker ends,
 clients see NOT_LEADER_OR_FOLLOWER and continue with the new ones, without a gap of a session timeout.
 The started broker finds a clean log, needs no recovery and catches up in seconds. Coordinators of
 groups and transactions move as well: the state of each is loaded from its partition by the next
-one. A rolling restart does that to every broker in turn, and waits until all replicas are in sync
-before the next: at every moment a majority is up and nothing may be lost.
+one. A rolling restart does that to every broker in turn, once all brokers answer and all replicas are in
+sync, and waits for that before the next: at every moment a majority is up and nothing may be lost.
 
 What it tends to show: errors in handing over that a crash never meets. Requests that the old
 leader accepted and no broker answers; groups that rebalance once for each broker; transactions

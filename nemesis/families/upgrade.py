@@ -35,15 +35,24 @@ def _refuses(config: RunConfig) -> str:
     return ""
 
 
-def unprepared(steps: Sequence[PlannedFault]) -> str:
-    """Why a step of a plan would find no node with the later version, and what to name; "" = none would."""
-    later = False
+def unprepared(steps: Sequence[PlannedFault], nodes: int) -> str:
+    """Why a step of a plan would find too few nodes with the later version, and what to name; "" = none
+    would. nodes: how many there are."""
+    later = 0
     for step in sorted(steps, key=lambda one: one.at_s):
         if step.family != "upgrade":
             continue
         if step.kind in ("back", "finalize") and not later:
             return f"{step.name}: no node has the later version by then; name a kind before it that stays"
-        later = (later or step.kind != "mixed") and step.kind != "back"
+        if step.kind == "finalize" and later < nodes:
+            have = f"{later} of {nodes} nodes {'has' if later == 1 else 'have'}"
+            return f"{step.name}: {have} the later version by then; name a kind before it that changes all"
+        if step.kind == "back":
+            later = 0
+        elif step.kind == "one":
+            later += 1
+        elif step.kind not in ("mixed", "finalize"):
+            later = nodes
     return ""
 
 

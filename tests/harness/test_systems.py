@@ -43,6 +43,15 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
             {"sut": "kafka", "upgrade": "4.4.1", "nemesis": "upgrade:finalize,kill", "duration_s": 40},
             "upgrade:finalize: no node has the later version by then; name a kind before it",
         ),
+        (
+            {
+                "upgrade": "4.4.1",
+                "nemesis": "upgrade:one,upgrade:finalize",
+                "controllers": 1,
+                "duration_s": 100,
+            },
+            "upgrade:finalize: 1 of 4 nodes has the later version by then; name a kind before it that",
+        ),
         ({"sut": "model", "nemesis": "upgrade", "duration_s": 40}, "needs a system that is Upgradable"),
         ({"sut": "simulated", "nemesis": "upgrade", "duration_s": 40}, "needs a system that is Upgradable"),
         ({"sut": "kafka", "ensemble": 3}, "no ensemble of other nodes; set metadata=zookeeper"),

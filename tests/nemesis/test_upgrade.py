@@ -309,7 +309,14 @@ def test_nodes_that_still_have_the_first_version_are_named(kind: str) -> None:
         ("mixed finalize", "upgrade:finalize: no node"),
         ("rolling back finalize", "upgrade:finalize: no node"),
         ("rolling finalize", ""),
+        ("one finalize", "upgrade:finalize: 1 of 3 nodes has the later version by then"),
+        ("one one finalize", "upgrade:finalize: 2 of 3 nodes have"),
         ("one back", ""),
+        ("one one one finalize", ""),
+        ("one rolling finalize", ""),
+        ("rolling mixed finalize", ""),
+        ("controllers-last finalize", ""),
+        ("rolling back one finalize", "upgrade:finalize: 1 of 3 nodes has"),
         ("rolling back rolling finalize", ""),
         ("mixed", ""),
         ("", ""),
@@ -325,9 +332,15 @@ def test_what_finds_no_node_of_the_later_version_is_known_from_the_plan(kinds: s
     kill = PlannedFault(
         fault=9, name="kill:all", family="kill", kind="all", target="", at_s=9, hold_s=1, seed=1
     )
-    said = unprepared([kill, *reversed(steps)])
+    said = unprepared([kill, *reversed(steps)], nodes=3)
     assert said.startswith(why)
     assert bool(said) is bool(why)
+
+
+def test_one_change_is_enough_for_a_cluster_of_one_node() -> None:
+    steps = plan("upgrade:one,upgrade:finalize", configured(duration_s=300), NAMES)
+    assert unprepared(steps, nodes=2)
+    assert not unprepared(steps, nodes=1)
 
 
 def test_an_upgrade_is_planned_whole_and_once() -> None:

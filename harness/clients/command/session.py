@@ -49,8 +49,8 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     """Open a session in a worker process, as `core.cluster.Endpoint.factory` says. Final readers are
     librdkafka's: what a log holds is then known without the client that is tried.
 
-    Raises: ConfigError, where no command is named, or its program cannot be started or refuses the settings;
-    ClientLost.
+    Raises: ConfigError, where no command is named, or its program cannot be started, refuses the settings, or
+    opens no client; ClientLost.
     """
     from harness.clients.librdkafka.session import connect as library  # most sessions do without it
 
@@ -62,8 +62,10 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
         return CommandSession(args, spec, Speaker(words), library)
     except OSError as error:
         raise ConfigError(f"--client {words[0]}: {error.strerror}") from None
-    except (Definite, Indefinite) as error:
+    except Definite as error:
         raise ConfigError(f"--client {words[0]} refuses its settings: {error}") from None
+    except Indefinite as error:
+        raise ConfigError(f"--client {words[0]} could not open a client: {error}") from None
 
 
 @cache

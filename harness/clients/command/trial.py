@@ -30,7 +30,9 @@ def tried(spec: SessionSpec, client: ClientSettings) -> None:
     answer = _seen[key]
     it = answer.name or words[0]
     if answer.outcome is not p.CommandOutcome.OK:
-        raise ConfigError(f"{it} refuses its settings: {answer.code} {answer.message}".rstrip())
+        refused = answer.outcome is p.CommandOutcome.FAILED
+        does = "refuses its settings" if refused else "could not open a client"
+        raise ConfigError(f"{it} {does}: {answer.code} {answer.message}".rstrip())
     if lacking := [need.value for need in named.needs(spec) if need in answer.lacks]:
         raise ConfigError(f"{it} lacks what this run needs: {', '.join(lacking)}")
 

@@ -383,14 +383,26 @@ def opening(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], object]:
     return opened
 
 
-@pytest.mark.parametrize("outcome", ["failed", "unknown"])
-def test_settings_that_are_refused_within_the_run_are_refused_in_words(
-    opening: Callable[[str], object], outcome: str
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            'outcome="failed", code="acks", message="no such setting"',
+            r"--client \S+ refuses its settings: acks: no such setting",
+        ),
+        (
+            'outcome="unknown", code="_TIMED_OUT", message="no answer"',
+            r"--client \S+ could not open a client: _TIMED_OUT: no answer",
+        ),
+    ],
+)
+def test_what_is_not_opened_within_the_run_is_said_in_words(
+    opening: Callable[[str], object], answer: str, why: str
 ) -> None:
-    """As those of the cluster: the trial before the run has none of them."""
-    answer = f'say(id, outcome="{outcome}", code="acks", message="no such setting")'
-    body = f'if verb == "open":\n    {answer}\n    continue'
-    with pytest.raises(ConfigError, match=r"--client .* refuses its settings: acks: no such setting"):
+    """Settings of the cluster, too, may be refused: the trial before the run has none of them. A program that
+    asks the cluster meets the faults of the run."""
+    body = f'if verb == "open":\n    say(id, {answer})\n    continue'
+    with pytest.raises(ConfigError, match=why):
         opening(shlex.join(words(body)))
 
 
@@ -414,6 +426,7 @@ def test_a_program_that_cannot_be_started_within_the_run_is_said_in_words(
             "mine 1 lacks .*groups",
         ),
         ('say(id, outcome="failed", code="acks"); continue', ConfigError, "refuses its settings: acks"),
+        ('say(id, outcome="unknown", code="io"); continue', ConfigError, "could not open a client: io"),
         ("sys.exit(2)", ClientLost, "the client has ended with exit code 2"),
     ],
 )
