@@ -172,14 +172,27 @@ class ConsumerProcess:
     def _read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
         """Journal records, and the resets in their place among them."""
         before, after, doubtful = _parted(fetched, self._resets, self._positions)
-        self._records_read(at, begin, before)
-        if not after:
-            return
-        moved = {record.tp for record in after}
         again = [event for event in self._resets if not doubtful.isdisjoint(event.tps)]
-        self._place(moved)
-        self._records_read(at, begin, after)
+        self._records_read(at, begin, before)
+        while after:
+            self._place_oldest({record.tp for record in after})
+            first = {record.tp: record.offset for record in reversed(after)}
+            before, after, _ = _parted(after, self._resets, self._positions | first)
+            if before:
+                self._records_read(at, begin, before)
         self._resets += again
+
+    def _place_oldest(self, tps: set[TopicPartition]) -> None:
+        """Journal the oldest reset of each of these partitions, and all whose place no position shows."""
+        resets, self._resets = self._resets, []
+        placed: set[TopicPartition] = set()
+        for event in resets:
+            mine = tps.intersection(event.tps)
+            if mine and (event.position < 0 or mine.isdisjoint(placed)):
+                placed |= mine
+                self._rebalanced(event)
+            else:
+                self._resets.append(event)
 
     def _place(self, tps: Collection[TopicPartition] | None = None) -> None:
         """Journal the resets of these partitions; None: those that no record can come before any more."""

@@ -74,6 +74,26 @@ def test_a_reset_stands_where_the_offset_is_that_the_log_did_not_have(
     assert steps(client, tmp_path) == [[9], *expected]
 
 
+@pytest.mark.parametrize(
+    ("offsets", "left", "expected"),
+    [
+        ([50, 51, 90], (3, 52), ["RESET", [50, 51], "RESET", [90]]),
+        ([1, 2, 90], (3, 3), ["RESET", [1, 2], "RESET", [90]]),
+        ([50, 51, 0], (3, 52), ["RESET", [50, 51], "RESET", [0]]),
+        ([90, 91], (3, 52), ["RESET", "RESET", [90, 91]]),  # nothing was read in between
+        ([50, 51], (3, 52), ["RESET", [50, 51], "RESET"]),
+        ([50, 51], (3, 53), ["RESET", [50, 51]]),  # the second one waits
+        ([3, 0, 1], (-1, -1), [[3], "RESET", "RESET", [0, 1]]),  # of a client's program
+    ],
+)
+def test_of_two_resets_each_has_its_place(
+    client: Client, tmp_path: Path, offsets: list[int], left: tuple[int, int], expected: list[Step]
+) -> None:
+    """Records were deleted twice, or once after a truncation, while a client did not poll."""
+    polls(client, (fetched(0, 1, 2), []), (fetched(*offsets), [reset(at) for at in left]))
+    assert steps(client, tmp_path) == [[0, 1, 2], *expected]
+
+
 def test_a_reset_waits_for_the_records_before_it_that_later_polls_return(
     client: Client, tmp_path: Path
 ) -> None:
