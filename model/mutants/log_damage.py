@@ -115,7 +115,7 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         rules=("producer-snapshot",),
         workload="send-modes",
         nemesis="partition:isolate@leader",
-        seed=2,
+        seed=0,
     ),
     "fenced-leads-on": LogDamage(
         wrong="the controller leaves its partitions to a broker that it fences",
