@@ -161,9 +161,7 @@ SHARE: Final[Areas] = {
             wrong="an acknowledgement that could not be stored is answered as if it were",
             right="with an error, and the member holds the record as before",
             anomalies=("share-redelivery",),
-            hunt=HuntingGround(
-                ("share",), ("kill:one@leader", "restart:graceful", "pause:long@leader"), PRESET
-            ),
+            hunt=HuntingGround(("share",), ("kill:one@leader",), {**TWO_BROKERS, **OFTEN, **PRESET}),
             no_trace=EARLY,
         ),
         "share-state-not-replicated": Mutant(

@@ -137,7 +137,7 @@ TRANSACTIONS: Final[Areas] = {
             anomalies=("zombie-write", "aborted-read", "torn-txn", "lost-write"),
             hunt=HuntingGround(
                 ("fencing",),
-                ("client:pause@transactional",),
+                ("client:pause@transactional,links,pause:short@txn-coordinator",),
                 {
                     "rate": 200,
                     "producers": 2,

@@ -28,13 +28,6 @@ def test_a_bug_of_a_reader_leaves_no_trace() -> None:
     assert found(hunting("aborted-not-filtered", 0)) == {}
 
 
-@pytest.mark.sampled(3)
-def test_committed_offsets_show_what_was_lost() -> None:
-    tried, broken = first_found("hw-below-min-isr", [2])
-    assert tried == 2  # in its own run no group commits
-    assert set(broken) == {"consumed-kept"}
-
-
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_sound_run_breaks_no_rule(seed: int) -> None:
