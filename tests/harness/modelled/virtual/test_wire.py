@@ -314,8 +314,8 @@ ENDS, MARKERS = "wire:endtxn", "wire:markers"
 @pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_path: Path) -> None:
-    """KAFKA-17754. Of the seeds 0 to 19, four showed it when it was measured."""
-    seed, found = next((n, found) for n in Pin(6, 15).numbers() if (found := wrong(n, "4.3-tv1", ENDS)))
+    """KAFKA-17754. Of the seeds 0 to 17, one showed it when it was measured."""
+    seed, found = next((n, found) for n in Pin(17, 18).numbers() if (found := wrong(n, "4.3-tv1", ENDS)))
     assert found <= {"lost-write", "torn-txn", "aborted-read"}
     assert wrong(seed, "4.3", ENDS) == set()
     assert labels(seed, tmp_path / "run", ENDS) == {"KAFKA-17754"}
