@@ -59,6 +59,8 @@ class ConsumerProcess:
     """Partitions that were polled since their offsets were last committed."""
     _resets: list[AssignmentEvent] = field(default_factory=list)
     """Resets whose place among the records is still to come."""
+    _begun_again: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were reset, and of which nothing was read since: their position is unknown."""
 
     def begin(self) -> None:
         """The next op begins."""
@@ -102,6 +104,7 @@ class ConsumerProcess:
         """The client went back to these positions."""
         self._place(set(positions))
         self._positions.update(positions)
+        self._begun_again.difference_update(positions)
         self._unsettled.difference_update(positions)
         self._journal_assignment(AssignmentKind.REWIND, tuple(positions), self.now_ns())
 
@@ -125,6 +128,7 @@ class ConsumerProcess:
         now, begun = self.now_ns(), [tp for tp, at in self.to_assign(tps).items() if at == BEGINNING]
         self._place({*tps})
         self._drop(self._positions.keys() - set(tps))
+        self._begun_again.difference_update(tps)
         self._taken.clear()
         self._journal_assignment(AssignmentKind.MANUAL, tps, now)
         if begun:
@@ -145,6 +149,7 @@ class ConsumerProcess:
         for tp in dropped:
             self._positions.pop(tp, None)
             self._first.pop(tp, None)
+            self._begun_again.discard(tp)
 
     # what was read
 
@@ -171,13 +176,14 @@ class ConsumerProcess:
 
     def _read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
         """Journal records, and the resets in their place among them."""
-        before, after, doubtful = _parted(fetched, self._resets, self._positions)
+        positions = {tp: at for tp, at in self._positions.items() if tp not in self._begun_again}
+        before, after, doubtful = _parted(fetched, self._resets, positions)
         again = [event for event in self._resets if not doubtful.isdisjoint(event.tps)]
         self._records_read(at, begin, before)
         while after:
             self._place_oldest({record.tp for record in after})
             first = {record.tp: record.offset for record in reversed(after)}
-            before, after, _ = _parted(after, self._resets, self._positions | first)
+            before, after, _ = _parted(after, self._resets, positions | first)
             if before:
                 self._records_read(at, begin, before)
         self._resets += again
@@ -195,16 +201,20 @@ class ConsumerProcess:
                 self._resets.append(event)
 
     def _place(self, tps: Collection[TopicPartition] | None = None) -> None:
-        """Journal the resets of these partitions; None: those that no record can come before any more."""
+        """Journal the resets of these partitions; None: those that no record can come before any more, and
+        that no earlier one of their partitions has to come before."""
         resets, self._resets = self._resets, []
+        waiting: set[TopicPartition] = set()
         for event in resets:
             if tps is None:
-                due = all(self._positions.get(tp, -1) >= event.position for tp in event.tps)
+                passed = all(self._positions.get(tp, -1) >= event.position for tp in event.tps)
+                due = passed and (waiting | self._begun_again).isdisjoint(event.tps)
             else:
                 due = any(tp in tps for tp in event.tps)
             if due:
                 self._rebalanced(event)
             else:
+                waiting.update(event.tps)
                 self._resets.append(event)
 
     def _records_read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
@@ -221,6 +231,7 @@ class ConsumerProcess:
                     self._first[tp] = min(offset, self._first.get(tp, offset))
                     self._records.append((tp, run[2], run[3]))
             self._positions[tp] = offset + 1
+            self._begun_again.discard(tp)
             value = self._value(tp, offset, record.payload)
             if isinstance(value, Uncommitted):
                 foreign.append((*tp, offset, int(Foreign.UNCOMMITTED), value.name))
@@ -273,7 +284,9 @@ class ConsumerProcess:
                     self.journal.write(j.ErrorSeen(event.ns, event.code, event.message))
 
     def _rebalanced(self, event: AssignmentEvent) -> None:
-        if event.kind in REBALANCES:
+        if event.kind is AssignmentKind.RESET:
+            self._begun_again.update(event.tps)
+        elif event.kind in REBALANCES:
             self._drop(event.tps)
             if event.kind is AssignmentKind.ASSIGNED:
                 self._taken.difference_update(event.tps)

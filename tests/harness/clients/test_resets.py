@@ -102,6 +102,14 @@ def test_a_reset_waits_for_the_records_before_it_that_later_polls_return(
     assert steps(client, tmp_path) == [[8], [9], [10], [12], "RESET", [0, 1]]
 
 
+def test_a_later_reset_waits_for_the_one_before_it(client: Client, tmp_path: Path) -> None:
+    """Records of three polls were fetched before the first of two resets."""
+    backlog, behind = [*range(12, 20)], [0, 1, 2, 3, 4, 0, 1]
+    polls(client, (fetched(9), []), (fetched(10, 11), [reset(20), reset(5)]))
+    polls(client, (fetched(*backlog), []), (fetched(*behind), []))
+    assert steps(client, tmp_path) == [[9], [10, 11], backlog, "RESET", [0, 1, 2, 3, 4], "RESET", [0, 1]]
+
+
 def test_a_reset_between_two_polls_comes_before_the_records_of_the_next(
     client: Client, tmp_path: Path
 ) -> None:
