@@ -80,21 +80,24 @@ def tables(
     found = folders(results)
     if not found:
         raise UsageError(f"{results}: no run folder is there (one with a config.json)")
-    left_out = dict(_unreadable(found))
-    if len(left_out) == len(found):
+    histories = dict(_histories(found))
+    left_out = {folder: why for folder, why in histories.items() if why}
+    if len(left_out) == len(histories):
         left_out = {}
     for folder, why in left_out.items():
         warn(f"the history of {storage.location(folder).name} is left out: {why}")
     return RunTables(session, storage.shared(storage.location(results)), list(left_out))
 
 
-def _unreadable(found: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Folders with a history that this version cannot read, by its names alone; why it cannot."""
+def _histories(found: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Folders with a history, and why this version cannot read it, by its names alone; "" = it can."""
     for folder in found:
         run = Run(storage.location(folder))
+        if not storage.is_there(run.names):
+            continue
         try:
-            if storage.is_there(run.names):
-                read_names(run)
+            read_names(run)
+            yield folder, ""
         except HistoryError as error:
             yield folder, str(error)
 
