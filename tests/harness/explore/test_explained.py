@@ -11,9 +11,10 @@ from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import Finding
 from core.client_settings import SessionSpec
 from core.op import Phase, Send, TopicPartition
+from core.systems import SimulatedSection
 from harness.explore.explained import explained_by
 from harness.explore.profile import clean
-from harness.explore.trial import checked, findings, judged
+from harness.explore.trial import checked, findings, judged, trial
 from harness.modelled.virtual.invariants.weaknesses import Weakness
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.run_folder import record
@@ -36,6 +37,14 @@ def torn() -> Simulated:
     assert made.failures == []
     assert {*made.weak} == {"KAFKA-20734"}
     return done
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.slow
+def test_the_mended_era_is_clean_where_the_other_is_not(torn: Simulated) -> None:
+    mended = torn.config.section(SimulatedSection).model_copy(update={"era": "4.3-mended"})
+    twin = trial(torn.config.model_copy(update={"simulated": mended}))
+    assert (twin.failures, twin.weak) == ([], {})
 
 
 @pytest.mark.sampled(2)
@@ -92,12 +101,10 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_pa
 
 @pytest.mark.sampled(7)
 @pytest.mark.slow
-def test_a_skip_over_such_records_is_explained() -> None:
+def test_a_skip_over_such_records_is_explained(torn: Simulated) -> None:
     """The skip is in a partition that got its marker: an abort, while the one left out shows the commit."""
-    skipping = clean(5234)
-    done = simulate(skipping)
-    skips = [one for one in findings(done, checked(done)) if isinstance(one, Skipped)]
+    skips = [one for one in findings(torn, checked(torn)) if isinstance(one, Skipped)]
     assert skips
-    assert explained_by(done.weak, done.journals, skips) == skips
-    others = [replace(one, transactional_id="another") for one in done.weak]
-    assert explained_by(others, done.journals, skips) == []
+    assert explained_by(torn.weak, torn.journals, skips) == skips
+    others = [replace(one, transactional_id="another") for one in torn.weak]
+    assert explained_by(others, torn.journals, skips) == []

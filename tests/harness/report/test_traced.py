@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from core.cluster import OpenTransaction
+from core.config import RunConfig
 from harness.report import build, inputs, page
 from harness.report.inputs import Inputs
 from harness.report.messages import diagram, section, steps
@@ -399,8 +400,13 @@ def test_runs_made_by_code_are_of_real_kafka() -> None:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    """A run that loses a record, as real brokers leave it: without a trace, with what a capture saw."""
-    run = recorded(tmp_path_factory.mktemp("seen") / "run", losing().model_copy(update={"capture": True}))
+    """A run that loses a record, as real brokers leave it."""
+    return captured(tmp_path_factory.mktemp("seen") / "run", losing())
+
+
+def captured(folder: Path, made: RunConfig) -> Inputs:
+    """Of the run without a trace, with what a capture saw."""
+    run = recorded(folder, made.model_copy(update={"capture": True}))
     return replace(inputs.read(run), trace=None)
 
 
@@ -424,6 +430,14 @@ def test_captured_messages_tell_what_became_of_a_record(seen: Inputs, lost: Run)
     assert len(scene.diagram.arrows) <= section.ARROWS_MAX
     traced = next(s for s in section.build(inputs.read(lost)) if s.key == scene.key)
     assert {row.ns for row in traced.diagram.rows} & {row.ns for row in scene.diagram.rows}, "the same ones"
+
+
+@pytest.mark.sampled(30)
+def test_the_fault_that_lost_a_record_stands_among_captured_messages(tmp_path: Path) -> None:
+    """Of seed 0 more than is drawn lies between the fault and the loss."""
+    scenes = section.build(captured(tmp_path / "run", losing(1)))
+    scene = next(s for s in scenes if s.key and s.key[0] == "lost-write")
+    assert any(row.text.startswith("fault kill:one@leader") for row in scene.diagram.rows)
 
 
 @pytest.mark.sampled(6)

@@ -28,6 +28,8 @@ def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> N
     done, tally = run("recreate-topics:all", workload=workload)
     assert counted(findings(done, tally)) == {}
     assert not tally.refused
+    of_namesakes = [doubt for doubt in tally.doubts if doubt.check == "replicas-equal"]
+    assert all("had a log of that name before" in doubt.why for doubt in of_namesakes)
     assert {doubt.check for doubt in tally.doubts} <= {"epochs-given", "consumed-kept", "replicas-equal"}
     tables = rows_of(done.journals).tables()
     names = {row["tp"]: row["topic"] for row in tables["tps"].to_pylist()}
