@@ -120,6 +120,10 @@ class Times:
         nodes = self.brokers + (self.controllers if kind.every_node else 0)
         return kind.apply_s + nodes * kind.apply_each_s
 
+    def in_force(self, step: PlannedFault) -> float:
+        """When a fault is planned to be in force, in seconds; `hold_s` later it is to end."""
+        return step.at_s + self.applying(NEMESES[step.family].kinds[step.kind])
+
     def least(self, kind: FaultKind) -> tuple[float, str]:
         """Least time in which a fault of this kind means what its name says, and why; 0 where it is
         cut short to fit, since one short fault is better than none."""

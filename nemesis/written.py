@@ -108,8 +108,7 @@ def _draft(fault: WrittenFault, terms: Constraints, number: int) -> Draft:
 def _refuse_overlaps(steps: Sequence[PlannedFault], times: Times) -> None:
     for family in {step.family for step in steps}:
         for first, second in pairwise(filter(lambda step: step.family == family, steps)):
-            kind = NEMESES[family].kinds[first.kind]
-            end = round(first.at_s + times.applying(kind) + first.hold_s + GAP_S, 3)
+            end = round(times.in_force(first) + first.hold_s + GAP_S, 3)
             if second.at_s < end:
                 raise ConfigError(
                     f"{second.name} begins at {second.at_s:g} s, but {first.name} is in force until "

@@ -21,7 +21,6 @@ from core.systems import KafkaSection
 from harness.explore.trial import checked, forbidden
 from harness.modelled.virtual.run import simulate
 from nemesis.execute import needs
-from nemesis.registry import NEMESES
 from nemesis.schedule import GAP_S, Times
 from nemesis.types import PlannedFault
 
@@ -255,7 +254,7 @@ def _shorter(case: ShrinkCase) -> Iterator[ShrinkCase]:
 def _ends(case: ShrinkCase) -> list[float]:
     """When each fault is planned to end, in seconds."""
     times = Times.of(case.config)
-    return [s.at_s + times.applying(NEMESES[s.family].kinds[s.kind]) + s.hold_s for s in case.steps]
+    return [times.in_force(step) + step.hold_s for step in case.steps]
 
 
 def _gaps(steps: Sequence[PlannedFault], ends: Sequence[float], n: int) -> list[float]:

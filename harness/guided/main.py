@@ -33,7 +33,6 @@ from harness.systems import backend_of, system_of
 from history import jsonl
 from history.run_folder import Run, write_atomically
 from nemesis import execute, schedule
-from nemesis.registry import NEMESES
 from nemesis.types import PlannedFault
 
 MOST_S: Final = 3600.0
@@ -156,8 +155,7 @@ def _planned(plan: RunPlan, asked: Break) -> Sequence[PlannedFault]:
 def first_in_force_s(config: RunConfig, steps: Sequence[PlannedFault]) -> float:
     """When the first fault is planned to be in force, in seconds since their phase began; 0 = there is none.
     Restarts in turn are in force once the last broker is up."""
-    times = schedule.Times.of(config)
-    return min((s.at_s + times.applying(NEMESES[s.family].kinds[s.kind]) for s in steps), default=0.0)
+    return min(map(schedule.Times.of(config).in_force, steps), default=0.0)
 
 
 def _config(asked: Start) -> RunConfig:
