@@ -60,7 +60,7 @@ class ConsumerProcess:
     _resets: list[AssignmentEvent] = field(default_factory=list)
     """Resets whose place among the records is still to come."""
     _begun_again: set[TopicPartition] = field(default_factory=set)
-    """Partitions that were reset, and of which nothing was read since: their position is unknown."""
+    """Partitions that were reset, and not read since: their position is unknown."""
 
     def begin(self) -> None:
         """The next op begins."""
