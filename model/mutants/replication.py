@@ -103,7 +103,7 @@ REPLICATION: Final[Areas] = {
         "deleted-topic-keeps-offsets": Mutant(
             wrong="what groups committed in a deleted topic stays, and counts in a new one of its name",
             right="the coordinators write tombstones for it (OffsetMetadataManager.onPartitionsDeleted)",
-            anomalies=("group-duplicate", "offset-commit-regression"),
+            anomalies=("phantom-commit", "offset-commit-regression"),
             hunt=None,
         ),
     },
