@@ -6,19 +6,28 @@ all replicas have its marker, and have it in their indexes: the node that was re
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Final, NamedTuple
 
+from checkers.checks.atomicity import TORN
+from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.share_groups import ABORTED as ABORTED_DELIVERY
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import NEVER, Finding, Level, Shown, What
+from checkers.engine.findings import NEVER, RC, Finding, Level, What
 from checkers.known_bugs.broker_versions import Version
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun, batch_at
-from checkers.known_bugs.transaction_fates import Suspicion
+from checkers.known_bugs.transaction_fates import ENDINGS, Suspicion, Way, Written, all_explained, behind
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
-from history.evidence import Evidence
+from history.evidence import END, Evidence
+from history.reader import OpRecord
+
+ONE_RECORD: Final = (ABORTED, ABORTED_DELIVERY)
+"""Classes of findings that are about one record of a transaction that is known to be aborted."""
 
 
 class Entry(NamedTuple):
@@ -63,27 +72,62 @@ def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     versions = run.versions.known
     if versions and not any(_looks_no_further(one) for one in versions):
         return None
-    known = finding.variant == Level.RC and run.evidence.once(indexes).get(run.partition(finding.tp))
-    return Wanted() if known else None
+    known = run.evidence.once(indexes)
+    if finding.name in ONE_RECORD:
+        committed = finding.name == ABORTED_DELIVERY or finding.variant == Level.RC
+        return Wanted() if committed and known.get(run.partition(finding.tp)) else None
+    found = behind(run, finding) if any(known.values()) else ()
+    return Wanted(written=found) if found else None
 
 
 def index_skips(suspicion: Suspicion) -> bool:
-    """A node that led while the record was read has the record's transaction in its index behind an entry
-    that is too high."""
-    run = suspicion.run
-    (read,) = suspicion.finding.only(What.READ)
-    tp = run.partition(read.tp)
-    every, leaders = run.evidence.once(indexes)[tp], {*_leaders(run, tp, read)}
-    return any(
-        log.node in leaders and _skipped(log, every.get((log.take, log.node), ()), read.offset)
-        for log in run.logs(tp)
-    )
+    """A node that may have answered the fetch of an aborted record has its transaction in its index behind an
+    entry that is too high; likewise of what is visible of a transaction in doubt that was aborted."""
+    if suspicion.finding.name not in ONE_RECORD:
+        return all_explained(suspicion, _hidden)
+    (sent,), (read,) = suspicion.finding.only(What.SEND), suspicion.finding.only(What.READ)
+    return _may_skip(suspicion.run, read.tp, read.offset, sent.invoke_ns, read.done_ns)
 
 
-def _leaders(run: LabelledRun, tp: TopicPartition, read: Shown) -> Iterator[int]:
-    """Nodes that led the partition while an op read this record."""
-    since_ms = run.history.wall_ms(run.history.op(read.op).invoke_ns) - SLACK_MS
-    until_ms = run.history.wall_ms(read.done_ns) + SLACK_MS
+def _hidden(suspicion: Suspicion, op: OpRecord) -> Mapping[int, Way]:
+    """Partitions of a transaction in doubt where readers were given some of it, though it was aborted."""
+    if op.outcome in ENDINGS:
+        return {}
+    places: dict[int, set[int]] = defaultdict(set)
+    fetched = suspicion.fetched
+    for row in fetched.sends.get(op.op, ()):
+        reads = fetched.reads_of.get((row.tp, row.value), ())
+        given = [read for read in reads if read.isolation == RC and read.op != op.op]
+        if given and all(
+            _may_skip(suspicion.run, row.tp, read.offset, row.invoke_ns, read.complete_ns) for read in given
+        ):
+            places[row.tp].add(row.place)
+    return {tp: partial(_aborted, some) for tp, some in places.items()}
+
+
+def _aborted(places: Set[int], rows: Sequence[Written], ended: bool) -> bool:
+    """The transaction was aborted, and an index hid that from each read of a record."""
+    return not ended and all(one.place in places for one in rows if one.visible)
+
+
+def _may_skip(run: LabelledRun, number: int, offset: int, since_ns: int, until_ns: int) -> bool:
+    """Some node that led the partition from when a record was sent until it was read hid that it was aborted.
+
+    A client hands records out long after it fetched them, and asks the leader of that time. A node builds its
+    index again when it starts after a death: the first take behind the read shows the index of that time.
+    """
+    tp = run.partition(number)
+    every, leaders = run.evidence.once(indexes).get(tp, {}), {*_leaders(run, tp, since_ns, until_ns)}
+    then: dict[int, ReplicaLog] = {}
+    for log in sorted(run.logs(tp), key=lambda log: (log.why == END, log.taken_ns)):
+        if log.node in leaders and (log.why == END or log.taken_ns >= until_ns):
+            then.setdefault(log.node, log)
+    return any(_skipped(log, every.get((log.take, node), ()), offset) for node, log in then.items())
+
+
+def _leaders(run: LabelledRun, tp: TopicPartition, since_ns: int, until_ns: int) -> Iterator[int]:
+    """Nodes that led a partition between two times."""
+    since_ms, until_ms = run.history.wall_ms(since_ns) - SLACK_MS, run.history.wall_ms(until_ns) + SLACK_MS
     found = run.lineage(tp).found
     for one, end_ms in zip(found, [*(one.ms for one in found[1:]), NEVER], strict=False):
         if one.ms <= until_ms and since_ms <= end_ms:
@@ -128,12 +172,15 @@ Seen in a run of `transactions` under `partition,upgrade:whole` from 4.1.2 to 4.
 behind the marker at 8794, led later, and gave out 91 records of the aborted transactions between. Such
 entries are common on followers, and are harmless there: [aborted-index](log-rules.md) permits them.""",
     evidence="Some broker had 3.9.1 or a later 3.9, or 4.0.1 or later, as far as versions are on record. The"
-    " metadata log says that a node led the partition while an op at read_committed read the record."
-    " That node's aborted index has the record's transaction. Before it, in the record's segment or a"
-    " later one, it has an entry whose last stable offset is above the offset next to its own marker,"
+    " metadata log says that a node led the partition at some time from when the record was sent until a"
+    " reader at read_committed, or a share group, was given it. That node's aborted index, as the first take"
+    " of its files after that shows it, has the record's transaction. Before it, in the record's segment or"
+    " a later one, it has an entry whose last stable offset is above the offset next to its own marker,"
     " though a transaction that was open there would have begun below it; and that last stable offset is"
-    " above the record's offset, as it is not below the end of what the fetch returned.",
-    anomalies=(ABORTED,),
+    " above the record's offset, as it is not below the end of what the fetch returned. Where the client does"
+    " not know how its transaction ended, all that is visible of it was read so: then it was aborted, and"
+    " that it counts as committed, for a part of it was read, explains torn-txn, lost-write and the skips.",
+    anomalies=(ABORTED, ABORTED_DELIVERY, TORN, LOST, SKIP, SKIP_INSIDE),
     match=index_skips,
     wanted=_wanted,
 )

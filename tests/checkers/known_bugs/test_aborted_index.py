@@ -1,7 +1,7 @@
 """The label `aborted-index-skips`: an entry of a leader's aborted index is too high, and hides those behind.
 
-Producer 7 aborts a transaction at 10 to 12, and another one at 20 to 22, whose record at 20 a consumer is
-given at 40 s. Node 1 led up to 30 s, node 2 then, node 3 from 50 s on.
+Producer 7 aborts a transaction at 10 to 12, and another one at 20 to 22, whose record at 20 was sent at 2 s,
+and a consumer is given it at 40 s. Node 1 led up to 1 s, node 2 up to 30 s, node 3 up to 50 s, then node 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ import pytest
 from checkers.known_bugs.registry import labels
 from checkers.logs import elections
 from core.op import Isolation, Outcome, TopicPartition, value_of
-from history.evidence import Evidence
+from history.evidence import END, KILLED, Evidence
 from history.reader import load
 from tests.checkers.found import check_tables
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.histories.built import Built, Op, Process, Read, Send, final_reads
+from tests.histories.built import Built, Delivery, Op, Process, Read, Send, final_reads
 from tests.histories.folders import write_run
 
 S = 1_000_000_000
@@ -31,68 +31,94 @@ RIGHT: Index = [(10, 12, 13), (20, 22, 23), (24, 26, 27)]
 HIGH: Index = [(10, 12, 30), (20, 22, 30), (24, 26, 30)]
 
 
+def aborted(offset: int, isolation: Isolation, group: int) -> Built:
+    """The record was aborted, as its client knows, and was read, or delivered to a share group."""
+    reader = Process(isolation=isolation, slot=2, group=group, acks=-2)
+    built = Built(tps=["x"], processes={1: Process(), 2: reader})
+    value = value_of(1, 0)
+    sent = Op(process=1, f="txn", invoke=2 * S, complete=3 * S, outcome=Outcome.FAIL, txn=True)
+    sent.mops.append(Send(tp=0, value=value, offset=offset))
+    read = Op(process=2, f="poll" if group < 0 else "acquire", invoke=40 * S, complete=41 * S)
+    one: Read | Delivery = Read(tp=0, offset=offset, value=value)
+    read.mops.append(one if group < 0 else Delivery(tp=0, offset=offset, value=value))
+    built.ops += [sent, read]
+    return final_reads(built, {}, {0: [(offset, value)]}, end=40)
+
+
 def label(
     folder: Path,
     indexes: Mapping[int, Index],
     *,
     offset: int = 20,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+    group: int = -1,
+    version: str = "4.3.1",
+    **more: Any,
+) -> str:
+    """Of a record that is known to be aborted. indexes: by node, RIGHT where none is given. group: the share
+    group that it was delivered to. more: of `evidence`."""
+    made = aborted(offset, isolation, group).tables()
+    history = load(write_run(folder, made, settings={"kafka": {"version": version}}))
+    read_too_early = [one for one in check_tables(made, portable=False).findings if one.ops[-1] == 1]
+    assert {one.name for one in read_too_early} == {"aborted-read" if group < 0 else "share-aborted-read"}
+    (label_of_read,) = labels(history, evidence(indexes, **more), read_too_early)
+    return label_of_read
+
+
+def evidence(
+    indexes: Mapping[int, Index],
+    *,
     segment: int = 0,
-    began_s: float = 40,
     elected: bool = True,
     producer: int = 7,
-    isolation: Isolation = Isolation.READ_COMMITTED,
-    version: str = "4.3.1",
-) -> str:
-    """Of the read. indexes: by node, RIGHT where none is given. segment: where the one begins that has the
-    record; the first one begins at 0. began_s: when the op that read it began. elected: the metadata log is
-    there. producer: of the transaction at 20."""
-    built = Built(tps=["x"], processes={1: Process(), 2: Process(isolation=isolation, slot=2)})
-    value = value_of(1, 0)
-    sent = Op(process=1, f="txn", invoke=2 * S, complete=3 * S, outcome=Outcome.FAIL, txn=True)
-    sent.mops.append(Send(tp=0, value=value, offset=offset))
-    read = Op(process=2, f="poll", invoke=round(began_s * S), complete=41 * S)
-    read.mops.append(Read(tp=0, offset=offset, value=value))
-    built.ops += [sent, read]
-    made = final_reads(built, {}, {0: [(offset, value)]}, end=40).tables()
-    history = load(write_run(folder, made, settings={"kafka": {"version": version}}))
+    dead: Mapping[int, Index] = {},
+) -> Evidence:
+    """segment: where the one begins that has the record; the first one begins at 0. elected: the metadata log
+    is there. producer: of the transaction at 20. dead: of node 2 when it had died, by second."""
+    places = {(0, node): indexes.get(node, RIGHT) for node in (1, 2, 3)}
+    places |= {(take, 2): index for take, index in enumerate(dead.values(), -len(dead))}
+    takes = [{"take": 0, "node": node, "at_ns": 99 * S, "why": END} for node in (1, 2, 3)]
+    for take, second in enumerate(dead, -len(dead)):
+        takes.append({"take": take, "node": 2, "at_ns": second * S, "why": KILLED})
     found: dict[str, list[dict[str, Any]]] = {
-        "partitions": [whole(elections.METADATA, 1)] + [whole(X, node) for node in (1, 2, 3)],
+        "takes": takes,
+        "partitions": [whole(elections.METADATA, 1)]
+        + [{**whole(X, node), "take": take} for take, node in places],
         "batches": [
             batch(
                 X,
                 node,
                 base,
+                take=take,
                 segment=segment if base >= segment else 0,
                 producer_id=producer if 20 <= base <= 22 else 7,
             )
-            for node in (1, 2, 3)
+            for take, node in places
             for base in range(40)
         ],
         "aborted": [
             at(
                 X,
                 node,
+                take=take,
                 segment=segment if last >= segment else 0,
                 producer_id=producer if first == 20 else 7,
                 first=first,
                 last=last,
                 last_stable=stable,
             )
-            for node in (1, 2, 3)
-            for first, last, stable in indexes.get(node, RIGHT)
+            for (take, node), index in places.items()
+            for first, last, stable in index
         ],
         "metadata": [
             {"take": 0, "node": 1, "snapshot": -1, "offset": number, **row}
             for number, row in enumerate(METADATA if elected else [])
         ],
     }
-    read_too_early = [one for one in check_tables(made, portable=False).findings if one.ops[-1] == 1]
-    assert {one.name for one in read_too_early} == {"aborted-read"}
-    (label_of_read,) = labels(history, Evidence(tables(found)), read_too_early)
-    return label_of_read
+    return Evidence(tables(found))
 
 
-def elects(name: str, leader: int, at_s: int) -> dict[str, Any]:
+def elects(name: str, leader: int, at_s: int, epoch: int) -> dict[str, Any]:
     return {
         "name": name,
         "topic_id": "x",
@@ -100,17 +126,18 @@ def elects(name: str, leader: int, at_s: int) -> dict[str, Any]:
         "leader": leader,
         "isr": [1, 2, 3],
         "replicas": [1, 2, 3],
-        "partition_epoch": leader,
-        "partition_leader_epoch": leader,
+        "partition_epoch": epoch,
+        "partition_leader_epoch": epoch,
         "timestamp": BEGAN_MS + at_s * 1000,
     }
 
 
 METADATA = [
     {"name": "TopicRecord", "topic": "x", "topic_id": "x"},
-    elects("PartitionRecord", 1, 1),
-    elects("PartitionChangeRecord", 2, 30),
-    elects("PartitionChangeRecord", 3, 50),
+    elects("PartitionRecord", 1, 0, 1),
+    elects("PartitionChangeRecord", 2, 1, 2),
+    elects("PartitionChangeRecord", 3, 30, 3),
+    elects("PartitionChangeRecord", 1, 50, 4),
 ]
 
 
@@ -119,7 +146,6 @@ METADATA = [
     [
         (HIGH, {}),
         ([(10, 12, 21), (20, 22, 23)], {}),  # as low as the end of a fetch of this record alone
-        (HIGH, {"began_s": 29}),  # another node led when it began to read
         (HIGH, {"producer": 9}),  # the entry in front is of another producer
         (HIGH, {"segment": 10}),
     ],
@@ -134,7 +160,7 @@ def test_a_leader_looks_no_further_than_an_entry_that_is_too_high(
     ("indexes", "more"),
     [
         ({}, {}),
-        ({1: HIGH, 3: HIGH}, {}),  # they led before, or later
+        ({1: HIGH}, {}),  # it led before, and later
         ({2: [(10, 12, 13), (20, 22, 30), (24, 26, 30)]}, {}),  # its own entry, and one behind it
         ({2: [(10, 12, 4), (20, 22, 23)]}, {}),  # a transaction was open at the marker
         ({2: [(10, 21, 22), (20, 22, 23), (24, 26, 30)]}, {"producer": 9}),  # none too high in front
@@ -145,6 +171,7 @@ def test_a_leader_looks_no_further_than_an_entry_that_is_too_high(
         ({2: HIGH}, {"offset": 23}),  # a record of no aborted transaction
         ({2: HIGH}, {"elected": False}),  # who led is not known
         ({2: HIGH}, {"isolation": Isolation.READ_UNCOMMITTED}),
+        ({2: HIGH, 3: HIGH}, {"version": "4.0.0"}),
     ],
 )
 def test_what_only_looks_like_it_stays_open(
@@ -153,9 +180,61 @@ def test_what_only_looks_like_it_stays_open(
     assert label(tmp_path / "run", indexes, **more) == ""
 
 
-def test_a_node_that_led_before_is_not_asked(tmp_path: Path) -> None:
-    assert label(tmp_path / "after", {1: HIGH}, began_s=31) == ""
-    assert label(tmp_path / "across", {1: HIGH}, began_s=29) == BUG
+@pytest.mark.parametrize("node", [2, 3])
+def test_a_record_may_have_been_fetched_long_before_its_poll(tmp_path: Path, node: int) -> None:
+    """From either of the nodes that led since it was sent."""
+    assert label(tmp_path / "run", {node: HIGH}) == BUG
+
+
+@pytest.mark.parametrize(
+    ("dead", "index", "bug"),
+    [
+        ({20: HIGH}, RIGHT, ""),  # it built its index again before the read
+        ({20: RIGHT}, HIGH, BUG),
+        ({60: HIGH}, RIGHT, BUG),  # and after it
+        ({20: HIGH, 60: RIGHT, 70: HIGH}, HIGH, ""),
+    ],
+)
+def test_the_index_is_that_of_the_time_of_the_read(
+    tmp_path: Path, dead: dict[int, Index], index: Index, bug: str
+) -> None:
+    assert label(tmp_path / "run", {2: index}, dead=dead) == bug
+
+
+def test_a_share_group_is_given_what_its_leader_takes_for_committed(tmp_path: Path) -> None:
+    assert label(tmp_path / "high", {3: HIGH}, group=0) == BUG
+    assert label(tmp_path / "right", {}, group=0) == ""
+
+
+def in_doubt(folder: Path, indexes: Mapping[int, Index], more: Sequence[int] = ()) -> dict[str, str]:
+    """Labels of what is found where the client does not know how its transaction ended: one of two readers got
+    its record at 20, and neither got those at offsets `more`."""
+    values = {offset: value_of(1, offset) for offset in (18, *more, 20, 23)}
+    built = Built(tps=["x"], processes={number: Process(slot=number) for number in (1, 2, 3)})
+    before = Op(process=1, f="txn", invoke=S, complete=2 * S, txn=True)
+    before.mops.append(Send(tp=0, value=values[18], offset=18))
+    doubtful = Op(process=1, f="txn", invoke=2 * S, complete=3 * S, outcome=Outcome.INFO, txn=True)
+    doubtful.mops += [Send(tp=0, value=values[offset], offset=offset) for offset in (*more, 20)]
+    after = Op(process=1, f="txn", invoke=4 * S, complete=5 * S, txn=True)
+    after.mops.append(Send(tp=0, value=values[23], offset=23))
+    built.ops += [before, doubtful, after]
+    for process, offsets in ((2, (18, 20, 23)), (3, (18, 23))):
+        read = Op(process=process, f="poll", invoke=40 * S, complete=41 * S)
+        read.mops += [Read(tp=0, offset=offset, value=values[offset]) for offset in offsets]
+        built.ops.append(read)
+    shown = [(offset, values[offset]) for offset in (18, 23)]
+    hidden = [(offset, values[offset]) for offset in (*more, 20)]
+    made = final_reads(built, {0: shown}, {0: hidden}, end=40).tables()
+    history = load(write_run(folder, made, settings={"kafka": {"version": "4.3.1"}}))
+    found = check_tables(made, portable=False).findings
+    return {one.name: bug for one, bug in zip(found, labels(history, evidence(indexes), found), strict=True)}
+
+
+def test_a_transaction_in_doubt_that_was_aborted_counts_as_committed_by_what_was_read(tmp_path: Path) -> None:
+    assert in_doubt(tmp_path / "high", {3: HIGH}) == {"int-poll-skip": BUG, "lost-write": BUG}
+    assert in_doubt(tmp_path / "right", {}) == {"int-poll-skip": "", "lost-write": ""}
+    all_of_it = {"int-poll-skip": BUG, "lost-write": BUG, "torn-txn": BUG}
+    assert in_doubt(tmp_path / "torn", {3: HIGH}, more=(19,)) == all_of_it
 
 
 def test_an_entry_is_of_the_producer_of_the_record(tmp_path: Path) -> None:
