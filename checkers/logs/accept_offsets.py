@@ -68,7 +68,7 @@ RULES: Final = {
     "targets-followed": Rule(
         "A stable member of a consumer group (KIP-848) has what its target says, where the epochs of the "
         "member, of the targets and of the group are the same. A member that subscribes by a regular "
-        "expression may have less from when a member brings another one until the group's next epoch.",
+        "expression may lack whole topics from when it brings another one until the group's next epoch.",
         "KIP-848; CurrentAssignmentBuilder.updateCurrentAssignment",
         forgets=FORGETS,
     ),

@@ -106,7 +106,7 @@ GroupRecord = Generation | GroupEpoch | GroupMember | TargetMember | TargetEpoch
 class _Group:
     """A group of KIP-848. epoch, assignment_epoch: -1 = no record has it yet. members: the topics that each
     wants. changed: members that want other topics than when the group got its epoch. expressions: of members
-    that have one; rewritten: some are not those of when the group got its epoch."""
+    that have one; rewritten: members that have had another one since the group got its epoch."""
 
     kind: str
     epoch: int = -1
@@ -114,7 +114,7 @@ class _Group:
     members: dict[str, frozenset[str]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     expressions: dict[str, str] = field(default_factory=dict)
-    rewritten: bool = False
+    rewritten: set[str] = field(default_factory=set)
     targets: dict[str, tuple[Partition, ...]] = field(default_factory=dict)
     current: dict[str, CurrentMember] = field(default_factory=dict)
 
@@ -228,7 +228,7 @@ class OffsetsLog:
                         yield self._refused("group-epochs-rise", offset, why, f"it is {group.epoch}")
                 group.epoch = epoch
                 group.changed.clear()
-                group.rewritten = False
+                group.rewritten.clear()
             case GroupMember():
                 self._wants(group, record)
             case TargetMember(_, _, member, partitions):
@@ -258,7 +258,7 @@ class OffsetsLog:
         known = group.expressions.pop(record.member, "")
         if record.regex:
             group.expressions[record.member] = record.regex
-            group.rewritten = group.rewritten or record.regex != known
+            group.rewritten |= {record.member} if record.regex != known else set()
 
     def _raised(self, offset: int, name: str, group: _Group) -> Iterator[Refusal]:
         if not self.whole or group.kind != CONSUMER:
@@ -271,15 +271,18 @@ class OffsetsLog:
 
     def _followed(self, offset: int, group: _Group, has: CurrentMember) -> Iterator[Refusal]:
         """Of a stable member in the epoch of targets that are those of the group. An expression that is not
-        resolved yet stands for no topic: its member gives the old ones up, and the group keeps its epoch."""
+        resolved yet stands for no topic: its member gives whole topics up, and the group keeps its epoch."""
         if not has.stable or not has.epoch == group.assignment_epoch == group.epoch:
             return
         if has.member not in group.targets and not self.whole:
             return
         self.asked["targets-followed"] += 1
         target = group.targets.get(has.member, ())
-        less = group.rewritten and (has.member in group.expressions or has.member not in group.members)
-        if {*has.partitions} != {*target} and not (less and {*has.partitions} < {*target}):
+        unknown = has.member not in group.members  # the log is not whole: it may be a member that did so
+        less = has.member in group.rewritten or (unknown and group.rewritten)
+        topics = {partition[0] for partition in has.partitions if less}
+        followed = tuple(place for place in target if not less or place[0] in topics)
+        if {*has.partitions} != {*followed}:
             why = (
                 f"member {has.member} of group {has.group} has {_places(has.partitions)} in epoch {has.epoch}"
             )

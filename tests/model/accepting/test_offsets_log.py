@@ -17,7 +17,7 @@ from model.accepting.offsets_log import (
     Tombstone,
 )
 
-A, B = ("q", 0), ("q", 1)
+A, B, R = ("q", 0), ("q", 1), ("r", 0)
 
 
 def generation(number: int, *members: str, leader: str = "m1", static: bool = False) -> Generation:
@@ -79,6 +79,16 @@ BY_EXPRESSION: list[GroupRecord] = [
     TargetEpoch("consumer", "g", 2),
     stable("m1", 2, A, B),
 ]
+TWO_BY_EXPRESSION: list[GroupRecord] = [
+    wants("m1", regex="q.*"),
+    wants("m2", regex="q.*"),
+    GroupEpoch("consumer", "g", 2),
+    target("m1", A),
+    target("m2", B),
+    TargetEpoch("consumer", "g", 2),
+    stable("m1", 2, A),
+    stable("m2", 2, B),
+]
 OTHER_EXPRESSION: list[GroupRecord] = [wants("m1", regex="r.*"), current("m1", 2, A, B)]
 """A member brings another expression. No topic is known of it yet: the member gives up what it has."""
 
@@ -123,7 +133,15 @@ def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str
         [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2)],
         [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2), TargetEpoch("consumer", "g", 2)],
         [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2), GroupEpoch("consumer", "g", 3), stable("m1", 2)],
-        [*BY_EXPRESSION, wants("m2", regex="r.*"), stable("m2", 2), stable("m1", 2, A, B)],
+        [
+            *BY_EXPRESSION[:3],
+            target("m1", A, B, R),
+            *BY_EXPRESSION[4:5],
+            wants("m1", regex="r.*"),
+            stable("m1", 2, R),
+            wants("m1", regex="s.*"),
+            stable("m1", 2),
+        ],
     ],
 )
 def test_what_a_coordinator_writes_is_accepted(records: list[GroupRecord]) -> None:
@@ -191,6 +209,18 @@ MISSES: dict[str, tuple[list[GroupRecord], list[tuple[str, int]]]] = {
     "a member by names lacks some of its target, another one has another expression": (
         [*BY_EXPRESSION[:2], *JOINED[0:1], *JOINED[5:], wants("m9", regex="r.*"), stable("m1", 2)],
         [("targets-followed", 11)],
+    ),
+    "a member with an expression lacks some of its target, another one has another expression": (
+        [*TWO_BY_EXPRESSION, wants("m1", regex="r.*"), stable("m1", 2), stable("m2", 2)],
+        [("targets-followed", 10)],
+    ),
+    "a member with an expression lacks some of its target, a new one has another expression": (
+        [*TWO_BY_EXPRESSION, wants("m3", regex="r.*"), stable("m2", 2)],
+        [("targets-followed", 9)],
+    ),
+    "a member with another expression lacks a part of a topic": (
+        [*BY_EXPRESSION, *OTHER_EXPRESSION, stable("m1", 2, A)],
+        [("targets-followed", 8)],
     ),
     "a member with another expression lacks some of the next epoch's target": (
         [
