@@ -207,7 +207,7 @@ def test_a_share_group_is_given_what_its_leader_takes_for_committed(tmp_path: Pa
 
 
 def in_doubt(folder: Path, indexes: Mapping[int, Index], more: Sequence[int] = ()) -> dict[str, str]:
-    """Labels of what is found where the client does not know how its transaction ended: one of two readers got
+    """Labels of what is found, where it is unknown how the transaction ended: of two readers one got
     its record at 20, and neither got those at offsets `more`."""
     values = {offset: value_of(1, offset) for offset in (18, *more, 20, 23)}
     built = Built(tps=["x"], processes={number: Process(slot=number) for number in (1, 2, 3)})
