@@ -70,8 +70,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     what: `caught`, `delivered` (what was held reached the broker's connection), `answered` (by the broker;
     error: its code, where the response has one), `lost` (the connection ended first). ns: CLOCK_MONOTONIC.
     named: transactional ids, groups and partitions that the request names, in words; of markers their
-    producers, too: `producer 2000/0` has this id and epoch. skipped: of `caught`, how many requests that fit
-    had passed.
+    producers, too: `producer 2000/0` has this id and epoch; of a Fetch the follower that sent it, `broker 2`.
+    skipped: of `caught`, how many requests that fit had passed.
     """
 
     ns: int

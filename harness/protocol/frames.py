@@ -16,6 +16,9 @@ LIMIT: Final = 128 << 20
 """Most bytes of content. A broker takes requests of up to 100 MiB (socket.request.max.bytes), and answers a
 fetch with little more than fetch.max.bytes."""
 
+FLEXIBLE_FETCH: Final = 12
+"""The first version of Fetch whose header ends with tagged fields (KIP-482)."""
+
 _SIZE: Final = struct.Struct(">i")
 _REQUEST: Final = struct.Struct(">ihhi")
 _RESPONSE: Final = struct.Struct(">ii")
@@ -98,3 +101,16 @@ class Splitter:
         if at:
             del held[:at]
         return found
+
+
+def fetching_replica(frame: bytes, header: RequestHeader) -> int:
+    """The broker that sent a Fetch before version 15, whose first field names it; -1 = a consumer.
+
+    Raises: FrameError.
+    """
+    begin = _REQUEST.size + _LENGTH.size + len((header.client_id or "").encode())
+    begin += header.version >= FLEXIBLE_FETCH
+    try:
+        return int(_SIZE.unpack_from(frame, begin)[0])
+    except struct.error as error:
+        raise FrameError(f"a Fetch of {len(frame) - SIZE} bytes names no replica") from error

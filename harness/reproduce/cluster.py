@@ -27,9 +27,6 @@ STEP_S = 40.0
 """Deadline of a step: an election, the load of a coordinator."""
 WHOLE_S = 120.0
 
-OLD_FETCHER = "ReplicaFetcherThread-"
-"""How client ids of followers begin before Kafka 0.11, which do not name their broker."""
-
 Say = Callable[[str], None]
 
 
@@ -185,9 +182,9 @@ class StagedCluster:
 
         def waiting() -> None:
             seen = run_blocking(self.cluster.seen(number))
-            names = {one.client_id for one in seen}
-            if not any(name.startswith((f"broker-{follower}-fetcher-", OLD_FETCHER)) for name in names):
-                raise NotYet(f"broker {follower} does not fetch from broker {leader}, but {sorted(names)}")
+            named = {name for one in seen for name in one.named.split(", ")}
+            if f"broker {follower}" not in named:
+                raise NotYet(f"broker {follower} does not fetch from broker {leader}, but {sorted(named)}")
 
         until(STEP_S, PAUSE_S, waiting)
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from harness.protocol.batches import HEADER, MAGIC, PREFIX
-from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
+from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, fetching_replica, request_header
 from harness.protocol.payloads import Message, decode_request, decode_response, request_type, response_type
 from harness.wire import packets
 from harness.wire.packets import Packet, Stream
@@ -288,19 +288,10 @@ def _parts_of_request(number: int, api: int, version: int, content: bytes) -> It
     kind = request_type(api, version)
     if kind is None:
         raise FrameError(f"API {api} has no version {version} here")
-    if api == FETCH and _consumes(content, version):
+    if api == FETCH and version < 15 and fetching_replica(content, request_header(content)) < 0:
         return iter(())
     request: object = decode_request(content, kind)
     return _READERS[api](number, request)
-
-
-def _consumes(content: bytes, version: int) -> bool:
-    """Of a Fetch before version 15, cheaply: a consumer sent it, as its first field says."""
-    if version >= 15:
-        return False
-    header = request_header(content)
-    at = HEAD + 2 + len((header.client_id or "").encode()) + (1 if version >= 12 else 0)
-    return int.from_bytes(content[at : at + 4], signed=True) < 0
 
 
 def _topic(topic: object) -> tuple[str | None, str | None]:

@@ -1,27 +1,28 @@
 """Whom and what a request concerns: transactional ids, groups, partitions, producers. Rules ask for it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.op import TopicPartition
-from harness.protocol.frames import FrameError, RequestHeader
+from harness.protocol.frames import FrameError, RequestHeader, fetching_replica
 from harness.protocol.payloads import API_KEYS, Message, decode_request, request_type
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
     """What one request names. Partitions that it names by the id of a topic are not among them. producers: of
-    markers, by id and epoch, `producer 2000/0`."""
+    markers, by id and epoch, `producer 2000/0`. followers: the broker that sent a Fetch, `broker 2`."""
 
     transactional_ids: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     partitions: frozenset[TopicPartition] = frozenset()
     producers: frozenset[str] = frozenset()
+    followers: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         partitions = (f"{tp.topic}-{tp.partition}" for tp in sorted(self.partitions))
-        named = (self.transactional_ids, self.producers, self.groups)
+        named = (self.followers, self.transactional_ids, self.producers, self.groups)
         return ", ".join([*(name for some in named for name in sorted(some)), *partitions])
 
 
@@ -32,10 +33,11 @@ def subjects(frame: bytes, header: RequestHeader) -> Subjects:
     """What a request names; nothing, where it cannot be read, or is of an API whose requests no rule asks."""
     read = _READERS.get(header.api_key)
     kind = request_type(header.api_key, header.version)
-    if read is None or kind is None:
-        return NOTHING
     try:
-        return read(decode_request(frame, kind))
+        found = read(decode_request(frame, kind)) if read is not None and kind is not None else NOTHING
+        if header.api_key == API_KEYS["fetch"] and header.version < 15:  # kio knows none before 4
+            found = replace(found, followers=_follower(fetching_replica(frame, header)))
+        return found
     except FrameError:
         return NOTHING
 
@@ -68,6 +70,16 @@ def _produce(request: Message) -> Subjects:
 
 def _of_topics(request: Message) -> Subjects:
     return Subjects(partitions=frozenset(_partitions(request.topics)))
+
+
+def _follower(replica: int) -> frozenset[str]:
+    return frozenset([f"broker {replica}"] if replica >= 0 else [])
+
+
+def _fetch(request: Message) -> Subjects:
+    state = getattr(request, "replica_state", None)
+    followers = _follower(state.replica_id if state is not None else -1)
+    return replace(_of_topics(request), followers=followers)
 
 
 def _of_id(request: Message) -> Subjects:
@@ -108,7 +120,7 @@ _READERS: Final[dict[int, Callable[[object], Subjects]]] = {
     API_KEYS[name]: read
     for name, read in {
         "produce": _produce,
-        "fetch": _of_topics,
+        "fetch": _fetch,
         "list_offsets": _of_topics,
         "init_producer_id": _of_id,
         "end_txn": _of_id,

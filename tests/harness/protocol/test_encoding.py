@@ -4,6 +4,7 @@ import random
 import struct
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.produce.v10.response import ProduceResponse
 
 from harness.protocol.encoding import request_frame, response_frame
-from harness.protocol.frames import request_header
+from harness.protocol.frames import frame, request_header
 from harness.protocol.newer import REQUESTS, RESPONSES
 from harness.protocol.payloads import (
     API_KEYS,
@@ -145,3 +146,24 @@ def test_whatever_the_wire_reads_is_known_in_all_versions_of_the_newest_kafka() 
         of_api = (API_KEYS[name], newest)
         assert request_type(*of_api) is not None, of_api
         assert response_type(*of_api) is not None, of_api
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+@pytest.mark.parametrize(("replica", "follower"), [(3, "broker 3"), (-1, "")])
+def test_a_fetch_names_the_broker_that_sent_it(version: int, replica: int, follower: str) -> None:
+    kind = request_type(FETCH, version)
+    assert kind is not None
+    sender = {"replica_id": replica} if version < 15 else {"replica_state": {"replica_id": replica}}
+    sent = request_frame(kind, {**sender, "max_wait": timedelta(seconds=1), "topics": []}, 7, "me")
+    assert str(subjects(sent, request_header(sent))) == follower
+
+
+@pytest.mark.parametrize("client_id", [b"\xff\xff", b"\0\2me"])
+def test_so_does_one_of_a_version_that_is_no_longer_known(client_id: bytes) -> None:
+    """`FetchRequest.json` of Kafka 2.8, version 3: replica, time to wait, least and most bytes, topics."""
+    content = struct.pack(">hhi", FETCH, 3, 7) + client_id + struct.pack(">iiiii", 2, 500, 1, 9, 0)
+    sent = frame(content)
+    assert request_type(FETCH, 3) is None
+    assert str(subjects(sent, request_header(sent))) == "broker 2"
+    cut = frame(content[: -5 * 4])
+    assert str(subjects(cut, request_header(cut))) == ""
