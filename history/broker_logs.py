@@ -161,7 +161,7 @@ class CancelledMarkersLine:
 
 BEGINS: Final = re.compile(
     r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?P<role>Leader|Follower) (?P<partition>\S+) (?:with topic id \S+ )?"
-    r"starts at leader epoch \d+ from offset (?P<end>\d+) with partition epoch \d+(?: and|,)"
+    r"starts at leader epoch (?P<epoch>\d+) from offset (?P<end>\d+) with partition epoch \d+(?: and|,)"
     r" high watermark (?P<high>\d+)"
 )
 CUT: Final = re.compile(
@@ -173,7 +173,8 @@ CUT: Final = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLine:
     """A broker's line about its replica. end: where the log ended then; high: its high watermark, -1 = not
-    said. cut: the broker cut the log to this end. leads: it began to lead."""
+    said. cut: the broker cut the log to this end. leads: it began to lead, in this leader epoch; -1 = not
+    said."""
 
     node: int
     wall: datetime
@@ -181,6 +182,7 @@ class ReplicaLine:
     high: int
     cut: bool
     leads: bool = False
+    epoch: int = -1
 
 
 def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
@@ -196,10 +198,13 @@ def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
             match = BEGINS.match(line) or CUT.match(line)
             if match and match["partition"] == partition:
                 cut = match.re is CUT
-                high = -1 if cut else int(match["high"])
+                high, epoch = (-1, -1) if cut else (int(match["high"]), int(match["epoch"]))
                 leads = not cut and match["role"] == "Leader"
                 wall, end = datetime.fromisoformat(match["wall"]), int(match["end"])
-                found.append(ReplicaLine(node=node, wall=wall, end=end, high=high, cut=cut, leads=leads))
+                line_of = ReplicaLine(
+                    node=node, wall=wall, end=end, high=high, cut=cut, leads=leads, epoch=epoch
+                )
+                found.append(line_of)
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -27,10 +28,10 @@ from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, replicas
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
-from history.broker_logs import CoordinatorElected
-from history.columns import Array, numbers
+from history.broker_logs import CoordinatorElected, replica_lines
+from history.columns import Array, columns, numbers
 from history.evidence import Evidence
-from history.reader import History, OpRecord, SendRow
+from history.reader import History, OpRecord, ReadRow, SendRow
 from history.tables import TableRow
 
 Input = NeverCopied | NeverGiven | PhantomCommit
@@ -92,6 +93,14 @@ class LabelledRun:
     def sent_to(self, finding: Input) -> list[SendRow]:
         """What was sent to the place of one of `inputs`."""
         return self._sent_to.get((finding.tp, _input_place(finding)), [])
+
+    def assigned_ns(self, read: ReadRow) -> float:
+        """When its reader was given the partition, or another position in it, before a read; -infinity = not
+        on record."""
+        rows = columns(self.history.tables["assignments"], ("process", "tp", "assignment", "ns"))
+        mine = (rows["process"] == read.process) & (rows["tp"] == read.tp)
+        found = rows["ns"][mine & (rows["assignment"] == read.assignment)]
+        return int(found.min()) if len(found) else -inf
 
     def between(self, finding: Skipped) -> list[SendRow]:
         """What was sent to the places that one of `skips` passed over."""
@@ -284,6 +293,19 @@ class LabelledRun:
         if tp not in self._lineages:
             self._lineages[tp] = elections(self.evidence, tp)
         return self._lineages[tp]
+
+    @cached_property
+    def _starts(self) -> dict[TopicPartition, dict[int, int]]:
+        return {}
+
+    def starts(self, tp: TopicPartition) -> Mapping[int, int]:
+        """Leader epoch of a partition -> the end of its leader's log as it began, as far as brokers' logs say
+        so. A leader that begins its epoch again has what it wrote in it: the first end counts."""
+        if tp not in self._starts:
+            lines = [one for one in replica_lines(self.history.run, str(tp)) if one.leads]
+            lines.sort(key=lambda one: one.end, reverse=True)
+            self._starts[tp] = {one.epoch: one.end for one in lines}
+        return self._starts[tp]
 
     @cached_property
     def _logs(self) -> dict[TopicPartition, list[ReplicaLog]]:

@@ -1,6 +1,7 @@
 """Leaders that lacked acknowledged records when they were elected, and what was cut off with them."""
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Final, NamedTuple
 
 from checkers.checks.consistency import INCONSISTENT
@@ -8,8 +9,9 @@ from checkers.checks.durability import LOST
 from checkers.checks.group_offsets import PHANTOM_COMMIT, PhantomCommit
 from checkers.checks.real_time import INVERSION
 from checkers.checks.send_order import BETWEEN_OPS
-from checkers.engine.findings import NEVER, Finding, LogFinding, What
-from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.engine.evidence import Wanted
+from checkers.engine.findings import Finding, LogFinding, What
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from core.op import TopicPartition
 
@@ -28,39 +30,88 @@ ShortLeaders = Callable[[LabelledRun, TopicPartition], Iterable[ShortLeader]]
 """Those of a partition by one mechanism."""
 
 
+class _Gone(NamedTuple):
+    """A record that a finding misses. offset: where it stood; known_ns: when it was acknowledged."""
+
+    op: int
+    value: int
+    offset: int
+    known_ns: int
+
+
+def wanted(leaders: ShortLeaders, run: LabelledRun, finding: Finding) -> Wanted | None:
+    """The reads of the record, where the partition had such a leader."""
+    if not any(leaders(run, run.partition(finding.tp))):
+        return None
+    gone = _gone(run, finding)
+    return Wanted(written=(gone.op,)) if gone else None
+
+
 def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
-    """What the finding misses was acknowledged before the leader lacked it, and what stands in its place, if
-    anything does, was written after the election. Of an offset that a group committed, it is the record right
-    below it, of several that stood there the last one."""
+    """What the finding misses was acknowledged before the leader lacked it, that leader did lack it, and what
+    stands in its place, if anything does, was written after the election. Of an offset that a group
+    committed, it is the record right below it, of several that stood there the last one."""
     run, finding = suspicion.run, suspicion.finding
-    if isinstance(finding, PhantomCommit):
-        known = [one.ack_ns for one in run.sent_to(finding) if one.ack_ns >= 0]
-        return _cut(leaders, run, run.partition(finding.tp), finding.place, max(known, default=NEVER))
-    sends = finding.only(What.SEND)
-    gone = sends if finding.name == INCONSISTENT else sends[:1]  # of two in order the second one was not lost
-    acked = [one.done_ns for one in gone if one.done_ns >= 0]
-    return _cut(leaders, run, run.partition(finding.tp), _place(finding), min(acked, default=NEVER))
+    gone = _gone(run, finding)
+    if gone is None:
+        return False
+    reads = suspicion.fetched.reads_of.get((finding.tp, gone.value), ())
+    # a client hands out what it fetched long before: after an assignment it has nothing of that
+    given_ns = max((run.assigned_ns(one) for one in reads if one.offset == gone.offset), default=-inf)
+    tp, place = run.partition(finding.tp), _place(finding)
+    return _cut(leaders, run, tp, place, known_ns=gone.known_ns, given_ns=given_ns)
 
 
 def cut_off_log(leaders: ShortLeaders, run: LabelledRun, finding: LogFinding) -> bool:
     """The same of a record that no log has at its place."""
-    return _cut(leaders, run, finding.log, finding.offset, finding.since_ns)
+    return _cut(leaders, run, finding.log, finding.offset, known_ns=finding.since_ns, given_ns=-inf)
 
 
-def _cut(leaders: ShortLeaders, run: LabelledRun, tp: TopicPartition, place: int, known_ns: int) -> bool:
+def _cut(
+    leaders: ShortLeaders, run: LabelledRun, tp: TopicPartition, place: int, *, known_ns: int, given_ns: float
+) -> bool:
     """Whether a record that was known by a time was cut off at its place. A place that is not known, or that
-    is empty in a log that continues behind it, shows no cut."""
+    is empty in a log that continues behind it, shows no cut. given_ns: when the last reader that was given
+    the record asked for it, or later."""
     log, standing = run.survivor(tp), run.batch(tp, place)
     if log is None or place < 0 or (standing is None and place < log.end):
         return False
     return any(
-        known_ns <= one.ns and (standing is None or standing["leader_epoch"] >= one.epoch)
+        known_ns <= one.ns
+        and (standing is None or standing["leader_epoch"] >= one.epoch)
+        and run.starts(tp).get(one.epoch, place) <= place
+        and given_ns <= _heard_ns(run, tp, one.epoch)
         for one in leaders(run, tp)
     )
 
 
+def _heard_ns(run: LabelledRun, tp: TopicPartition, epoch: int) -> float:
+    """Until when readers may have been given what the leader of an epoch lacks, by the one before it."""
+    heard = (one.heard_ms for one in run.lineage(tp).found if one.epoch == epoch)
+    ms = next(heard, inf)
+    return inf if ms == inf else run.ns_of(int(ms) + SLACK_MS)
+
+
+def _gone(run: LabelledRun, finding: Finding) -> _Gone | None:
+    """None = no record that was acknowledged is known to be gone."""
+    if isinstance(finding, PhantomCommit):
+        rows = [row for row in run.sent_to(finding) if row.ack_ns >= 0]
+        known = [_Gone(row.op, row.value, finding.place, row.ack_ns) for row in rows]
+        return max(known, key=lambda one: one.known_ns, default=None)
+    sends = finding.only(What.SEND)
+    same = finding.name == INCONSISTENT  # one of those at its offset is gone; of two in order the first one
+    known = [
+        _Gone(one.op, one.value, finding.key[1] if same else one.offset, one.done_ns)
+        for one in (sends if same else sends[:1])
+        if one.done_ns >= 0
+    ]
+    return min(known, key=lambda one: one.known_ns, default=None)
+
+
 def _place(finding: Finding) -> int:
     """Where a record that was acknowledged is no more."""
+    if isinstance(finding, PhantomCommit):
+        return finding.place
     if finding.name == INCONSISTENT:
         return finding.key[1]
     sends = finding.only(What.SEND)

@@ -7,7 +7,7 @@ from typing import Final
 from model.coordinator.coordinators import Coordinators
 from model.log.unified_log import UnifiedLog
 from model.protocol.messages import Partition, PartitionState
-from model.replication.node import TRANSACTION_TOPIC, LeaderStarts, LogLine, NodeState, settings_of
+from model.replication.node import LeaderStarts, LogLine, NodeState, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
@@ -119,7 +119,7 @@ class BrokerMetadataPublisher:
             self.durable.topic_ids[tp] = replica.topic_id
         epoch = replica.state.leader_epoch
         replica.become(state, node.now)
-        if tp[0] == TRANSACTION_TOPIC and replica.leads and state.leader_epoch != epoch:
+        if replica.leads and state.leader_epoch != epoch:
             starts = LeaderStarts(node.now, node.me, tp, state, replica.log.end, replica.high_watermark)
             node.server_log.append(starts)
         replica.advance(node.now)

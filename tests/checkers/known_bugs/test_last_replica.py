@@ -15,7 +15,7 @@ from history import evidence
 from history.evidence import END, LOST_POWER
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
-from tests.histories.built import Built, Commit, Op, Process, Send, final_reads
+from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import check_run, write_run
 
 S = 1_000_000_000
@@ -45,6 +45,15 @@ def labels(folder: Path, changes: Sequence[Change], **more: Any) -> dict[str, st
     return {name: verdict.anomalies[name].known_bug for name in CLASSES if name in verdict.anomalies}
 
 
+def start_line(epoch: int, end: int) -> str:
+    return (
+        "2026-01-01T00:00:30.000Z INFO state.change.logger - [Broker id=3] Leader x-0 with topic id Some(x)"
+        f" starts at leader epoch {epoch} from offset {end} with partition epoch 9, high watermark 0, ISR"
+        " [3], adding replicas [] and removing replicas [] . Previous leader Some(2), previous leader epoch"
+        f" was {epoch - 1}.\n"
+    )
+
+
 def recorded(
     folder: Path,
     changes: Sequence[Change],
@@ -55,10 +64,14 @@ def recorded(
     later: Sequence[int] = (),
     loses_power: bool = True,
     committed: int = 0,
+    starts: Sequence[tuple[int, int]] = (),
+    reread: tuple[float, float] | None = None,
 ) -> Run:
     """A run. Node 2, which leads, lost its power at 20 s, when its disk had the first two of these records. A
     record that was acknowledged at 10 s is gone; now another one stands at offset 0, of this leader epoch.
-    later: offsets that the log has beside that. committed: by a group, at 50 s."""
+    later: offsets that the log has beside that. committed: by a group, at 50 s. starts: leader epochs that
+    nodes say they began, each with the end of the log then. reread: when a consumer was assigned the
+    partition, and was given the record (s)."""
     built = Built(tps=["x"], processes={1: Process(in_flight=1)})
     old, new = value_of(1, 0), value_of(1, 1)
     for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
@@ -70,7 +83,16 @@ def recorded(
         commit = Op(process=2, f="poll", invoke=50 * S, complete=50 * S + 1)
         commit.mops.append(Commit(tp=0, offset=committed))
         built.ops.append(commit)
+    if reread:
+        built.processes[3] = Process(slot=3, acks=-2)
+        assigned, given = (round(at_s * S) for at_s in reread)
+        read = Op(process=3, f="poll", invoke=given - 1, complete=given)
+        read.mops += [Assign(tp=0, ns=assigned), Read(tp=0, offset=offset, value=old)]
+        built.ops.append(read)
     run = write_run(folder, final_reads(built, {0: [(0, new)]}, end=1).tables())
+    if starts:
+        (run.cluster / "3").mkdir(parents=True)
+        (run.cluster / "3/server.log").write_text("".join(start_line(*one) for one in starts))
     epochs = 0
     rows: list[Change] = [{"name": "TopicRecord", "topic": "x", "topic_id": "x"}]
     for one in changes:
@@ -187,3 +209,35 @@ def test_a_group_committed_behind_the_place_where_the_log_was_cut(
 def test_a_commit_behind_a_log_that_was_not_cut_stays_open(tmp_path: Path) -> None:
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], acked_s=30, offset=5, committed=6)
     assert found["phantom-commit"] == ""
+
+
+@pytest.mark.parametrize(
+    ("starts", "label"),
+    [
+        ([(4, 5)], "last-replica"),  # its log ended where the record had been
+        ([(4, 6)], ""),  # it had the record
+        ([(4, 5), (4, 9)], "last-replica"),  # it began the epoch again, with what it wrote in it
+        ([(2, 9)], "last-replica"),  # of another epoch
+    ],
+)
+def test_the_leader_says_where_its_log_ended(
+    tmp_path: Path, starts: list[tuple[int, int]], label: str
+) -> None:
+    changes = [EVERY, ALONE, DOWN, AGAIN, ALONE]
+    found = labels(tmp_path / "run", changes, offset=5, starts=starts)
+    assert found["lost-write"] == label
+
+
+@pytest.mark.parametrize(
+    ("reread", "label"),
+    [
+        ((31, 60), ""),  # the leader that is said to lack the record gave it to a reader
+        ((29, 60), "last-replica"),  # the reader may have had it in its queue since
+    ],
+)
+def test_a_record_that_was_fetched_from_the_leader_was_cut_off_later(
+    tmp_path: Path, reread: tuple[float, float], label: str
+) -> None:
+    elected = ALONE | {"timestamp": NEW_MS - 10_000}
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, elected], offset=5, reread=reread)
+    assert found["lost-write"] == label

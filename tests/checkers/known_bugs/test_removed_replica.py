@@ -86,3 +86,25 @@ def test_the_change_that_leaves_it_eligible_has_the_label(
         one for one in of_all(CHECKS, found).findings if isinstance(one, LogFinding) and one.check == RULE
     ]
     assert labels_of(load(run), found, stays) == [label]
+
+
+@pytest.mark.parametrize(("end", "label"), [(5, "removed-replica"), (6, "")])
+def test_what_it_had_copied_by_then_was_cut_off_later(tmp_path: Path, end: int, label: str) -> None:
+    changes = [EVERY, LOWERED, RAISED, ELECTED]
+    found = labels(tmp_path / "run", changes, loses_power=False, offset=5, starts=[(4, end)])
+    assert found["lost-write"] == label
+
+
+@pytest.mark.parametrize(
+    ("back", "label"),
+    [
+        ([], "removed-replica"),  # the leader before it may not have heard of the election
+        ([change(3, 2, 3, adding=[], elr=[], timestamp=BEGAN_MS + 40_000)], ""),
+    ],
+)
+def test_the_leader_before_it_may_have_answered_the_reader(
+    tmp_path: Path, back: list[Change], label: str
+) -> None:
+    changes = [EVERY, LOWERED, RAISED, ELECTED, *back]
+    found = labels(tmp_path / "run", changes, loses_power=False, offset=5, reread=(50, 60))
+    assert found["lost-write"] == label

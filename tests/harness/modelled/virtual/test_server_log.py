@@ -17,6 +17,7 @@ from history.broker_logs import (
     LeftOutMarkersLine,
     MarkersSent,
     broker_logs,
+    replica_lines,
     write_virtual,
 )
 from history.run_folder import Run
@@ -67,17 +68,18 @@ def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(6)
-def test_every_coordinator_is_in_the_log_of_its_node(tmp_path: Path) -> None:
+def test_every_leader_is_in_the_log_of_its_node(tmp_path: Path) -> None:
     settings = {"workload": "transactions", "preset": "safe", "nemesis": "kill:one@txn-coordinator"}
     config = run_config({**BASE, **settings, "seed": 1, "duration_s": 8})
     run = Run(tmp_path)
     run.journal.mkdir()
     done = record(config, planned(config).steps, run)
     entries = [entry for _, entry in done.cluster.sim[1].durable.entries]
+    changes = [one for one in entries if isinstance(one, PartitionRecord)]
     led = {
         (one.partition[1], one.state.leader_epoch): one.state.leader
-        for one in entries
-        if isinstance(one, PartitionRecord) and one.partition[0] == TRANSACTION_TOPIC
+        for one in changes
+        if one.partition[0] == TRANSACTION_TOPIC
     }
     elected = broker_logs(run).elected
     assert {(one.partition, one.epoch): one.node for one in elected}.items() <= led.items()
@@ -85,3 +87,9 @@ def test_every_coordinator_is_in_the_log_of_its_node(tmp_path: Path) -> None:
     assert newest.items() <= {(one.partition, one.epoch) for one in elected}
     assert any(one.epoch > 0 for one in elected)
     assert all(one.high_watermark <= one.start for one in elected)
+    topic, number = next(tp for tp, _ in changes if not tp[0].startswith("__"))
+    of_records = {
+        one.state.leader_epoch: one.state.leader for one in changes if one.partition == (topic, number)
+    }
+    lines = replica_lines(run, f"{topic}-{number}")
+    assert {(one.epoch, one.node) for one in lines if one.leads} == set(of_records.items())
