@@ -3,6 +3,8 @@
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
 from checkers.checks.poll_order import BACK, BACK_INSIDE, WentBack
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import Finding
@@ -16,6 +18,8 @@ TIMER_NS: Final = 500_000_000
 """After an outdated answer librdkafka asks again this much later (rd_kafka_toppar_handle_Offset)."""
 ANSWERS_NS: Final = 10_000_000_000
 """How long the outdated answer and the second one may take together."""
+STEPS: Final = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST)
+"""What a step of a rebalance does with a partition."""
 LIBRDKAFKA: Final = ("", "librdkafka")
 OTHER_CLIENTS: Final = ("simulated", "imported")
 """Systems whose usual client is another one, or is not on record."""
@@ -49,7 +53,7 @@ def _rebalanced(run: LabelledRun, finding: Finding) -> tuple[int, list[int]]:
     of_group = commits["group"] == run.history.processes[finding.process].group
     if bool((of_group & (commits["tp"] == finding.tp) & (commits["invoke_ns"] <= since_ns)).any()):
         return -1, []
-    others = mine & (rows["tp"] != finding.tp) & (rows["ns"] > since_ns)
+    others = mine & (rows["tp"] != finding.tp) & (rows["ns"] > since_ns) & np.isin(rows["kind"], STEPS)
     return since_ns, sorted({*rows["ns"][others].tolist()})
 
 

@@ -102,6 +102,9 @@ def rebalanced(
     [
         (rebalanced(), {}, True),
         (rebalanced(kind=ASSIGNED), {}, True),
+        (rebalanced(kind=AssignmentKind.LOST), {}, True),
+        (rebalanced(kind=AssignmentKind.RESET), {}, False),  # no step: x is not paused
+        (rebalanced(kind=AssignmentKind.REWIND), {}, False),
         (rebalanced(again_ms=1699), {}, True),
         (rebalanced(again_ms=1701), {}, False),  # sooner than the timer
         (rebalanced(between=True), {}, False),  # the question was answered
