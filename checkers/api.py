@@ -127,7 +127,7 @@ def check(
     names: Mapping[str, Sequence[str]] | None = None,
     master: str | None = None,
     engine: EngineName = "spark",
-    require: str = "",
+    require: str | None = None,
     watch: Watch = unwatched,
 ) -> Result:
     """Judge a recorded history.
@@ -138,8 +138,8 @@ def check(
     processors of this machine), or with the active session. Tables are judged in this process, unless there
     is such a master or session on this machine. engine: "process" = all in this process, as also where Spark
     cannot be started on this machine (`Result.spark_failed`). require: of a run folder, what it has to show
-    beside a valid verdict (`checkers.verdict.requirements`), "" = what its config says. watch: receives how
-    far the work has come.
+    beside a valid verdict (`checkers.verdict.requirements`), "" = nothing; None = what its config says.
+    watch: receives how far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded; words of `require` that say nothing), StorageError (the URL's
@@ -155,7 +155,7 @@ def check(
         ):
             # executors elsewhere have no file of this machine
             return _checked(run, choice if choice.here else Chosen(Here(watch)))
-    refuse(require)
+    refuse(require or "")
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")
     folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
@@ -166,11 +166,11 @@ def check(
             return _checked(run, choice, require)
 
 
-def _checked(run: Run, choice: Chosen, require: str = "") -> Result:
+def _checked(run: Run, choice: Chosen, require: str | None = None) -> Result:
     begin, workers = time.perf_counter(), choice.workers
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
-    if require:
+    if require is not None:
         config = config.model_copy(update={"require": require})
     if choice.here:  # else executors elsewhere read the units
         refuse_too_large(max((unit.sends + unit.reads for unit in history.names.units), default=0))

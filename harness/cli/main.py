@@ -301,7 +301,7 @@ def check(
         if follow:
             refuse_special(folder)
             _follow(folder)
-        raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master), require=require or ""))
+        raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master), require=require))
 
 
 def _follow(folder: Path) -> None:

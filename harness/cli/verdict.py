@@ -125,7 +125,12 @@ def watch_of(tell: Callable[[str], None] | None) -> Watch:
 
 
 def judge(
-    run_folder: Run, engine: Engine, *, interrupted: bool = False, judge_at: str = "", require: str = ""
+    run_folder: Run,
+    engine: Engine,
+    *,
+    interrupted: bool = False,
+    judge_at: str = "",
+    require: str | None = None,
 ) -> ExitCode:
     """Check a recorded run, build its report, print the last lines; the exit code.
 
@@ -150,7 +155,9 @@ def judge(
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
 
 
-def checked(run_folder: Run, engine: Engine, judge_at: str = "", require: str = "") -> "tuple[Verdict, str]":
+def checked(
+    run_folder: Run, engine: Engine, judge_at: str = "", require: str | None = None
+) -> "tuple[Verdict, str]":
     """Have a run folder judged: its verdict, which is in the folder, too; and why Spark could not be started,
     "" = it was not asked, or ran.
 

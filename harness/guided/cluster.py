@@ -126,11 +126,11 @@ class GuidedCluster:
     def _faults_known(self) -> bool:
         return self._told.hit or self._told.first_s > 0 or bool(self._told.refused)
 
-    def judge(self, require: str = "exercised") -> str:
+    def judge(self, require: str | None = None) -> str:
         """End the run, which reads everything back, and judge it: the first lines of the verdict.
 
-        require: what the run has to show beside a valid verdict, as `inquest run --require`; "" = nothing,
-        also where no fault took effect.
+        require: what the run has to show beside a valid verdict, as `inquest run --require`; None = what its
+        settings say, "exercised" where they say nothing of it; "" = nothing, also where no fault took effect.
 
         Raises: Anomaly, Unknown, NotRecovered, Unmet (each a NotValid, which is an AssertionError), with
         these lines and the path of the report; ClusterError, where nothing could be recorded; ConfigError,
@@ -138,13 +138,13 @@ class GuidedCluster:
         """
         from checkers.verdict.requirements import refuse  # it imports the checks, which a test need not
 
-        refuse(require)
+        refuse(require or "")
         self._child.tell(EndRun())
         if not self._child.until(lambda: self._told.recorded, HEAL_S) and not self.folder.is_dir():
             raise ClusterError(self._child.trouble() or f"the run did not end within {HEAL_S:g} s")
         self.end()
         command = program("inquest", "check", str(self.folder), "--engine", self._engine)
-        command += ["--require", require] * bool(require)
+        command += [] if require is None else ["--require", require]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
         if not ExitCode.VALID <= done.returncode <= ExitCode.UNMET:  # of a signal it is negative
             raise ClusterError(done.stderr.strip() or f"inquest check ended with code {done.returncode}")

@@ -160,7 +160,8 @@ def first_in_force_s(config: RunConfig, steps: Sequence[PlannedFault]) -> float:
 
 def _config(asked: Start) -> RunConfig:
     """Raises: ConfigError, ClusterError."""
-    settings = {"seed": random.SystemRandom().randrange(2**31), "nemesis": LATER, "duration_s": MOST_S}
+    seed = random.SystemRandom().randrange(2**31)
+    settings = {"seed": seed, "nemesis": LATER, "duration_s": MOST_S, "require": "exercised"}
     if asked.settings.get("workload") == "fresh-topic":
         raise ConfigError("workload fresh-topic: it makes topics as it runs, and a test may do so too")
     if asked.cluster or asked.settings.get("sut") == "external":

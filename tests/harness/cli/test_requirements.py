@@ -123,6 +123,7 @@ def test_a_run_says_what_was_required_in_its_first_line_and_in_every_file(tmp_pa
     assert f"--require '{words}'" in lines[-1]
     again = command("check", run.folder, "--engine", "process", "--require", "recovery<=100s")
     assert (again.code, again.out.splitlines()[0].partition(":")[0]) == (0, "VALID")
+    assert command("check", run.folder, "--engine", "process", "--require", "").code == 0
     assert command("check", run.folder, "--engine", "process").code == 5
 
 

@@ -140,13 +140,18 @@ def test_verdicts_that_are_not_valid_are_told_apart(
 def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cluster("model", results=str(tmp_path), **SMALL) as made:
+    words = "reached:fenced,exercised"
+    with cluster("model", results=str(tmp_path), require=words, **SMALL) as made:
         with made.faults("none"):
             pass
         with pytest.raises(ConfigError, match="unknown fact 'fence'"):
             made.judge("reached:fence")
-        with pytest.raises(Unmet, match=r"does not meet reached:fenced \(reached: nothing\)"):
-            made.judge("reached:fenced")
+        with pytest.raises(Unmet, match=r"does not meet reached:fenced \(reached: nothing\)") as raised:
+            made.judge()  # what the settings say
+        assert "; exercised: met (there was no fault)\n" in str(raised.value)
+        with pytest.raises(Unmet, match=r"does not meet reached:in-flight \(reached: nothing\)") as raised:
+            made.judge("reached:in-flight")
+        assert "fenced" not in str(raised.value)
         assert made.judge(require="").startswith("VALID")
         killed = subprocess.CompletedProcess((), -signal.SIGKILL, "", "")
         monkeypatch.setattr("harness.guided.cluster.subprocess.run", lambda *_, **__: killed)
