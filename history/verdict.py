@@ -72,13 +72,18 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     log: LogPlace | None = None
 
 
+def bugs_of(known_bug: str) -> list[str]:
+    """The ids in a `known_bug` of a class, which are separated by commas."""
+    return [bug for bug in known_bug.split(", ") if bug]
+
+
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     """All findings of one class. `count` is exact; `examples` are capped: those of the history together, and
     those of each check of evidence.
 
     disallowed: findings that nothing in configuration or faults permits. allowed: disallowed == 0.
-    why: why it is allowed, or forbidden, here. known_bug: id of the known bug whose signature every
-    disallowed finding bears (they stay disallowed), else "".
+    why: why it is allowed, or forbidden, here. known_bug: ids (`bugs_of`) of known bugs, where every
+    disallowed finding bears the signature of one (they stay disallowed), else "". known_bug_url: of one.
     """
 
     title: str

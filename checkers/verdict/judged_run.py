@@ -54,6 +54,7 @@ from history.verdict import (
     Logs,
     ReportedIncident,
     Verdict,
+    bugs_of,
 )
 
 DOUBTS: Final = 8
@@ -294,8 +295,8 @@ def _anomaly(
     reasons = dict.fromkeys(why for permitted, why in told if permitted == (not disallowed))
     forbidden = [each for each in judged if not each.allowed]
     bugs = {each.bug for each in forbidden}
-    # claimed for the class only where every single finding was kept, and bears it
-    bug = bugs.pop() if len(bugs) == 1 and len(forbidden) == disallowed else ""
+    # claimed for the class only where every single finding was kept, and bears one
+    known = sorted(bugs) if len(forbidden) == disallowed and "" not in bugs else []
     return Anomaly(
         title=of.title,
         literature=of.literature,
@@ -304,8 +305,8 @@ def _anomaly(
         disallowed=disallowed,
         allowed=disallowed == 0,
         why="; ".join(reasons),
-        known_bug=bug,
-        known_bug_url=KNOWN_BUGS[bug].address if bug else "",
+        known_bug=", ".join(known),
+        known_bug_url=KNOWN_BUGS[known[0]].address if len(known) == 1 else "",
         examples=[
             example(run.faults, each.finding, allowed=each.allowed, why=each.why, bug=each.bug)
             for each in shown
@@ -537,8 +538,8 @@ def _summary(verdict: Verdict, interruption: str) -> str:
     missing = [name for name, found in verdict.expect.items() if not found]
     beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
     if bad:
-        bugs = {a.known_bug for a in bad.values()}
-        known = f"; all match {_bugs(sorted(bugs))}" if "" not in bugs else ""
+        bugs = {bug for a in bad.values() for bug in bugs_of(a.known_bug)}
+        known = f"; all match {_bugs(sorted(bugs))}" if all(a.known_bug for a in bad.values()) else ""
         cut = "the run was interrupted; " if verdict.interrupted else ""
         return f"{cut}found {told}, which this configuration forbids{known}{beside}{also}"
     if missing:

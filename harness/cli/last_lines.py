@@ -13,7 +13,7 @@ from core.extensions import assignment
 from harness.report import repetition, wording
 from harness.report.wording import faults_line, incident_lines, logs_line, reached_line, required_line
 from history.run_folder import Run
-from history.verdict import ResultWord, Verdict
+from history.verdict import ResultWord, Verdict, bugs_of
 
 SENTENCE_MOST = 600
 """Characters of the first witness; the report has all of it."""
@@ -40,8 +40,9 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     if worst is None:
         return
     if verdict.result is ResultWord.KNOWN_BUGS:
-        bugs = {one.known_bug: one.known_bug_url for one in verdict.anomalies.values() if one.disallowed}
-        yield f"known: {', '.join(f'{bug} ({url})' if url else bug for bug, url in sorted(bugs.items()))}"
+        pages = {one.known_bug: one.known_bug_url for one in verdict.anomalies.values() if one.disallowed}
+        bugs = sorted({bug for known in pages for bug in bugs_of(known)})
+        yield f"known: {', '.join(f'{bug} ({pages[bug]})' if pages.get(bug) else bug for bug in bugs)}"
     elif verdict.faults and not run.shrunk.exists():
         folder = shlex.quote(str(run.folder))
         shrink = f"{pasted('inquest recording shrink')} {repetition.preserving(verdict, worst[0])}{folder}"

@@ -17,7 +17,7 @@ from core.errors import ExitCode
 from core.presets import NamedSettings
 from core.systems import SYSTEMS, planted_bug, runnable, versions
 from harness.clients.registry import CLIENTS
-from history.verdict import NOT_RECOVERED, ResultWord, Verdict
+from history.verdict import NOT_RECOVERED, ResultWord, Verdict, bugs_of
 
 FOLDER = "nights"
 FILE = "night.jsonl"
@@ -72,8 +72,8 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One anomaly class of a run, of what clients saw or of what brokers' logs show. known_bug: its id, where
-    every forbidden finding has the signature."""
+    """One anomaly class of a run, of what clients saw or of what brokers' logs show. known_bug: ids
+    (`history.verdict.bugs_of`), where every forbidden finding has the signature of one."""
 
     name: str
     count: int
@@ -197,8 +197,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def known_bugs(self) -> tuple[str, ...]:
         """The known bugs of the forbidden findings; empty, where one of these has none."""
-        names = {found.known_bug for found in self.forbidden}
-        return () if "" in names else tuple(sorted(names))
+        if not all(found.known_bug for found in self.forbidden):
+            return ()
+        return tuple(sorted({bug for found in self.forbidden for bug in bugs_of(found.known_bug)}))
 
 
 class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
@@ -379,9 +380,11 @@ class SoakSession:
     def accepts(self, result: RunResult) -> bool:
         """All that the run found are known bugs that the matrix accepts, and perhaps a cluster that did not
         recover, which counts apart; it may have been cut short."""
-        known = {found.known_bug for found in result.forbidden if found.name != NOT_RECOVERED}
-        found = result.state in ("anomaly", "interrupted", "error")
-        return found and bool(known) and known <= set(self.accepted)
+        others = [found for found in result.forbidden if found.name != NOT_RECOVERED]
+        found = result.state in ("anomaly", "interrupted", "error") and bool(others)
+        return found and all(
+            one.known_bug and set(bugs_of(one.known_bug)) <= set(self.accepted) for one in others
+        )
 
     @property
     def accepted(self) -> tuple[str, ...]:

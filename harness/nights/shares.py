@@ -18,7 +18,7 @@ from harness.nights.headline import SessionView
 from harness.nights.runs import COMBINATION, FAULT_COLUMNS, FOUND_COLUMNS, SYSTEM
 from harness.nights.session_log import FAILING, SoakSession
 from history.tables import TableRow
-from history.verdict import NOT_RECOVERED
+from history.verdict import NOT_RECOVERED, bugs_of
 
 RUNS_MAX: Final = 2000
 """Runs that the index lists, the newest ones."""
@@ -87,6 +87,8 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
     runs, findings = rows_of.of_sessions(results, found)
     judged = runs[runs["judged"].astype(bool)]
     forbidden = findings[findings["disallowed"] > 0].merge(runs, left_on="row", right_index=True)
+    by_bug = forbidden["known_bug"].map(lambda known: bugs_of(known) or [""])
+    forbidden = forbidden.assign(known_bug=by_bug).explode("known_bug", ignore_index=True)
     numbers = [_numbers(session, runs, forbidden) for session in found]
     of_judged = forbidden[forbidden["judged"].astype(bool)]
     drawn = _drawn(judged[judged["session"].isin([one.name for one in found if _compares(one)])])

@@ -14,7 +14,7 @@ from harness.report.classes import OF_GROUPS, OF_POLLS, OF_REPLICAS, OF_SEQUENCE
 from harness.report.facts import FACTS
 from harness.report.inputs import Inputs
 from harness.report.traces import Traces
-from history.verdict import Anomaly, Verdict
+from history.verdict import Anomaly, Verdict, bugs_of
 
 NO_FILES: Final = "this run has no copies of brokers’ files"
 LACKING: Final[tuple[tuple[frozenset[str], str], ...]] = (
@@ -67,8 +67,14 @@ def _named(verdict: Verdict, anomaly: Anomaly) -> str:
     if anomaly.known_bug:
         from checkers.known_bugs.registry import KNOWN_BUGS  # few reports need it
 
-        title = KNOWN_BUGS[anomaly.known_bug].title if anomaly.known_bug in KNOWN_BUGS else ""
-        return f"{anomaly.known_bug}, whose signature every finding bears" + (f": {title}" if title else "")
+        bugs = bugs_of(anomaly.known_bug)
+        bears = (
+            "and every finding bears the signature of one"
+            if bugs[1:]
+            else "whose signature every finding bears"
+        )
+        titles = "; ".join(KNOWN_BUGS[bug].title for bug in bugs if bug in KNOWN_BUGS)
+        return f"{anomaly.known_bug}, {bears}" + (f": {titles}" if titles else "")
     return "" if anomaly.disallowed else f"what this run permits: {anomaly.why}"
 
 

@@ -118,7 +118,7 @@ def build(inputs: Inputs, timeline: Timeline) -> Story | None:
     )
     counted = _counted(name, ranges, partial=partial)
     whole = kept == many or (len(shown) == many and counted == "Records" and not others)
-    bug = _bug(anomaly, traces)
+    bug = _bug(anomaly, example, traces)
     first_step, *steps = next_steps.commands(name, bug, traces)
     return Story(
         name=name,
@@ -243,14 +243,15 @@ def _within(example: Example, records: Records) -> bool:
     return records.begin <= example.at_s <= records.end
 
 
-def _bug(anomaly: Anomaly, traces: Traces) -> Bug | None:
-    """The known bug that the class is labelled with; of several reproductions the one that ends transactions
-    as the example's was ended."""
+def _bug(anomaly: Anomaly, example: Example, traces: Traces) -> Bug | None:
+    """The known bug that the class is labelled with, of several that of the example; of several reproductions
+    the one that ends transactions as the example's was ended."""
     if not anomaly.known_bug:
         return None
     from harness.reproduce import rates, registry  # few reports need what they import
 
-    name = anomaly.known_bug
+    name = example.known_bug or anomaly.known_bug
+    url = anomaly.known_bug_url if name == anomaly.known_bug else ""
     shows = [one for one, reproduction in registry.REPRODUCTIONS.items() if reproduction.label == name]
     prepared = {state for _, state in traces.decided.states} if traces.decided else set()
     ended = "-commit" if "PrepareCommit" in prepared else "-abort"
@@ -258,4 +259,4 @@ def _bug(anomaly: Anomaly, traces: Traces) -> Bug | None:
     rows = [row for row in rates.measured() if row.name in shows[:1] and not row.good]
     met = ", ".join(f"{row.shown} of {row.runs} runs with Kafka {row.kafka}" for row in rows)
     command = f"inquest bugs reproduce {shows[0]}" if shows else ""
-    return Bug(name=name, url=anomaly.known_bug_url, met=met, reproduce=command)
+    return Bug(name=name, url=url, met=met, reproduce=command)

@@ -360,7 +360,7 @@ def logs_line(verdict: Verdict) -> str:
     parts = ["no violation"]
     if refused:
         bug = known_bug_in_logs(verdict)
-        known = f", all match known bug {bug}" if bug else ""
+        known = f", all match known bug{'s' * (',' in bug)} {bug}" if bug else ""
         parts = [f"{count(refused, 'violation')}: {', '.join(by['invalid'])}{known}"]
     parts += [f"{number(permitted)} more that this configuration permits"] * bool(permitted)
     parts += [f"{count(len(by.get('unknown', ())), 'rule')} undecided"] * ("unknown" in by)
@@ -373,12 +373,12 @@ def logs_line(verdict: Verdict) -> str:
 
 
 def known_bug_in_logs(verdict: Verdict) -> str:
-    """The known bug whose signature all forbidden findings in brokers' logs bear; "" = there is none, or not
-    all of them are among the examples."""
+    """The known bugs, where each forbidden finding in brokers' logs bears the signature of one; "" = not all
+    do, or not all of them are among the examples."""
     examples = [one for one in verdict.log_examples if not one.allowed]
     bugs = {one.known_bug for one in examples}
     whole = len(examples) == sum(check.disallowed for check in verdict.log_checks.values())
-    return bugs.pop() if len(bugs) == 1 and whole else ""
+    return ", ".join(sorted(bugs)) if "" not in bugs and whole else ""
 
 
 def findings(anomaly: Anomaly) -> str:

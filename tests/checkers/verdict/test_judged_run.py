@@ -184,21 +184,36 @@ def test_what_is_permitted_is_called_no_known_bug(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("compared", "bugs", "shown"),
+    ("compared", "bugs", "shown", "known"),
     [
-        (2, ["KAFKA-15591", "KAFKA-15591"], ["KAFKA-15591", "KAFKA-15591", "", ""]),
-        (2, ["KAFKA-15591", ""], ["", "KAFKA-15591", "", ""]),
-        (4, ["KAFKA-15591", "", "", "KAFKA-15591"], ["", "", "KAFKA-15591", "KAFKA-15591"]),
+        (2, ["KAFKA-15591", "KAFKA-15591"], ["KAFKA-15591", "KAFKA-15591", "", ""], ""),
+        (2, ["KAFKA-15591", ""], ["", "KAFKA-15591", "", ""], ""),
+        (4, ["KAFKA-15591", "", "", "KAFKA-15591"], ["", "", "KAFKA-15591", "KAFKA-15591"], ""),
+        (4, ["KAFKA-15591"] * 4, ["KAFKA-15591"] * 4, "KAFKA-15591"),
+        (
+            4,
+            ["KAFKA-20734"] * 2 + ["KAFKA-15591"] * 2,
+            ["KAFKA-20734"] * 2 + ["KAFKA-15591"] * 2,
+            "KAFKA-15591, KAFKA-20734",
+        ),
     ],
 )
 def test_what_was_not_compared_with_known_bugs_stands_behind_what_was(
-    compared: int, bugs: list[str], shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compared: int,
+    bugs: list[str],
+    shown: list[str],
+    known: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judged_run, "LABELLED", compared)
     monkeypatch.setattr(judged_run, "labels", lambda _history, _evidence, findings: bugs[: len(findings)])
-    lost = judged(tmp_path, history(read=0, end=0).tables()).anomalies["lost-write"]
+    verdict = judged(tmp_path, history(read=0, end=0).tables())
+    lost = verdict.anomalies["lost-write"]
     assert [one.known_bug for one in lost.examples] == shown
-    assert lost.known_bug == ""
+    assert lost.known_bug == known
+    assert verdict.result is (ResultWord.KNOWN_BUGS if known else ResultWord.ANOMALY)
+    assert (f"all match known bug{'s' * (',' in known)} {known}" in verdict.summary) is bool(known)
 
 
 def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Path) -> None:

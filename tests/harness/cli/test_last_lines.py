@@ -125,6 +125,9 @@ def test_a_run_that_was_shrunk_has_nothing_left_to_shrink(tmp_path: Path) -> Non
 def test_known_bugs_come_with_their_pages_and_nothing_to_shrink() -> None:
     lines = list(last_lines(verdict(**KNOWN, faults=[fault(False)]), Run(Path("r")), "none"))
     assert lines[-1] == "known: KAFKA-1 (https://issues.example/KAFKA-1)"
+    two = {"duplicate": msgspec.structs.replace(anomaly(1, "KAFKA-1, KAFKA-2"), known_bug_url="")}
+    lines = list(last_lines(verdict(valid=False, anomalies=KNOWN["anomalies"] | two), Run(Path("r")), "none"))  # type: ignore[operator]
+    assert lines[-1] == "known: KAFKA-1 (https://issues.example/KAFKA-1), KAFKA-2"
 
 
 def test_a_valid_run_has_five_lines() -> None:

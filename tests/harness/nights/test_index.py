@@ -163,6 +163,21 @@ def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
     assert "0/1" in shown
 
 
+@pytest.mark.sampled(5)
+def test_a_class_with_findings_of_two_bugs_is_in_the_row_of_each(tmp_path: Path) -> None:
+    both = AnomalyCount(name="torn-txn", count=4, disallowed=3, known_bug="KAFKA-17754, KAFKA-20734")
+    write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", both)), (task(seed=2), outcome())])
+    found = come_to(tmp_path)
+    assert [(row.finding, row.names, row.runs, row.open) for row in found.findings.rows] == [
+        (bug, ("torn-txn",), (1,), False) for bug in ("KAFKA-17754", "KAFKA-20734")
+    ]
+    assert [(one["known_bug"], one["all"], one["all_of"]) for one in found.groups] == [
+        ("KAFKA-17754", 1, 2), ("KAFKA-20734", 1, 2),
+    ]  # fmt: skip
+    assert [(row["runs"], row["findings"]) for row in found.allowed] == [(1, 1)]
+    assert page.render(tmp_path).count("torn-txn 3</span>") == 1
+
+
 @pytest.mark.sampled(8)
 def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", LOST, SKIPPED, tested=REAL))])

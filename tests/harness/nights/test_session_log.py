@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.errors import ExitCode
@@ -204,7 +205,9 @@ def read_back() -> SoakSession:
 BUG = AnomalyCount(name="lost-write", count=2, disallowed=2, known_bug="KAFKA-20734")
 NOT_BACK = AnomalyCount(name="not-recovered", count=1, disallowed=1)
 OTHER_BUG = AnomalyCount(name="duplicate", count=1, disallowed=1, known_bug="librdkafka-4953")
+TWO_BUGS = msgspec.structs.replace(BUG, known_bug="KAFKA-17754, KAFKA-20734")
 ACCEPT = {"accept": {"KAFKA-20734": "open"}}
+ACCEPT_TWO = {"accept": {"KAFKA-17754": "open", "KAFKA-20734": "open"}}
 
 
 @pytest.mark.parametrize(
@@ -213,6 +216,8 @@ ACCEPT = {"accept": {"KAFKA-20734": "open"}}
         (outcome("anomaly", BUG), ACCEPT, 0),
         (outcome("anomaly", BUG), {}, 1),
         (outcome("anomaly", BUG, OTHER_BUG), ACCEPT, 1),
+        (outcome("anomaly", TWO_BUGS), ACCEPT_TWO, 0),
+        (outcome("anomaly", TWO_BUGS), ACCEPT, 1),
         (outcome("anomaly", BUG, LOST), ACCEPT, 1),  # a new finding beside it
         (outcome("anomaly", LOST), ACCEPT, 1),
         (outcome("not-recovered", BUG), ACCEPT, 1),

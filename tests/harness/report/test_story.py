@@ -164,10 +164,14 @@ def test_a_known_bug_comes_with_its_rate_and_its_reproduction(
     assert re.match(r"\d+ of \d+ runs with Kafka ", found.bug.met)
     assert found.first_step[1] == f"inquest bugs reproduce {reproduction}"
     decided = SimpleNamespace(states=[(1.0, "PrepareCommit")])
-    late = story._bug(one, cast(Any, SimpleNamespace(decided=decided)))
+    late = story._bug(one, one.examples[0], cast(Any, SimpleNamespace(decided=decided)))
     assert late is not None
     assert late.reproduce.endswith("-commit") is (bug == "KAFKA-17754")
     assert bug in found.cause.named
+    both = msgspec.structs.replace(one, known_bug=f"KAFKA-1, {bug}", known_bug_url="")
+    example = msgspec.structs.replace(one.examples[0], known_bug=bug)
+    of_example = story._bug(both, example, cast(Any, SimpleNamespace(decided=None)))
+    assert of_example == dataclasses.replace(found.bug, url="")
 
 
 def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> None:
