@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.nights.headline import canary_words
-from harness.nights.page import known, lasted, share
+from harness.nights.page import known, lasted, share, system_name
 from harness.nights.runs import COMBINATION
 from harness.nights.session_log import SoakSession
 from harness.nights.totals import totals
@@ -54,8 +54,8 @@ def _findings(groups: list[TableRow]) -> list[str]:
         return ["No forbidden finding.", ""]
     left = [f"… and {len(rows) - ROWS_MAX} more", ""] if len(rows) > ROWS_MAX else []
     return [
-        "| Anomaly | Standing | Workload x nemesis x preset | This session | All sessions | Rate |",
-        "|---|---|---|---|---|---|",
+        "| Anomaly | Standing | Workload x nemesis x preset | System | This session | All sessions | Rate |",
+        "|---|---|---|---|---|---|---|",
         *rows[:ROWS_MAX],
         "",
         *left,
@@ -69,11 +69,13 @@ def _row(group: TableRow) -> str:
     if group["known_bug"]:
         standing = f"known bug {escaped(group['known_bug'])}"
     combination = " x ".join(escaped(group[name]) for name in COMBINATION)
+    system = [system_name(group["system"], group["version"]), group["client"]]
     rate = "–"
     if known(group["rate"]):
         rate = f"{share(group['rate'])} % ({share(group['low'])}–{share(group['high'])})"
     return (
         f"| {escaped(group['name'])} | {standing} | {combination} | "
+        f"{escaped(', '.join(filter(None, system)))} | "
         f"{group['newest']}/{group['newest_of']} | {group['all']}/{group['all_of']} | {rate} |"
     )
 

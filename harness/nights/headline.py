@@ -104,8 +104,7 @@ def headline(session: SoakSession, numbers: TableRow) -> list[VerdictState]:
         beside = (one for one in session.last if state in (*UNDECIDED[: one.undecided], *UNMET[: one.unmet]))
         return len(found) + sum(state not in _found(one) for one in beside)
 
-    silent = sum(result.state == "silent" and task.why != "canary" for task, result in results)
-    bugs = "Forbidden; all of them have the signature of a known bug."
+    bugs = "Forbidden findings, each with the signature of a known bug."
     if session.accepted:
         bugs += f" The matrix accepts {', '.join(session.accepted)}."
     planted = "Forbidden, and expected: this system has a planted bug."
@@ -116,9 +115,9 @@ def headline(session: SoakSession, numbers: TableRow) -> list[VerdictState]:
     untried = "It tested little or nothing: no fault reached what it is for, or no record was acknowledged."
     found = [
         (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),
-        (numbers["known"], "known", "✕", "finding", " of known bugs", bugs),
+        (numbers["known"], "known", "✕", "known bug", "", bugs),
         (numbers["planted"], "silent", "✕", "finding", " of planted bugs", planted),
-        (silent, "silent", "○", "control", " did not fire", unseen),
+        (session.silent, "silent", "○", "control", " did not fire", unseen),
         (runs("unmet"), "silent", "○", "run", " that does not meet what was required", lacks),
         (runs("not-recovered"), "not-recovered", "!", "run", " did not recover", late),
         (runs("unknown"), "unknown", "!", "run", " unknown", "A check of it could not decide."),

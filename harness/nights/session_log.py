@@ -356,6 +356,12 @@ class SoakSession:
         last = {attempt.begun.number: attempt.outcome for attempt in self.attempts}
         return [result for result in last.values() if result is not None]
 
+    @property
+    def silent(self) -> int:
+        """How many controls beside the canary did not find what they have to find."""
+        last = {one.begun.number: one for one in self.attempts if one.begun.task.why != "canary"}
+        return sum("silent" in self._states(one.outcome) for one in last.values() if one.outcome is not None)
+
     def _found(self, result: RunResult) -> set[State]:
         """What a run adds by its findings, also one that was interrupted and repeated."""
         names = {found.name for found in result.forbidden}

@@ -22,8 +22,8 @@ from history.verdict import NOT_RECOVERED, bugs_of
 
 RUNS_MAX: Final = 2000
 """Runs that the index lists, the newest ones."""
-SAMPLE: Final = [*COMBINATION, "planted"]
-"""Runs that have a rate together: those of systems with a planted bug apart."""
+SAMPLE: Final = [*COMBINATION, *SYSTEM]
+"""Runs that have a rate together: those of one system, version and client, with a planted bug apart."""
 GROUP: Final = ["name", *SAMPLE, "known_bug"]
 NEWEST: Final = ["at", "number", "report", "folder"]
 """What is kept of the newest run of a group."""
@@ -125,13 +125,13 @@ def _shown(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbers(session: SoakSession, runs: pd.DataFrame, forbidden: pd.DataFrame) -> TableRow:
-    """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`; groups of findings,
-    `open`, `known`, and `planted` ones (`not-recovered` is in none); medians `available` and `recovery_s`
-    (NaN = not known)."""
+    """The row of a session in the trend: `session`, `runs` (judged), `failing`, `errors`; how many classes of
+    anomalies are `open`, bugs `known`, and classes `planted` (`not-recovered` is in none); medians
+    `available` and `recovery_s` (NaN = not known)."""
     mine = runs[runs["session"] == session.name]
     seen = forbidden[forbidden["session"] == session.name]
     failing = mine["state"].isin(FAILING) | mine.index.isin(seen["row"])
-    seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates(GROUP)
+    seen = _named(seen[seen["name"] != NOT_RECOVERED]).drop_duplicates(BUG)
     medians = {name: float(mine[name].dropna().median()) for name in ("available", "recovery_s")}
     return {
         "session": session.name,

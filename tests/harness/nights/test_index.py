@@ -112,11 +112,27 @@ def test_a_planted_bug_is_a_group_with_rates_of_its_own_and_no_open_finding(tmp_
     ]
     (session,) = sessions(tmp_path)
     summary = github.render(tmp_path, session)
-    assert "| lost\\-write | **open** | queue x kill x safe | 1/3 |" in summary
-    assert "| lost\\-write | planted bug keep\\-tail | queue x kill x safe | 2/2 |" in summary
-    assert "| torn\\-txn | known bug KAFKA\\-17754 | queue x kill x safe | 1/2 |" in summary
+    assert "| lost\\-write | **open** | queue x kill x safe | Kafka | 1/3 |" in summary
+    where = "queue x kill x safe | simulated 4.3, the simulated client"
+    assert f"| lost\\-write | planted bug keep\\-tail | {where} | 2/2 |" in summary
+    assert f"| torn\\-txn | known bug KAFKA\\-17754 | {where} | 1/2 |" in summary
     rates = page.render(tmp_path).partition('<tbody id="group-rows">')[2].partition("</tbody>")[0]
     assert [rates.count(word) for word in ("✕ open", "planted: keep-tail", "known: KAFKA-17754")] == [1, 1, 1]
+
+
+@pytest.mark.sampled(6)
+def test_a_rate_is_of_one_system(tmp_path: Path) -> None:
+    older = msgspec.structs.replace(REAL, version="3.9.2")
+    write(tmp_path, FIRST, [(canary(), outcome()), *(
+        (task(seed=seed), outcome("anomaly", LOST, tested=tested) if lost else outcome(tested=tested))
+        for seed, tested, lost in ((1, older, True), (2, older, True), (3, REAL, False), (4, REAL, True))
+    ), (task(seed=5), outcome(tested=msgspec.structs.replace(REAL, client="java")))])  # fmt: skip
+    found = {one["version"]: one for one in groups(tmp_path)}
+    told = ("all", "newest_of", "all_of", "rate")
+    assert [found["3.9.2"][name] for name in told] == [2, 2, 2, 1.0]
+    assert [found["4.3.1"][name] for name in told] == [1, 2, 2, 0.5]
+    assert (found["3.9.2"]["low"], found["3.9.2"]["high"]) == pytest.approx(wilson(2, 2))
+    assert "<td>Kafka 3.9.2<br>" in page.render(tmp_path)
 
 
 @pytest.mark.sampled(6)
@@ -388,7 +404,7 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
          ["Void", "1 open finding"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", LOST)),
           (task(seed=8), outcome("anomaly", LOST, TORN))],
-         ["1 open finding", "1 finding of known bugs"]),
+         ["1 open finding", "1 known bug"]),
         ([(canary(), outcome()), (task(), outcome("unknown")), (task(seed=2), outcome("error"))],
          ["1 run unknown", "1 error of the harness"]),
         ([(canary(), outcome()), (task(), outcome("not-recovered")),
@@ -409,9 +425,15 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
         ([(canary(), outcome()), (task(), outcome("anomaly", LOST, tested=PLANTED))],
          ["1 finding of planted bugs"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, undecided=2))],
-         ["1 finding of known bugs", "1 run unknown"]),
+         ["1 known bug", "1 run unknown"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", TORN, HANGS)),  # one bug, three nemeses
+          *((task("queue", nemesis), outcome("anomaly", TORN)) for nemesis in ("power", "wire"))],
+         ["1 known bug"]),
+        ([(canary(), outcome()), (task(preset="acks1"), outcome("anomaly", TORN, fired=False)),
+          (task(preset="acks0"), outcome("anomaly", TORN, fired=True))],
+         ["1 known bug", "1 control did not fire"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
-         ["1 finding of known bugs", "1 run did not recover"]),
+         ["1 known bug", "1 run did not recover"]),
         ([(canary(), outcome()), (task(), outcome(result="not exercised")),
           (task(seed=2), outcome(result="not exercised"))], ["2 runs not exercised"]),
         ([(canary(), outcome()), (task(), outcome(result="not exercised")),
@@ -465,7 +487,7 @@ def test_the_page_says_what_matters(tmp_path: Path) -> None:
     shown = page.build(tmp_path).read_text()
     assert "1 open finding" in shown
     assert "unfinished" in shown
-    assert "of known bugs" in shown
+    assert "1 known bug<" in shown
     assert shown.count("<tr data-") == 10
     assert "it keeps verdict.json and config.json" in shown
     assert "http://" not in shown
@@ -532,7 +554,7 @@ def test_the_step_summary(tmp_path: Path) -> None:
     assert github.append(tmp_path, session, {"GITHUB_STEP_SUMMARY": str(file)})
     text = file.read_text()
     assert "1 open finding" in text
-    assert "| lost\\-write | **open** | queue x kill x safe | 1/3 | 2/5 |" in text
+    assert "| lost\\-write | **open** | queue x kill x safe | Kafka | 1/3 | 2/5 |" in text
     assert "known bug KAFKA\\-17754" in text
 
 
