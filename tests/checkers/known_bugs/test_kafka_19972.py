@@ -1,7 +1,9 @@
-"""KAFKA-19972: the label needs a member that ended with the record, and said nothing of it."""
+"""KAFKA-19972: the label needs a member that ended with the record, and said nothing of it. A member that
+leaves ends its sessions first: its journal ends later."""
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.checkers.known_bugs.upgrades import upgrade_of
@@ -10,19 +12,27 @@ from tests.histories.notation import stories
 
 
 @pytest.mark.parametrize(
-    ("then", "labelled"),
+    ("then", "died", "left"),
     [
-        ("p2 acquire x{1@0}", True),
-        ("p1 acknowledge x~0\np2 acquire x{1@0}", False),  # it was released
-        ("p1? acknowledge x+0?\np2 acquire x{1@0}", False),
-        ("p2 acquire x{1@0}\np1 leave", False),  # its member lives
-        ("p1 acquire x{1@0}", False),
+        ("p2 acquire x{1@0}", True, True),
+        ("p1 acknowledge x~0\np2 acquire x{1@0}", False, False),  # it was released
+        ("p1? acknowledge x+0?\np2 acquire x{1@0}", False, False),
+        ("p2 acquire x{1@0}\np1 acquire x{2@1}", False, False),  # its member lives
+        ("p2 acquire x{1@0}\np1* acquire", False, False),
+        ("p1 acquire x{2@1}\np2 acquire x{1@0}", True, True),
+        ("p1* acquire\np2 acquire x{1@0}", True, False),  # an op lasts as long as its member, at most
+        ("p1 acquire x{1@0}", False, False),
     ],
 )
 def test_the_label_needs_a_member_that_ended_with_the_record(
-    tmp_path: Path, then: str, labelled: bool
+    tmp_path: Path, then: str, died: bool, left: bool
 ) -> None:
-    assert label(tmp_path, then, "4.1.2") == ("KAFKA-19972" if labelled else "")
+    expected = tuple("KAFKA-19972" if labelled else "" for labelled in (died, left))
+    found = (
+        label(tmp_path / "died", then, "4.1.2"),
+        label(tmp_path / "left", then, "4.1.2", leaves=True),
+    )
+    assert found == expected
 
 
 def test_brokers_that_count_on_have_no_label(tmp_path: Path) -> None:
@@ -37,10 +47,21 @@ def test_brokers_that_were_all_upgraded_by_then_count_on(
     assert found == ("KAFKA-19972" if labelled else "")
 
 
-def label(folder: Path, then: str, version: str, upgraded_s: float | None = None) -> str:
+def label(
+    folder: Path, then: str, version: str, upgraded_s: float | None = None, leaves: bool = False
+) -> str:
+    """The label of what p2 is given. leaves: p1 ended its sessions, and its journal ends with the run."""
     members = "set p1 group0 acks-2\nset p2 group0 acks-2"
-    text = f"share\n{members}\np0 send x:1@0\np1 acquire x{{1@0}}\n{then}\np9 final x[1@0]\nend x rc 1"
+    given, read = "p0 send x:1@0 x:2@1\np1 acquire x{1@0}", "p9 final x[1@0,2@1]\nend x rc 2"
+    text = f"share\n{members}\n{given}\n{then}\n{read}"
     (story,) = stories(f"== case\n{text}")
     settings, events = upgrade_of(version, upgraded_s)
-    run = write_run(folder, story.tables(), settings=settings, events=events)
+    tables = story.tables()
+    if leaves:
+        processes = tables["processes"].to_pylist()
+        last_ns = max(row["end_ns"] for row in processes)
+        for row in processes:
+            row["end_ns"] = last_ns if row["process"] == 1 else row["end_ns"]
+        tables = tables | {"processes": pa.Table.from_pylist(processes, tables["processes"].schema)}
+    run = write_run(folder, tables, settings=settings, events=events)
     return check_run(run).anomalies["share-count"].examples[0].known_bug
