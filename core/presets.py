@@ -21,6 +21,25 @@ SINK_CURED: Final[NamedSettings] = SINK | {
     "nemesis": "client:crash-before-commit@member,client:crash@member,kill"
 }
 
+SHARE_BROKERS: Final[dict[str, str]] = {
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "2000",
+    "group.share.min.session.timeout.ms": "3000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.delivery.count.limit": "10",
+    "share.coordinator.state.topic.num.partitions": "5",
+}
+SHARE: Final[NamedSettings] = {
+    "workload": "share",
+    "client_settings": {},
+    "partitions": 3,
+    "rate": 40,
+    "batch_max": 10,
+    "broker_settings": SHARE_BROKERS,
+}
+
 PRESETS: dict[str, NamedSettings] = {
     # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
     "safe": {},
@@ -175,21 +194,11 @@ PRESETS: dict[str, NamedSettings] = {
     },
     # A share group whose members hold records for two seconds at most, as brokers permit here. Coordinators
     # of its state are quickly up. Its members have no choice of a protocol, as those of other groups have.
-    "share": {
-        "workload": "share",
-        "client_settings": {},
-        "rate": 40,
-        "batch_max": 10,
-        "broker_settings": {
-            "group.share.min.record.lock.duration.ms": "1000",
-            "group.share.record.lock.duration.ms": "2000",
-            "group.share.min.session.timeout.ms": "3000",
-            "group.share.session.timeout.ms": "6000",
-            "group.share.min.heartbeat.interval.ms": "500",
-            "group.share.heartbeat.interval.ms": "1000",
-            "share.coordinator.state.topic.num.partitions": "5",
-        },
-    },
+    # Each of the partitions has two members. A record may be delivered ten times, the maximum of Kafka 4.1:
+    # where its members may have been given it unseen as often as it may be, nothing is known of it.
+    "share": SHARE,
+    # Its records come to the limit.
+    "share-limit": SHARE | {"broker_settings": SHARE_BROKERS | {"group.share.delivery.count.limit": "2"}},
     # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
     # the versions that can be run today.
     "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},

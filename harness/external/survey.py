@@ -32,7 +32,6 @@ OF_PRESETS: Final = frozenset[str]().union(
 ASKED: Final = (
     *DEFAULTS,
     *sorted(OF_PRESETS),
-    "group.share.delivery.count.limit",
     "initial.broker.registration.timeout.ms",
     "log.cleaner.delete.retention.ms",
     "log.flush.interval.messages",

@@ -5,25 +5,9 @@ from typing import Final
 from model.mutants.mutant import EARLY, MEMORY, OFTEN, READER, TWO_BROKERS, Areas, HuntingGround, Mutant
 
 PRESET: Final = {"preset": "share"}
-
-
-def limited(most: int) -> dict[str, object]:
-    """The preset with another limit of deliveries."""
-    settings = {
-        "group.share.delivery.count.limit": f"{most}",
-        "group.share.min.record.lock.duration.ms": "1000",
-        "group.share.record.lock.duration.ms": "2000",
-        "group.share.session.timeout.ms": "6000",
-        "group.share.heartbeat.interval.ms": "1000",
-        "share.coordinator.state.topic.num.partitions": "5",
-    }
-    return {"preset": "share", "broker_settings": settings}
-
-
-LIMITED: Final = limited(2)
-"""Records come to the limit of their deliveries."""
-ROOMY: Final = limited(10)
 """No record comes to the limit unseen: so it must have ended by what a member said."""
+LIMITED: Final = {"preset": "share-limit"}
+"""Records come to the limit of their deliveries."""
 STORED: Final = "the leader stores what a sound one might; the log does not tell what members said"
 LEADERS_MOVE: Final = ("elections", "kill:one@leader", "restart:graceful")
 """What leaders have in memory goes."""
@@ -74,7 +58,7 @@ SHARE: Final[Areas] = {
             wrong="a released record counts as accepted",
             right="it is available again",
             anomalies=("share-skip",),
-            hunt=HuntingGround(("share",), settings=ROOMY),
+            hunt=HuntingGround(("share",), settings=PRESET),
             no_trace=STORED,
         ),
         "share-reject-releases": Mutant(
@@ -88,14 +72,14 @@ SHARE: Final[Areas] = {
             wrong="the start of a share partition moves over records that have not ended",
             right="to the first of them",
             anomalies=("share-skip",),
-            hunt=HuntingGround(("share",), settings=ROOMY),
+            hunt=HuntingGround(("share",), settings=PRESET),
             no_trace=STORED,
         ),
         "share-begins-at-the-end": Mutant(
             wrong="a new group begins at the end of the log",
             right="where share.auto.offset.reset says: at its begin",
             anomalies=("share-skip",),
-            hunt=HuntingGround(("share",), ("client:pause@member", "none"), ROOMY),
+            hunt=HuntingGround(("share",), ("client:pause@member", "none"), PRESET),
             no_trace=MEMORY,
         ),
         "share-gap-skipped": Mutant(
@@ -131,7 +115,7 @@ SHARE: Final[Areas] = {
             wrong="a record is archived after its first delivery",
             right="at the limit",
             anomalies=("share-skip",),
-            hunt=HuntingGround(("share",), settings=ROOMY),
+            hunt=HuntingGround(("share",), settings=PRESET),
             no_trace=STORED,
         ),
         "share-aborted-acquired": Mutant(

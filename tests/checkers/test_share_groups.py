@@ -319,6 +319,51 @@ def test_a_renewal_that_was_answered_lengthens_the_lock(group: Group, found: boo
     assert found_by_both(group, []) == ({"share-two-holders"} if found else set())
 
 
+class PassedOver(Group):
+    """A group of `--preset share` that is done with a record, though no member ended it: a member was given
+    it so often, and released it. The next one is accepted. All members end with the run."""
+
+    def __init__(self, members: int, times: int) -> None:
+        super().__init__(0)
+        self.members = members
+        group = range(1, members + 1)
+        self.built.processes |= {n: Process(group=0, acks=-2, isolation=self.level) for n in group}
+        self.op(0, "send", *(Send(tp=0, value=100 + n, offset=n) for n in (0, 1)))
+        given = [(0, count, Acknowledgement.RELEASE) for count in range(1, times + 1)]
+        for offset, count, kind in [*given, (1, 1, Acknowledgement.ACCEPT)]:
+            self.op(1, "acquire", Delivery(tp=0, offset=offset, value=100 + offset, count=count))
+            self.op(1, "acknowledge", Said(tp=0, offset=offset, kind=kind))
+        self.op(
+            members + 1, "final", *(Read(tp=0, offset=n, value=100 + n) for n in (0, 1)), phase=Phase.FINAL
+        )
+        for n in group:
+            self.op(n, "leave")
+        bound = Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=2, read_to=2)
+        self.built.bounds.append(bound)
+
+    @property
+    def start(self) -> int:
+        return 2
+
+    def config(self) -> RunConfig:
+        return run_config({"seed": 1, "preset": "share", "consumers": self.members})
+
+
+@pytest.mark.parametrize(
+    ("members", "times", "found"),
+    [
+        (4, 0, True),
+        (4, 5, True),
+        (8, 0, True),
+        (8, 1, True),
+        (8, 2, False),  # each member may have been given it once more, unseen: ten times
+    ],
+)
+def test_the_preset_lets_a_record_be_known_to_be_passed_over(members: int, times: int, found: bool) -> None:
+    group = PassedOver(members, times)
+    assert found_by_both(group, group.events()) == ({"share-skip"} if found else set())
+
+
 Step = tuple[int, int, int, list[Delivery | Said]]
 """A process, what it did from this ms until that one."""
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import islice
 
 import msgspec
@@ -25,6 +26,7 @@ from core.op import (
     Subscribe,
     process_of,
 )
+from harness.explore.profile import BASE
 from workloads.registry import every_workload, having
 from workloads.share import LOCK_MS
 
@@ -318,3 +320,12 @@ def test_a_share_group_reads_at_the_isolation_level_of_the_run() -> None:
         assert settings["share.isolation.level"] == level
         assert settings["share.auto.offset.reset"] == "earliest"
     assert all(not WORKLOADS[name].share_groups(config) for name in WORKLOADS if name != "share")
+
+
+@pytest.mark.parametrize("base", [{}, BASE], ids=["preset", "explore"])
+def test_each_partition_of_a_share_group_has_more_than_one_member(base: Mapping[str, object]) -> None:
+    """Kafka's SimpleHomogeneousAssignmentBuilder: members by partitions, rounded up. A single member is never
+    given what another one holds, or has released."""
+    config = run_config({**base, "seed": 5, "preset": "share"})
+    members = sum(plan.share for plan in WORKLOADS["share"].plans(config))
+    assert -(-members // config.partitions) >= 2

@@ -28,10 +28,7 @@ def test_the_label_needs_a_member_that_ended_with_the_record(
     tmp_path: Path, then: str, died: bool, left: bool
 ) -> None:
     expected = tuple("KAFKA-19972" if labelled else "" for labelled in (died, left))
-    found = (
-        label(tmp_path / "died", then, "4.1.2"),
-        label(tmp_path / "left", then, "4.1.2", leaves=True),
-    )
+    found = (label(tmp_path / "died", then, "4.1.2"), label(tmp_path / "left", then, "4.1.2", leaves=True))
     assert found == expected
 
 
