@@ -14,9 +14,9 @@ import numpy as np
 from checkers.faults.hits import FaultInForce, stages_of
 from checkers.logs.answers import FENCING
 from checkers.windows import RECREATES
-from core.op import AssignmentKind
+from core.op import AssignmentKind, Phase
 from history.columns import Array, columns
-from history.events import RecordsDeleted
+from history.events import PhaseStarted, RecordsDeleted
 from history.reader import History
 from history.tables import OPEN
 from history.verdict import FaultHits
@@ -42,9 +42,13 @@ class ClientFates:
 
     @cached_property
     def rebalanced(self) -> Array:
-        """When a group gave partitions to a member, or took them."""
+        """When a group gave partitions to a member, or took them, under load: members that close at its end
+        give up what they have."""
         rows = columns(self.history.tables["assignments"], ("kind", "ns"))
-        return np.asarray(rows["ns"][np.isin(rows["kind"], [int(kind) for kind in REBALANCES])])
+        phases = (event for event in self.history.events if isinstance(event, PhaseStarted))
+        end = min((one.ns for one in phases if one.phase >= Phase.QUIESCE), default=OPEN)
+        moved = np.isin(rows["kind"], [int(kind) for kind in REBALANCES]) & (rows["ns"] < end)
+        return np.asarray(rows["ns"][moved])
 
     @cached_property
     def cut_off(self) -> set[int]:

@@ -10,8 +10,8 @@ import pytest
 
 from checkers.faults.reached import FACTS, wanted
 from core.java_hash import java_hash
-from core.op import AssignmentKind, Outcome, value_of
-from history.events import Event, FaultStarted, RecordsDeleted
+from core.op import AssignmentKind, Outcome, Phase, value_of
+from history.events import Event, FaultStarted, PhaseStarted, RecordsDeleted
 from history.verdict import Fault, ResultWord, Verdict
 from nemesis.registry import NEMESES
 from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
@@ -105,6 +105,16 @@ def test_a_fact_is_seen_where_it_is_and_not_on_its_twin(tmp_path: Path, name: st
     verdict = judged(tmp_path / "lacks", lacks)
     assert name not in verdict.faults[0].reached
     assert name not in (verdict.reached or [])
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("at", "reached"), [(14, True), (15, False)])
+def test_members_that_close_at_the_end_of_the_load_are_no_rebalance(
+    tmp_path: Path, at: int, *, reached: bool
+) -> None:
+    ends = PhaseStarted(phase=Phase.QUIESCE, ns=15 * S)
+    verdict = judged(tmp_path, Case([taken(at)], [ends], "client:pause@member"))
+    assert ("rebalanced" in verdict.faults[0].reached) is reached
 
 
 def test_a_topic_that_is_remade_has_leaders_of_its_own_and_none_of_it_moved(tmp_path: Path) -> None:
