@@ -206,7 +206,8 @@ def faults_of(verdict: Path) -> list[TableRow]:
     for fault in lived.faults:
         row = made_on | {"fault": fault.name.partition("@")[0]}
         if (of := cost.get(fault.fault)) is not None:
-            row |= {"served": of.served, "recovered_s": of.recovered_s, "stalled_s": of.stalled_s}
+            recovered_s = of.back_s if of.recovered_s is None else of.recovered_s
+            row |= {"served": of.served, "recovered_s": recovered_s, "stalled_s": of.stalled_s}
         rows.append(row)
     return rows or [made_on | {"fault": "none"}]
 

@@ -5,6 +5,7 @@ something: each share hands back sums by night or by kind, and `harness.nights.t
 of one night. What a task hands back is small: of the runs the newest ones, and no verdict.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,7 @@ class Share:
     `recovery_s`, and of how many values (`known`, `recovered`).
     met: by session and system of these, the drawn runs with a known bug, or a class that none explains;
     first_s: how long the session had run this system when the first of them ended. ran: how long it did.
+    performed: how many draws these systems performed, each draw once.
     lived: sums over the faults of fair runs, by system, version and fault (`known`, `recovered`: how many
     values `served` and `recovered_s` are sums of; `stalled_s`: the longest).
     """
@@ -78,6 +80,7 @@ class Share:
     side: pd.DataFrame = field(default_factory=lambda: _no([*SIDE, *SUMS]))
     met: pd.DataFrame = field(default_factory=lambda: _no(MET))
     ran: pd.DataFrame = field(default_factory=lambda: _no(RAN))
+    performed: Counter[object] = field(default_factory=Counter)
     lived: pd.DataFrame = field(default_factory=lambda: _no(LIVED))
 
 
@@ -107,6 +110,7 @@ def of_nights(results: Path, names: Sequence[str]) -> Share:
         side=_side(drawn, forbidden),
         met=_met(drawn, forbidden),
         ran=drawn.groupby(RAN[:-2], as_index=False).agg(judged=("seed", "size"), seconds=("seconds", "sum")),
+        performed=_performed(drawn),
         lived=_lived(results, judged, set(forbidden["row"])),
     )
 
@@ -196,6 +200,12 @@ def _drawn(judged: pd.DataFrame) -> pd.DataFrame:
         "number", kind="stable"
     )
     return drawn.assign(ran_s=drawn.groupby(RAN[:-2])["seconds"].cumsum())
+
+
+def _performed(drawn: pd.DataFrame) -> Counter[object]:
+    columns: list[object] = list(zip(*(drawn[name] for name in COLUMN), strict=True))
+    made = drawn.assign(column=pd.Series(columns, drawn.index, dtype=object))
+    return Counter(made.groupby(["session", *COMBINATION, "seed"])["column"].agg(_together))
 
 
 def _met(drawn: pd.DataFrame, forbidden: pd.DataFrame) -> pd.DataFrame:

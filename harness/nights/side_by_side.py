@@ -4,6 +4,7 @@ bug, or a class that none explains, how many runs met it, and how soon.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,8 +21,8 @@ ALL: Final = "all"
 class SideCell:
     """Runs with a verdict, those of them with a forbidden finding, and with one that no known bug explains.
 
-    rate, low, high: of forbidden ones. available: mean share of the phase of faults; recovery_s: mean; both
-    None = not known.
+    rate, low, high: of forbidden ones. available: mean share of the phase of faults; recovery_s: mean of
+    those that recovered; both None = not known.
     """
 
     judged: int
@@ -32,6 +33,7 @@ class SideCell:
     high: float
     available: float | None
     recovery_s: float | None
+    recovered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,15 @@ Column = tuple[str, str, str]
 class SideBySide:
     """rows: nemesis -> a cell for each column, None = no run; the first row is of all nemeses. met: finding
     and known bug ("" = none) -> a cell for each column; what no known bug explains comes first. sessions:
-    that made these runs, oldest first."""
+    that made these runs, oldest first. drawn: how many runs were drawn; everywhere: of these, performed on
+    every column."""
 
     columns: list[Column]
     rows: dict[str, list[SideCell | None]]
     met: dict[tuple[str, str], list[MetCell]]
     sessions: list[str]
+    drawn: int
+    everywhere: int
 
     @property
     def compares(self) -> bool:
@@ -65,8 +70,10 @@ class SideBySide:
         return len(self.columns) > 1
 
     @classmethod
-    def of(cls, side: pd.DataFrame, met: pd.DataFrame, ran: pd.DataFrame) -> "SideBySide":
-        """Of the sums of all shares (`shares.SIDE`, `MET`, `RAN`)."""
+    def of(
+        cls, side: pd.DataFrame, met: pd.DataFrame, ran: pd.DataFrame, performed: Mapping[object, int]
+    ) -> "SideBySide":
+        """Of the sums of all shares (`shares.SIDE`, `MET`, `RAN`, `Share.performed`)."""
         every = side.assign(nemesis=ALL)
         sums = pd.concat([every, side]).groupby(SIDE)[SUMS].sum()
         cells = dict(zip(sums.index, map(_cell, records(sums)), strict=True))
@@ -74,7 +81,14 @@ class SideBySide:
         names = [ALL, *sorted(set(side["nemesis"]))] if columns else []
         rows = {name: [cells.get((*column, name)) for column in columns] for name in names}
         sessions = sorted(set(ran["session"]))
-        return cls(columns=columns, rows=rows, met=_met(columns, met, ran), sessions=sessions)
+        return cls(
+            columns=columns,
+            rows=rows,
+            met=_met(columns, met, ran),
+            sessions=sessions,
+            drawn=sum(performed.values()),
+            everywhere=performed.get(tuple(columns), 0),
+        )
 
 
 def _met(columns: list[Column], met: pd.DataFrame, ran: pd.DataFrame) -> dict[tuple[str, str], list[MetCell]]:
@@ -107,6 +121,7 @@ def _cell(sums: dict[str, float]) -> SideCell:
         **rate(forbidden, judged),
         available=sums["available"] / sums["known"] if sums["known"] else None,
         recovery_s=sums["recovery_s"] / sums["recovered"] if sums["recovered"] else None,
+        recovered=int(sums["recovered"]),
     )
 
 

@@ -3,6 +3,7 @@
 every = totals(Path("results"), workers)        # in this process: history.tasks.Here()
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -83,6 +84,7 @@ def totals(results: Path, workers: Workers, newest: str = "") -> Totals:
             _joined(share.side for share in found),
             _joined(share.met for share in found),
             _joined(share.ran for share in found),
+            sum((share.performed for share in found), Counter()),
         ),
         lived=_lived(_joined(share.lived for share in found)),
     )
@@ -158,10 +160,11 @@ def _allowed(allowed: pd.DataFrame) -> list[TableRow]:
 
 def _lived(lived: pd.DataFrame) -> list[TableRow]:
     """What faults did, by system, version and fault: `runs` with it, `failing` ones of these, `times` it was
-    in force; means `served` and `recovered_s` (NaN = not known), the longest `stalled_s`."""
+    in force; means `served` and `recovered_s`, the latter of those that `recovered` (NaN = not known), the
+    longest `stalled_s`."""
     sums = lived.groupby(KIND, as_index=False).agg(
         {name: "max" if name == "stalled_s" else "sum" for name in shares.LIVED if name not in KIND}
     )
     sums["served"] /= sums["known"].where(sums["known"] > 0)
     sums["recovered_s"] /= sums["recovered"].where(sums["recovered"] > 0)
-    return records(sums.drop(columns=["known", "recovered"]))
+    return records(sums.drop(columns="known"))

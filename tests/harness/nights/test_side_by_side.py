@@ -10,7 +10,7 @@ from harness.nights.session_log import AnomalyCount, PlannedRun, RunResult, Test
 from harness.nights.side_by_side import ALL, SideBySide
 from history.tasks import Here
 from tests.harness.nights.made_sessions import LOST, MATRIX, TORN, canary, outcome, task, write
-from tests.harness.nights.test_index import FIRST, HANGS, PLANTED, SECOND
+from tests.harness.nights.test_index import FIRST, HANGS, PLANTED, SECOND, THIRD
 
 COMPARING: dict[str, Any] = MATRIX | {"systems": [{}, {}]}
 NOT_BACK = AnomalyCount(name="not-recovered", count=1, disallowed=1)
@@ -47,6 +47,11 @@ def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> N
     assert new is not None
     assert (old.judged, old.forbidden, old.available, old.recovery_s) == (1, 0, 0.5, None)
     assert (new.judged, new.forbidden, new.open, new.available, new.recovery_s) == (2, 2, 1, 1.0, 3.0)
+    assert (old.recovered, new.recovered) == (0, 2)
+    write(tmp_path, THIRD, [run(9, OLD, recovery_s=1.0), run(9, NEW)], matrix=COMPARING)
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert "back after 1.0 s in 1/3" in shown  # OLD, all nemeses
+    assert "back after 3.0 s in 2/3" in shown
     assert found.rows["pause"][1] is None
     every = found.rows[ALL][0]
     assert every is not None
@@ -75,6 +80,19 @@ def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
     assert "1/3" in shown
     assert "after 1 min" in shown
     assert "not in 1 min" in shown
+
+
+@pytest.mark.sampled(6)
+def test_the_page_says_how_many_runs_every_column_performed(tmp_path: Path) -> None:
+    third = Tested(system="kafka", version="4.1.0", client="librdkafka")
+    write(tmp_path, FIRST, [run(1, OLD), run(1, NEW), run(2, OLD, LOST), run(2, NEW)], matrix=COMPARING)
+    assert "Each drawn run was performed on every column." in page.compared(totals.totals(tmp_path, Here()))
+    write(tmp_path, SECOND, [run(1, NEW), run(1, third), run(3, NEW)], matrix=COMPARING)
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert "0 of 4 drawn runs were performed on every column" in shown
+    write(tmp_path, THIRD, [run(1, one) for one in (OLD, NEW, third)], matrix=COMPARING)
+    found = side(tmp_path)
+    assert (found.everywhere, found.drawn) == (1, 5)
 
 
 @pytest.mark.sampled(3)

@@ -29,10 +29,16 @@ def fault(number: int, name: str = "kill:one@leader") -> Fault:
     return Fault(fault=number, name=name, text="", nodes=[1], begin_s=1.0, end_s=2.0, colour="")
 
 
-def cost(number: int, served: float | None, recovered_s: float | None, stalled_s: float) -> FaultLiveness:
+def cost(
+    number: int,
+    served: float | None,
+    recovered_s: float | None,
+    stalled_s: float,
+    back_s: float | None = None,
+) -> FaultLiveness:
     return FaultLiveness(
         fault=number, stalled_s=stalled_s, partition="", partition_stalled_s=stalled_s,
-        recovered_s=recovered_s, served=served,
+        recovered_s=recovered_s, served=served, back_s=back_s,
     )  # fmt: skip
 
 
@@ -48,8 +54,9 @@ def run_under(
 @pytest.mark.sampled(9)
 def test_what_a_fault_did_to_each_version(tmp_path: Path) -> None:
     first = run_under(tmp_path, 1, [fault(0), fault(1, "kill:one@controller")],
-                      [cost(0, 0.5, 4.0, 3.0), cost(1, 0.9, None, 9.0)])  # fmt: skip
-    second = run_under(tmp_path, 2, [fault(0)], [cost(0, None, 2.0, 1.0)])
+                      [cost(0, 0.5, 4.0, 3.0, 4.0), cost(1, 0.9, None, 9.0, 15.0)])  # fmt: skip
+    second = run_under(tmp_path, 2, [fault(0), fault(1)],
+                       [cost(0, None, 2.0, 1.0), cost(1, None, None, 1.0)])  # fmt: skip
     other = run_under(tmp_path, 3, [fault(0)], [], "3.9.1")
     quiet = run_under(tmp_path, 4, [], [])
     write(tmp_path, NIGHT, [
@@ -61,15 +68,16 @@ def test_what_a_fault_did_to_each_version(tmp_path: Path) -> None:
         ("kafka", "4.3.1", "kill:one"), ("kafka", "3.9.1", "kill:one"), ("kafka", "4.3.1", "none"),
     }  # fmt: skip
     killed = found["kafka", "4.3.1", "kill:one"]
-    assert (killed["runs"], killed["failing"], killed["times"]) == (2, 1, 3)
-    assert (killed["served"], killed["recovered_s"], killed["stalled_s"]) == pytest.approx((0.7, 3.0, 9.0))
+    assert (killed["runs"], killed["failing"], killed["times"], killed["recovered"]) == (2, 1, 4, 3)
+    assert (killed["served"], killed["recovered_s"], killed["stalled_s"]) == pytest.approx((0.7, 7.0, 9.0))
     unknown = found["kafka", "3.9.1", "kill:one"]
     assert not page.known(unknown["served"])
     assert not page.known(unknown["stalled_s"])
     shown = page.render(tmp_path)
     assert '<a href="#faults">' in shown
     assert shown.count('<th scope="row" class="nowrap">kill:one</th>') == 2
-    assert '<td class="n">1/2</td><td class="n">3</td>' in shown
+    assert '<td class="n">1/2</td><td class="n">4</td>' in shown
+    assert '<td class="n">7.0 <span class="muted">3/4</span></td>' in shown
     assert '<td class="n">0/1</td><td class="n">1</td>' in shown
 
 
