@@ -69,13 +69,14 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         missing = np.isin(rows, passed_over(p))
         undecided = expected & ~missing
     if len(rows):
+        since = np.where(p.may_be_hidden(rows), p.first_sent[rows], sends["invoke_ns"][rows])
         result.parts[NAME] = UnseenRecords(
             op=sends["op"][rows],
             op_sends=sends["op_sends"][rows],
             value=sends["value"][rows],
             missing=missing,
             undecided=undecided,
-            excuse=p.excuses_with(sends["invoke_ns"][rows], np.full(len(rows), NEVER), TRANSACTIONS),
+            excuse=p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTIONS),
         )
 
 

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from checkers.allowed import always, never
+from checkers.allowed import always, unless_truncated
 from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.components import Components, Edges, by_completion, components
@@ -36,6 +36,7 @@ from checkers.engine.dependencies import (
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import INFO, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView, distinct
+from checkers.windows import NO_EXCUSE, TRANSACTIONS, RunWindows
 from history.columns import Array, Columns, columns
 from history.reader import History
 from history.tables import OPEN
@@ -58,6 +59,8 @@ KINDS = {
     G1C_WW: ("wr", "ww"),
 }
 """The kinds of edges of each class; the first one is in each of its cycles."""
+OF_READS = (G1C, G1C_REALTIME)
+"""Classes of what was read too early: a lost decision may have shown it."""
 
 
 class FutureRead(Finding):
@@ -169,18 +172,16 @@ def _once(a: Array, b: Array) -> Edges:
 
 @dataclass(slots=True)
 class Circles:
-    """Components of one class. sizes, lowest: of the smallest ones of each graph, the number of ops and the
-    first of them; edges: of some, by their first op, a cycle."""
+    """Components of one class and excuse. sizes, lowest: of the smallest ones of each graph, the number of
+    ops and the first of them; edges: of some, by their first op, a cycle."""
 
     count: int = 0
     sizes: list[Array] = field(default_factory=list)
     lowest: list[Array] = field(default_factory=list)
     edges: dict[int, tuple[Edge, ...]] = field(default_factory=dict)
 
-    def report(self, name: str, clock: Columns, tally: Tally) -> None:
+    def report(self, name: str, excuse: int, clock: Columns, tally: Tally) -> None:
         """All of them, the smallest first."""
-        if not self.count:
-            return
         sizes, lowest = np.concatenate(self.sizes), np.concatenate(self.lowest)
         order = np.lexsort((lowest, sizes))
 
@@ -194,7 +195,7 @@ class Circles:
                 edges=edges,
             )
 
-        tally.report(name, np.arange(self.count), made)
+        tally.report(name, np.arange(self.count), made, excuses=excuse)
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
@@ -202,15 +203,17 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if not windows:
         return
     clock = _clock(run)
-    found = {name: Circles() for name in KINDS}
+    found: dict[Sort, Circles] = {}
     for some in window_groups(_all_windows(windows, clock), BATCH_OPS):
         graphs = list(graphs_of(some, run.ask(NAME, EdgesWithin(some)), clock, run.known.relay))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            searched = list(threads.map(partial(_search, cap=tally.cap), graphs))
-        for name, circles in found.items():
-            _add(name, circles, graphs, [each[name] for each in searched])
-    for name, circles in found.items():
-        circles.report(name, clock, tally)
+            search = partial(_search, cap=tally.cap, windows=run.known.windows)
+            searched = list(threads.map(search, graphs))
+        for sort in sorted({sort for each in searched for sort in each}):
+            mine = [(graph, each[sort]) for graph, each in zip(graphs, searched, strict=True) if sort in each]
+            _add(sort[0], found.setdefault(sort, Circles()), mine)
+    for (name, excuse), circles in sorted(found.items(), key=lambda one: [*KINDS].index(one[0][0])):
+        circles.report(name, excuse, clock, tally)
 
 
 def _all_windows(parts: Sequence[Array], clock: Columns) -> Array:
@@ -232,9 +235,30 @@ class Smallest:
     members: Sequence[Array]
 
 
-def _search(graph: Graph, cap: int) -> dict[str, Smallest]:
-    """The components of each class. cap: components that are wanted; of others only their number."""
-    return {name: _smallest(found, wanted, graph.base, cap) for name, found, wanted in _classes(graph)}
+Sort = tuple[str, int]
+"""A class, and the code of an excuse."""
+
+
+def _search(graph: Graph, cap: int, windows: RunWindows) -> dict[Sort, Smallest]:
+    """The components of each class and excuse, where there are some. cap: components that are wanted; of
+    others only their number."""
+    found = {}
+    for name, every, wanted in _classes(graph):
+        excuses = np.full(every.count, NO_EXCUSE)
+        if name in OF_READS:
+            excuses = _excuses(every, graph.clock, windows)
+        for code in np.unique(excuses[wanted]).tolist():
+            found[name, code] = _smallest(every, wanted & (excuses == code), graph.base, cap)
+    return found
+
+
+def _excuses(found: Components, clock: Columns, windows: RunWindows) -> Array:
+    """Of each component: the code of what may have lost a decision while its ops lasted."""
+    since, until = np.full(found.count, OPEN), np.full(found.count, -1)
+    mine = found.label[found.ops]
+    np.minimum.at(since, mine, clock["invoke_ns"][found.ops])
+    np.maximum.at(until, mine, clock["complete_ns"][found.ops])
+    return windows.excuses((TRANSACTIONS,), since, until)
 
 
 def _classes(graph: Graph) -> Iterator[tuple[str, Components, Array]]:
@@ -286,8 +310,9 @@ def _clock(run: WholeRun) -> Columns:
     return indexed
 
 
-def _add(name: str, circles: Circles, graphs: Sequence[Graph], found: Sequence[Smallest]) -> None:
+def _add(name: str, circles: Circles, searched: Sequence[tuple[Graph, Smallest]]) -> None:
     """Add the components of some graphs to those of a class; for the smallest ones look for a cycle."""
+    found = [each for _, each in searched]
     circles.count += sum(each.count for each in found)
     circles.sizes += [each.sizes for each in found]
     circles.lowest += [each.lowest for each in found]
@@ -296,7 +321,7 @@ def _add(name: str, circles: Circles, graphs: Sequence[Graph], found: Sequence[S
     for _, n, ops in sorted(few, key=itemgetter(0))[:SHOWN]:
         chosen.setdefault(n, []).append(ops)
     for n, members in chosen.items():
-        graph = graphs[n]
+        graph, _ = searched[n]
         for ops, steps in zip(members, edges_inside(graph, members, KINDS[name]), strict=True):
             edges = shortest(graph, ops, steps, KINDS[name])
             circles.edges[graph.base + int(ops[0])] = tuple(
@@ -314,7 +339,9 @@ CHECK = Check(
             title="Circular information flow",
             meaning="Transactions read each other's records in a cycle: each would have had to commit first.",
             literature="G1c",
-            rule=never("read_committed forbids it: a record is read after its transaction committed"),
+            rule=unless_truncated(
+                "read_committed forbids it: a record is read after its transaction committed"
+            ),
         ),
         G1C_REALTIME: AnomalyClass(
             title="Information flow against real time",
@@ -322,7 +349,7 @@ CHECK = Check(
             " circle that closes through real time.",
             literature="G1c-realtime; future read",
             early=Early(("tp", "value", "op")),
-            rule=never("nothing is read before it is sent"),
+            rule=unless_truncated("nothing is read before it is sent"),
         ),
         G1C_WW: AnomalyClass(
             title="Circle of reads and writes",

@@ -23,7 +23,7 @@ from checkers.engine.findings import (
     at,
 )
 from checkers.engine.partition_view import KernelView
-from checkers.windows import Excuse
+from checkers.windows import TRANSACTIONS, Excuse, LogWindows
 from history.columns import Array
 from history.reader import History
 from history.verdict import IN_THE_LOG
@@ -131,10 +131,20 @@ def promised(p: KernelView, rows: Array) -> Array:
 
 
 def _taken(p: KernelView, rows: Array) -> Array:
-    """Codes of what may have taken these sends off the end of the log, with all that stood behind them."""
+    """Codes of what may have taken these sends off the end of the log, with all that stood behind them; or,
+    of those that a decision may hide, what may have taken that one. No record behind one keeps a decision."""
     windows = p.windows
-    if not windows:
-        return np.zeros(len(rows), np.int8)
+    codes = np.zeros(len(rows), np.int8)
+    if windows:
+        codes = _cut_off(p, rows, windows)
+    if p.known.on_record.final_reads:
+        hidden = np.flatnonzero(p.may_be_hidden(rows))
+        since, ever = p.first_sent[rows[hidden]], np.full(len(hidden), NEVER)
+        codes[hidden] = p.excuses_with(since, ever, TRANSACTIONS)
+    return codes
+
+
+def _cut_off(p: KernelView, rows: Array, windows: LogWindows) -> Array:
     since, acked = p.sends["invoke_ns"][rows], p.sends["ack_ns"][rows]
     weak = p.known.weak[p.owner[rows]]
     counted = p.flushed_behind(rows, windows.flushed_records)

@@ -13,10 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.allowed import Answer, Ground, not_fetched, truncation
+from checkers.allowed import Answer, Ground, not_fetched, truncated, truncation
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
 from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.windows import TRANSACTIONS
 from core.op import CommitKind
 from history.columns import Array, Columns, columns
 from history.reader import History
@@ -82,10 +83,11 @@ class ReadTooEarly(Finding):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTheEnd:
     """Reads at read_committed, and deliveries of share groups, that had ended before the transaction had
-    ended, one entry each. sent, read: columns of the send and of the read."""
+    ended, one entry each. sent, read: columns of the send and of the read. excuse: a key of `EXCUSES`."""
 
     sent: Columns
     read: Columns
+    excuse: Array
 
 
 SENT: Final = ("op", "process", "value", "place", "outcome", "invoke_ns", "ack_ns")
@@ -98,15 +100,22 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     failed = one_of_each_op(p, np.flatnonzero(np.append(p.failed, False)[p.writer]))
     codes = np.where(never[p.writer[failed]], _UNSENT, _levels(p, failed))
     report = partial(result.report, legal=NOT_PROMISED)
-    since, until = sends["invoke_ns"][p.writer[failed]], reads["complete_ns"][failed]
+    since, until = p.first_sent[p.writer[failed]], reads["complete_ns"][failed]
     excuses = p.known.windows.excuses_of_markers(p.tp, since, until)
     report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, excuses=excuses)
     own = np.flatnonzero(p.of_writer(sends["op"], -1) == reads["op"])
     early = one_of_each_op(p, own[p.of_writer(sends["txn"], 0, own) == 1])
     codes = _levels(p, early)
-    report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS)
+    excuses = _decided_again(p, p.writer[early], reads["complete_ns"][early])
+    report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS, excuses=excuses)
     if len(p.known.ends):
         _under_way(p, result)
+
+
+def _decided_again(p: KernelView, rows: Array, until: Array) -> Array:
+    """Codes of what may have shown these sends before they were decided: a coordinator that has lost the rest
+    writes the markers of an older decision again."""
+    return p.known.windows.excuses((TRANSACTIONS,), p.first_sent[rows], until)
 
 
 def _under_way(p: KernelView, result: PartitionResult) -> None:
@@ -124,9 +133,11 @@ def _under_way(p: KernelView, result: PartitionResult) -> None:
     soon = np.flatnonzero(given["complete_ns"] < until[of])
     writer = np.append(p.writer[early], of[soon])
     if len(writer):
+        read = {name: np.append(reads[name][early], given[name][soon]) for name in READ}
         result.parts[NAME] = BeforeTheEnd(
             sent={name: sends[name][writer] for name in SENT},
-            read={name: np.append(reads[name][early], given[name][soon]) for name in READ},
+            read=read,
+            excuse=_decided_again(p, writer, read["complete_ns"]),
         )
     own = np.flatnonzero(txn)
     of = sends["op"][own]
@@ -188,7 +199,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
                 first.append(n)
                 done.add(key)
         made = _too_early(tp, part, until)
-        tally.report(PRECOMMITTED, hits[first], made, np.full(len(first), _RC), {_RC: Level.RC})
+        codes, excuses = np.full(len(first), _RC), part.excuse[hits[first]]
+        tally.report(PRECOMMITTED, hits[first], made, codes, {_RC: Level.RC}, excuses=excuses)
 
 
 def _unasked(run: WholeRun, ops: Array) -> Array:
@@ -266,7 +278,7 @@ def own(ground: Ground, variant: str) -> Answer:
     """A record was read while its transaction was open."""
     if variant == Level.RU:
         return True, READ_UNCOMMITTED
-    return False, "a read_committed reader sees no open transaction, not even its own"
+    return truncated(ground, "a read_committed reader sees no open transaction, not even its own")
 
 
 NAME = "isolation"

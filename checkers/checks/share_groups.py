@@ -249,8 +249,9 @@ def _aborted(p: KernelView, group: int, lives: dict[int, Life], result: Partitio
         one = next((each for each in life.deliveries if each.value in of_value), None)
         if one is None or p.known.isolation[p.known.positions(np.array([one.process]))[0]] != RC:
             continue
-        sent = p.placed(of_value[one.value])
-        excuse = p.excuses_with(np.full(1, sent.invoke_ns), np.full(1, one.done_ns), TRANSACTIONS)
+        row = of_value[one.value]
+        sent, since = p.placed(row), p.first_sent[row : row + 1]
+        excuse = p.excuses_with(since, np.full(1, one.done_ns), TRANSACTIONS)
         found = AbortedDelivery(
             key=(p.tp, group, offset),
             process=sent.process,

@@ -354,6 +354,27 @@ class KernelView:
             missing &= ~removed
         return rows[missing], rows[~missing & ~removed]
 
+    def may_be_hidden(self, rows: Array) -> Array:
+        """Which of these missing sends a decision may hide (flags): of transactions, but what the final read
+        at read_uncommitted would have shown, were it in the log. (The cleaner takes what is aborted.)"""
+        bound = self.bounds[RU]
+        hidden = self.sends["txn"][rows] == 1
+        if bound is not None and self.compacted is None and hidden.any():
+            whole = ~self._above_watermark(rows) & bound.complete
+            covered = _covers(bound, self.sends["place"][rows], start=self._begin(bound, rows), whole=whole)
+            hidden &= self.shown_any[rows] | ~covered
+        return np.asarray(hidden)
+
+    @cached_property
+    def first_sent(self) -> Array:
+        """Of each send: the lowest `invoke_ns` of its op's sends here."""
+        ops, invoked = self.sends["op"], self.sends["invoke_ns"]
+        if not len(ops):
+            return invoked
+        first = np.flatnonzero(np.append(True, ops[1:] != ops[:-1]))
+        lowest = np.minimum.reduceat(invoked, first)
+        return np.repeat(lowest, np.diff(np.append(first, len(ops))))
+
     @property
     def windows(self) -> LogWindows:
         """When records may have been taken off the log."""

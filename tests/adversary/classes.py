@@ -11,7 +11,7 @@ from history.events import BoundsListed, Event, NodeEnded, Recovered, Transactio
 from tests.adversary.application_classes import eos_uncommitted, nonmonotonic_copy
 from tests.adversary.compaction import key
 from tests.adversary.cycle_classes import cycles
-from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Logs, Span
+from tests.adversary.excuses import EVER, TEN_S, TRANSACTIONS, Logs, Span, first_sent
 from tests.adversary.facts import ACKS, FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
     double_assignment,
@@ -35,6 +35,11 @@ def lost_write(f: Facts) -> Found:
         doubtful = send["txn"] and send["op_outcome"] == INFO and not f.seen(send)
         if f.portable or not doubtful:  # else no client learned of a commit: it is torn off
             key: Key = ("lost-write", send["tp"], send["value"])
+            if not f.portable and may_be_hidden(f, send):
+                began = first_sent(f.sends, send)
+                f.spans[key].append(Span(began, EVER, (send["tp"],), internal=TRANSACTIONS))
+                yield key, {f.promised(send)}
+                continue
             until = min(
                 (
                     t["ack_ns"]
@@ -67,6 +72,13 @@ def lost_write(f: Facts) -> Found:
             )
             f.spans[key].append(span)
             yield key, {f.promised(send)}
+
+
+def may_be_hidden(f: Facts, send: Row) -> bool:
+    """What is missing may be in the log, for all that was read, and an aborted record."""
+    if send["txn"] == 0:
+        return False
+    return bool(f.tombstones >= 0 or f.shown(RU, send) or not f.covers(RU, send))
 
 
 def resurrected_key(f: Facts) -> Found:
@@ -148,7 +160,14 @@ def torn_txn(f: Facts) -> Found:
         if any(f.portable or f.torn_off(s) for s in hidden):
             key: Key = ("torn-txn", -1, op)
             f.torn[key] = [
-                Span(s["invoke_ns"], EVER, (s["tp"],), internal=TRANSACTIONS) for s in hidden if f.missing(s)
+                Span(
+                    first_sent(f.sends, s) if may_be_hidden(f, s) else s["invoke_ns"],
+                    EVER,
+                    (s["tp"],),
+                    internal=TRANSACTIONS,
+                )
+                for s in hidden
+                if f.missing(s)
             ]
             yield key, PLAIN
 
@@ -165,7 +184,7 @@ def aborted_read(f: Facts) -> Found:
             never = send["txn"] == 0 or send["op_outcome"] != FAIL
             key: Key = ("aborted-read", read["tp"], read["value"], read["op"])
             cleans = f.tombstones >= 0
-            since, until, tps = send["invoke_ns"], read["complete_ns"], (read["tp"],)
+            since, until, tps = first_sent(f.sends, send), read["complete_ns"], (read["tp"],)
             span = Span(since, until, tps, internal=TRANSACTIONS, cleaned=cleans)
             f.spans[key].append(span)
             yield key, {"unsent" if never else _level(read)}
@@ -176,13 +195,22 @@ def precommitted_read(f: Facts) -> Found:
         open_then = send["invoke_ns"] <= read["complete_ns"] < f.unasked[send["op"]]
         dirty = not f.portable and not f.failed(send) and read["isolation"] == RC and open_then
         if send["txn"] and (send["op"] == read["op"] or dirty):
-            yield ("precommitted-read", read["tp"], read["value"], read["op"]), {_level(read)}
+            key: Key = ("precommitted-read", read["tp"], read["value"], read["op"])
+            f.spans[key].append(_decided_again(f, send, read))
+            yield key, {_level(read)}
     for d in () if f.portable else f.rows["deliveries"]:
         sent = f.send_of.get((d["tp"], d["value"]))
         if sent is None or not sent["txn"] or f.failed(sent) or not f.is_rc(d):
             continue
         if sent["invoke_ns"] <= d["complete_ns"] < f.unasked[sent["op"]]:
-            yield ("precommitted-read", d["tp"], d["value"], d["op"]), {"rc"}
+            key = ("precommitted-read", d["tp"], d["value"], d["op"])
+            f.spans[key].append(_decided_again(f, sent, d))
+            yield key, {"rc"}
+
+
+def _decided_again(f: Facts, send: Row, seen: Row) -> Span:
+    """When coordinators may have forgotten the transaction, and ended the one before it again."""
+    return Span(first_sent(f.sends, send), seen["complete_ns"], (), internal=TRANSACTIONS)
 
 
 def strangers(f: Facts) -> Found:

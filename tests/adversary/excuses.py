@@ -5,7 +5,7 @@ Each rule about what is missing says between which moments it may have been take
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from core.config import RunConfig
 from core.systems import KafkaSection
 from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen
 from tests.adversary.compaction import kept_after_jumps
+from tests.adversary.rows import Row
 
 EVER = 2**63 - 1
 TEN_S = 10 * 10**9
@@ -41,6 +42,11 @@ class Span(NamedTuple):
     behind: tuple[tuple[int, int, int], ...] = ()
     cleaned: bool = False
     """A replica that was away may never have had it."""
+
+
+def first_sent(sends: Iterable[Row], send: Row) -> int:
+    """When its op sent the first record to its partition."""
+    return int(min(s["invoke_ns"] for s in sends if (s["op"], s["tp"]) == (send["op"], send["tp"])))
 
 
 SPARING = re.compile(

@@ -73,8 +73,7 @@ INFORMATIONAL = ("offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime")
 OF_THE_LEADER = ("lost-write", "offset-realtime-inversion", "inconsistent-offsets", "resurrected-key")
 """Classes that the leader alone may bring about where it alone had a record."""
 NEVER_PERMITTED = (
-    "unseen", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
-    "stalled-client",
+    "unseen", "corrupt-record", "misdirected-record", "not-recovered", "stalled-client",
 )  # fmt: skip
 
 
@@ -117,7 +116,7 @@ class Permission:
                 return True
             case (("aborted-read" | "precommitted-read"), "ru"):
                 return True
-            case ("aborted-read", "unsent") | ("precommitted-read", _):
+            case "aborted-read", "unsent":
                 return False
             case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "weak" | "abandoned")):
                 return True

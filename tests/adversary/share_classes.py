@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from core.op import Acknowledgement
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
-from tests.adversary.excuses import EVER, SHARES, TEN_S, TRANSACTIONS, Span
+from tests.adversary.excuses import EVER, SHARES, TEN_S, TRANSACTIONS, Span, first_sent
 from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, Facts, Found
 from tests.adversary.rows import Key, Row
 
@@ -170,7 +170,8 @@ def _aborted(f: Facts, record: Key, given: list[Row]) -> Found:
         send = f.send_of.get((d["tp"], d["value"]))
         if send is not None and send["txn"] and send["op_outcome"] == FAIL and f.is_rc(d):
             key: Key = ("share-aborted-read", *record)
-            f.spans[key].append(Span(send["invoke_ns"], d["complete_ns"], (d["tp"],), internal=TRANSACTIONS))
+            since = first_sent(f.sends, send)
+            f.spans[key].append(Span(since, d["complete_ns"], (d["tp"],), internal=TRANSACTIONS))
             yield key, PLAIN
             return
 

@@ -36,8 +36,8 @@ SEEDS = int(os.environ.get("INQUEST_SEEDS", "200"))
 CHUNK = 50
 
 NEVER_EXCUSED = {
-    *("phantom-read", "corrupt-record", "misdirected-record", "precommitted-read", "unseen", "not-recovered"),
-    *("G0", "G0-realtime", "G1c", "G1c-realtime", "G1c-ww", "int-send-skip", "offset-reuse"),
+    *("phantom-read", "corrupt-record", "misdirected-record", "unseen", "not-recovered"),
+    *("G0", "G0-realtime", "G1c-ww", "int-send-skip", "offset-reuse"),
     "stalled-client",
 }
 """Classes that no window excuses."""
@@ -177,6 +177,7 @@ def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
             variants.update((kind.name, kind.variant) for kind in tally.counts)
             excuses.update(kind.excuse for kind in tally.counts)
     excused = {name for name, _ in seen} - NEVER_EXCUSED - {"send-skip"}
+    excused -= {"G1c-realtime"}  # its cycles alone are, and have to meet a loss: `test_lost_decisions`
     assert {each for name in excused for each in ((name, True), (name, False)) if not seen[each]} == set()
     often = dict.fromkeys(Excuse, 20) | {Excuse.AWAY: 10}  # that one in compacted topics alone
     assert {one: excuses[one] for one, least in often.items() if excuses[one] < least} == {}

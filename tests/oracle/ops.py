@@ -5,8 +5,8 @@ Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kern
 Here: torn transactions, dependency cycles, committed offsets that go back.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import pairwise, product
 from typing import Final
 
 from core.op import AssignmentKind, CommitKind
@@ -111,23 +111,30 @@ def _reachable(after: dict[int, set[int]], start: int) -> set[int]:
     return reached
 
 
-def _named(name: str, components: Iterable[frozenset[int]]) -> Iterator[Key]:
-    for component in components:
-        yield name, -1, min(component), len(component)
+def members(history: History, key: Key) -> list[Row]:
+    """The ops of the cycle with this key."""
+    (found,) = {ops for name, ops in circles(history) if (name, -1, min(ops), len(ops)) == key}
+    return [history.ops[op] for op in found]
 
 
 def cycles(history: History) -> Iterator[Key]:
+    """Their keys."""
+    for name, ops in circles(history):
+        yield name, -1, min(ops), len(ops)
+
+
+def circles(history: History) -> Iterator[tuple[str, frozenset[int]]]:
     """Strongly connected components of the graphs of docs/checks.md, by class."""
     wr, ww = _wr(history), _ww(history)
     g1c, g0 = _components(wr), _components(ww)
-    yield from _named("G1c", g1c)
-    yield from _named("G0", g0)
+    yield from product(["G1c"], g1c)
+    yield from product(["G0"], g0)
     mixed = _components(wr | ww) - g1c - g0
     with_wr = {c for c in mixed if any(a in c and b in c for a, b in wr)}
-    yield from _named("G1c-ww", with_wr)
+    yield from product(["G1c-ww"], with_wr)
     past = {(w, r) for w, r in wr if history.ops[r]["complete_ns"] >= history.ops[w]["invoke_ns"]}
-    yield from _named("G1c-realtime", _components(past | _rt(history, past)) - g1c)
-    yield from _named("G0-realtime", _components(ww | _rt(history, ww)) - g0)
+    yield from product(["G1c-realtime"], _components(past | _rt(history, past)) - g1c)
+    yield from product(["G0-realtime"], _components(ww | _rt(history, ww)) - g0)
 
 
 # Groups and LSO ---------------------------------------------------------------------------------

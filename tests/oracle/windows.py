@@ -10,7 +10,8 @@ from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase
 from core.systems import KafkaSection, ModelSection, SimulatedSection
 from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
-from tests.oracle.words import FAIL, History, Key, Partition, Row
+from tests.oracle.ops import members
+from tests.oracle.words import FAIL, RU, History, Key, Partition, Row
 
 EVER: Final = 2**63 - 1
 TEN_S: Final = 10 * 10**9
@@ -314,9 +315,22 @@ def read_before(p: Partition, send: Row) -> bool:
     return any(r["value"] == send["value"] and r["phase"] != Phase.FINAL for r in p.reads)
 
 
+def first_sent(p: Partition, send: Row) -> int:
+    """Since when its op sent records to the partition."""
+    return int(min(s["invoke_ns"] for s in p.sends if s["op"] == send["op"]))
+
+
+def may_be_hidden(p: Partition, send: Row) -> bool:
+    """Of a missing send: a decision may hide it."""
+    taken = p.covers(RU, send) and not p.shown(RU, send) and p.history.tombstones < 0
+    return bool(send["txn"]) and not taken
+
+
 def lost_write(p: Partition, key: Key) -> str:
     """lost-write."""
     send = p.send_of[int(key[2])]
+    if p.recorded and may_be_hidden(p, send):
+        return _wide(p.history, [p.tp], TRANSACTIONS, first_sent(p, send), EVER)
     behind = [
         s["ack_ns"]
         for s in p.sends
@@ -380,7 +394,22 @@ def _conflict(p: Partition, key: Key) -> str:
 def _aborted(p: Partition, key: Key) -> set[str]:
     send = p.send_of[int(key[2])]
     reads = [r for r in p.reads if (r["value"], r["op"]) == key[2:4]]
-    return {_marker(p, send["invoke_ns"], r["complete_ns"]) for r in reads}
+    return {_marker(p, first_sent(p, send), r["complete_ns"]) for r in reads}
+
+
+def _shown_early(p: Partition, key: Key) -> set[str]:
+    """Until it was read, or given to a member of a share group."""
+    since = first_sent(p, p.send_of[int(key[2])])
+    given = [*p.reads, *(row for row in p.history.deliveries if row["tp"] == p.tp)]
+    until = {row["complete_ns"] for row in given if (row["value"], row["op"]) == key[2:4]}
+    return {_wide(p.history, [], TRANSACTIONS, since, ns) for ns in until}
+
+
+def _circle(history: History, key: Key) -> str:
+    """While its ops lasted."""
+    ops = members(history, key)
+    since, until = min(op["invoke_ns"] for op in ops), max(op["complete_ns"] for op in ops)
+    return _wide(history, [], TRANSACTIONS, since, until)
 
 
 def _marker(p: Partition, since: int, until: int) -> str:
@@ -460,7 +489,10 @@ def _stayed(p: Partition, r: Row) -> bool:
 
 def torn(history: History, op: int, missing: list[tuple[Partition, Row]]) -> str:
     """torn-txn, by its missing records."""
-    excuses = [_wide(history, [p.tp], TRANSACTIONS, send["invoke_ns"], EVER) for p, send in missing]
+    excuses = []
+    for p, send in missing:
+        since = first_sent(p, send) if may_be_hidden(p, send) else send["invoke_ns"]
+        excuses.append(_wide(history, [p.tp], TRANSACTIONS, since, EVER))
     return "" if "" in excuses else _first(excuses)
 
 
@@ -484,6 +516,8 @@ def excuses(history: History, key: Key) -> set[str]:
         rows = [row for row in history.foreign if (row["tp"], row["offset"]) == (key[1], key[2])]
         other_run = any(row["reason"] == 3 for row in rows)
         return {""} if other_run else {_input(history, row["payload"]) for row in rows if row["reason"] == 4}
+    if name in ("G1c", "G1c-realtime") and key[1] == -1:
+        return {_circle(history, key)}
     if key[1] == -1 or name not in _RULES:
         return {""}
     (p,) = (p for p in history.partitions if p.tp == key[1])
@@ -589,7 +623,7 @@ def _shared(p: Partition, key: Key) -> set[str]:
     sent = [p.send_of[d["value"]] for d in given if d["value"] in p.send_of]
     aborted = key[0] == "share-aborted-read"
     logs = TRANSACTIONS if aborted else SHARES + GROUPS
-    since = {row["invoke_ns"] for row in (sent if aborted else of)}
+    since = {first_sent(p, s) for s in sent} if aborted else {row["invoke_ns"] for row in of}
     return {_wide(p.history, [p.tp], logs, a, d["complete_ns"]) for a in since for d in given}
 
 
@@ -608,6 +642,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "duplicate": _duplicate,
     "inconsistent-offsets": _conflict,
     "aborted-read": _aborted,
+    "precommitted-read": _shown_early,
     "offset-commit-regression": _went_back,
     "group-duplicate": _again,
     "eos-duplicate": _copied_twice,

@@ -98,13 +98,14 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         *((name, variant, excuse, {}, excuse in ("unclean", "power"))
           for name, variant in (("eos-duplicate", ""), ("eos-loss", ""), ("group-duplicate", ""),
                                 ("group-skip", ""), ("zombie-write", "committed"), ("torn-txn", ""),
-                                ("stuck-lso", ""), ("hanging-txn", ""))
+                                ("stuck-lso", ""), ("hanging-txn", ""), ("precommitted-read", "rc"),
+                                ("G1c", ""), ("G1c-realtime", ""))
           for excuse in ("", "unclean", "power", "leader")),
         *(("phantom-read", "", excuse, {"commit": "after"}, excuse in ("unclean", "power"))
           for excuse in ("", "unclean", "power", "leader")),
         *((name, "", excuse, {"commit": "after"}, False) for name in (
-            "corrupt-record", "misdirected-record", "unseen", "G1c", "G1c-realtime",
-            "not-recovered") for excuse in ("", "unclean", "power", "leader")),
+            "corrupt-record", "misdirected-record", "unseen", "not-recovered")
+          for excuse in ("", "unclean", "power", "leader")),
         *((name, "", "", {}, True) for name in sorted(INFORMATIONAL)),
     ],
 )  # fmt: skip
