@@ -13,7 +13,6 @@ from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import LOST_DECISION
 from checkers.logs.clocks import CLOCK_MS, jumped_ms, nodes_apart_ms, own_clocks
 from checkers.logs.coordinator_log import Row
-from checkers.logs.elections import elections
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
 from checkers.windows import TRANSACTIONS
@@ -171,20 +170,20 @@ class _Answers:
                 continue
             text = f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
             text += f" was answered {op.error}; __transaction_state has no later epoch"
-            if newer := self._other_coordinator(rows):
-                self.result.leave_open(FENCED, self._place(rows[0]), f"{text}; {newer}")
+            if newer := self._other_coordinator(rows, process.transactional_id):
+                place = self.logs.place(process.transactional_id)
+                self.result.leave_open(FENCED, place or NOWHERE, f"{text}; {newer}")
             else:
                 self._tell(FENCED, process, -1, text, None, known[-1])
 
-    def _other_coordinator(self, rows: Sequence[Row]) -> str:
+    def _other_coordinator(self, rows: Sequence[Row], transactional_id: str) -> str:
         """Why an epoch that fenced a client may never have come into the log, "" = it must be there.
 
         A coordinator fences in memory first (`prepareFenceProducerEpoch`), also while its log accepts no
         record. It tries again as long as it leads; the next coordinator knows nothing of it.
         """
-        if not rows:
-            return ""
-        last = elections(self.evidence, self._place(rows[0])).last
+        place = self.logs.place(transactional_id)
+        last = self.logs.elections[place].last if rows and place else None
         if last is None or last.epoch <= rows[-1]["leader_epoch"]:
             return ""
         return f"the coordinator of leader epoch {last.epoch} may not know what the one before did in memory"
@@ -213,10 +212,10 @@ class _Answers:
         doubt: str = "",
     ) -> None:
         """A finding, unless the log may lack something. doubt: why it may be none, "" = it is one."""
-        mine = self.logs.rows.get(process.transactional_id)
-        place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
+        place = log or self.logs.place(process.transactional_id)
         doubt = doubt or self.logs.doubt(place, since_ms=ms - max(self.apart_ms, self.nodes_apart_ms))
         if doubt or place is None:
+            doubt = doubt or "the evidence does not say how many partitions __transaction_state has"
             self.result.leave_open(rule, place or NOWHERE, f"{text}; {doubt}")
             return
         replica = self.logs.logs[place]
@@ -235,10 +234,6 @@ class _Answers:
                 ms=ms,
             )
         )
-
-    @staticmethod
-    def _place(row: Row) -> TopicPartition:
-        return TopicPartition(row["topic"], row["partition"])
 
 
 def _followed(rows: Sequence[Row], identity: Identity) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checkers.logs.coordinator_log import KeptLog, Row, coordinator_log
-from checkers.logs.elections import Elections
+from checkers.logs.elections import Elections, partition_count
 from checkers.logs.replicas import ReplicaLog
 from core.cluster import TRANSACTION_TOPIC
+from core.java_hash import java_hash
 from core.op import TopicPartition
 from history.evidence import Evidence
 
@@ -79,7 +80,8 @@ class TransactionLogs:
     of: transactions by producer id, in the order of the log. rows: all records by transactional id.
     lost: records that a node had when it died, and that the log does not have. unsure: partition of the log
     -> why a record that was committed may be missing, whenever it was made. logs: the logs that were read.
-    elections: the leaders of each. moments: `Evidence.moments`.
+    elections: the leaders of each. moments: `Evidence.moments`. count: how many partitions the topic has, 0 =
+    unknown.
     """
 
     of: dict[int, list[Transaction]] = field(default_factory=lambda: defaultdict(list))
@@ -89,6 +91,14 @@ class TransactionLogs:
     logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
     elections: dict[TopicPartition, Elections] = field(default_factory=dict)
     moments: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    count: int = 0
+
+    def place(self, transactional_id: str) -> TopicPartition | None:
+        """The partition of the log that has an id, None = unknown."""
+        if mine := self.rows.get(transactional_id):
+            return TopicPartition(mine[0]["topic"], mine[0]["partition"])
+        number = java_hash(transactional_id) % self.count if self.count else -1
+        return TopicPartition(TRANSACTION_TOPIC, number) if number >= 0 else None
 
     def doubt(self, log: TopicPartition | None, *, since_ms: float = 0) -> str:
         """Why a record may be missing in this partition of the log (None: in any), "" = none may. since_ms:
@@ -100,6 +110,8 @@ class TransactionLogs:
 
     def _doubt(self, log: TopicPartition, since_ms: float) -> str:
         why, lineage = self.unsure.get(log, ""), self.elections.get(log)
+        if not why and lineage is None:
+            return f"the evidence does not have {log}"
         return why or (lineage.may_lose(since_ms=since_ms) if lineage else "")
 
     def witness(self, producer_id: int, states: Iterable[str], tp: TopicPartition | None = None) -> str:
@@ -125,7 +137,8 @@ class TransactionLogs:
 
 def transaction_logs(evidence: Evidence) -> TransactionLogs:
     """Read them."""
-    found = TransactionLogs(moments=evidence.once(Evidence.moments))
+    count = partition_count(evidence, TRANSACTION_TOPIC)
+    found = TransactionLogs(moments=evidence.once(Evidence.moments), count=count)
     for tp, kept in evidence.once(coordinator_log).kept.items():
         if kept is None:
             found.unsure[tp] = "no node had this partition of the log at the end"

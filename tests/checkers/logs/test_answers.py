@@ -10,12 +10,13 @@ import pytest
 
 from checkers.engine.findings import Found
 from checkers.logs.answers import CHECKS
-from core.op import CommitKind, Outcome
+from core.java_hash import java_hash
+from core.op import CommitKind, Outcome, TopicPartition
 from history.events import ClockJumped
-from history.evidence import LOST_POWER, Evidence
+from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
-from tests.checkers.logs.made import of_all, tables
+from tests.checkers.logs.made import at, of_all, tables
 from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Commit, Op, Process, Send
 from tests.histories.folders import write_run
@@ -279,3 +280,60 @@ def test_after_a_loss_of_power_the_log_may_lack_a_commit(tmp_path: Path) -> None
     whole = judged(cluster, clients(tmp_path, (ABORTS_S, OK)))
     assert not whole.in_logs
     assert [doubt.check for doubt in whole.doubts] == ["answers-decided"]
+
+
+OTHER = TopicPartition(LOG.topic, 1)
+
+
+def elsewhere(partition: dict[str, Any] | None, *, taken: str = END, named: str = "another") -> Cluster:
+    """The first partition of the coordinators' log is whole, with an id of another client. partition: what
+    the directory of the second one says, None = the evidence has none. taken: when."""
+    cluster = Cluster()
+    cluster.coordinator("Empty", BEGAN_MS)
+    cluster.made["transaction_log"][-1]["transactional_id"] = named
+    cluster.made["takes"].append({"take": 2, "node": 1, "at_ns": 1, "why": taken})
+    if partition is not None:
+        take = 1 if taken == END else 2
+        row = at(OTHER, 1, take=take, **{"start": 0, "files": 1, "bytes": 9, **partition})
+        cluster.made["partitions"].append(row)
+    return cluster
+
+
+def of_id(history: History, name: str) -> History:
+    """The same of a client with this transactional id."""
+    return replace(history, names=msgspec.structs.replace(history.names, txn_id=[name]))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (elsewhere({}, taken=KILLED), "no node had this partition of the log at the end"),
+        (elsewhere({"start": 40}), "the beginning of the transaction log is gone"),
+        (elsewhere(None), "the evidence does not have __transaction_state-1"),
+    ],
+)
+def test_an_id_without_a_record_may_be_in_a_log_that_is_not_whole(
+    tmp_path: Path, cluster: Cluster, why: str
+) -> None:
+    assert java_hash("txn-0") % 2 == 1
+    whole = judged(cluster, clients(tmp_path, (COMMITS_S, OK), fenced=True))
+    assert not whole.in_logs
+    assert {(doubt.check, doubt.log) for doubt in whole.doubts} == {(check, OTHER) for check in CHECKS}
+    assert all(why in doubt.why for doubt in whole.doubts)
+
+
+def test_an_id_without_a_record_is_missing_from_its_own_partition(tmp_path: Path) -> None:
+    found = judged(elsewhere({}), clients(tmp_path, (COMMITS_S, OK)))
+    places = {(one.check, one.log) for one in found.in_logs}
+    assert places == {("answers-decided", OTHER), ("identities-logged", OTHER)}
+    assert not found.doubts
+
+
+def test_another_partition_excuses_no_id_of_a_whole_one(tmp_path: Path) -> None:
+    assert java_hash("txn-1") % 2 == 0
+    found = judged(elsewhere({"start": 40}), of_id(clients(tmp_path, (COMMITS_S, OK)), "txn-1"))
+    assert {(one.check, one.log) for one in found.in_logs} == {
+        ("answers-decided", LOG),
+        ("identities-logged", LOG),
+    }
+    assert not found.doubts
