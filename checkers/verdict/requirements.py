@@ -15,8 +15,8 @@ from core.errors import ConfigError
 from core.secrets import shown
 from history.verdict import Requirement, Verdict
 
-Measured = tuple[float | None, str]
-"""A number, None = it is not known, and what it says of the run, in words."""
+Measured = tuple[float | None, str, str]
+"""A number, None = it is not known, and what it says of the run: words before the number and after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class Quantity:
         """Whether the number is on the right side of the bound."""
         return number <= bound if self.comparison == "<=" else number >= bound
 
+    def shown(self, number: float, bound: float) -> str:
+        """The number, rounded to its own side of the bound."""
+        met, texts = self.holds(number, bound), (f"{number:.{digits}f}" for digits in range(1, 7))
+        return next((one for one in texts if self.holds(float(one), bound) == met), f"{number}")
+
 
 def _recovery(verdict: Verdict) -> Measured:
     """Seconds of the fault that took longest; where one is not known to have ended, that one."""
@@ -41,17 +46,17 @@ def _recovery(verdict: Verdict) -> Measured:
         for cost in verdict.liveness.faults
     ]
     if not costs:
-        return None, "no fault was healed under load"
+        return None, "no fault was healed under load", ""
     for seconds, cost in costs:
         if seconds is None:
-            return None, f"no recovery from fault {cost.fault} ({names.get(cost.fault, '')}) was seen"
+            return None, f"no recovery from fault {cost.fault} ({names.get(cost.fault, '')}) was seen", ""
     worst, of = max((seconds or 0.0, cost.fault) for seconds, cost in costs)
     many = f"the slowest of {len(costs)}" if len(costs) > 1 else "the only one"
-    return worst, f"fault {of} ({names.get(of, '')}) took {worst:.1f} s, {many}"
+    return worst, f"fault {of} ({names.get(of, '')}) took ", f" s, {many}"
 
 
 def _share(number: float | None, what: str, lacks: str) -> Measured:
-    return (None, lacks) if number is None else (100 * number, f"{what} {100 * number:.1f} %")
+    return (None, lacks, "") if number is None else (100 * number, f"{what} ", " %")
 
 
 def _in_doubt(verdict: Verdict) -> Measured:
@@ -125,8 +130,11 @@ def _required(word: str, verdict: Verdict) -> Requirement:
         told = f"reached: {', '.join(facts) or 'nothing'}"
         return Requirement(text=word, met=word.removeprefix("reached:") in facts, why=told)
     quantity, bound = _compared(word)
-    number, told = quantity.measured(verdict)
-    return Requirement(text=word, met=number is not None and quantity.holds(number, bound), why=told)
+    number, before, after = quantity.measured(verdict)
+    if number is None:
+        return Requirement(text=word, met=False, why=before)
+    told = f"{before}{quantity.shown(number, bound)}{after}"
+    return Requirement(text=word, met=quantity.holds(number, bound), why=told)
 
 
 def _exercise(verdict: Verdict) -> str:

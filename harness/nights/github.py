@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.nights.headline import canary_words
-from harness.nights.page import known, lasted, share, system_name
+from harness.nights.page import known, lasted, system_name
 from harness.nights.runs import COMBINATION
 from harness.nights.session_log import SoakSession
 from harness.nights.totals import totals
@@ -72,7 +72,9 @@ def _row(group: TableRow) -> str:
     system = [system_name(group["system"], group["version"]), group["client"]]
     rate = "–"
     if known(group["rate"]):
-        rate = f"{share(group['rate'])} % ({share(group['low'])}–{share(group['high'])})"
+        rate = (
+            f"{wording.share(group['rate'])} % ({wording.share(group['low'])}–{wording.share(group['high'])})"
+        )
     return (
         f"| {escaped(group['name'])} | {standing} | {combination} | "
         f"{escaped(', '.join(filter(None, system)))} | "

@@ -111,7 +111,6 @@ def _environment() -> Environment:
         session_name=session_name,
         href=href,
         known=known,
-        share=share,
         lasted=lasted,
         system_name=system_name,
         commas=commas,
@@ -143,12 +142,6 @@ def commas(text: str) -> Markup:
 def known(value: float | str | None) -> bool:
     """Whether there is a number."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
-
-
-def share(value: float) -> str:
-    """A share in per cent; one decimal near 0 and near 100."""
-    percent = 100 * value
-    return wording.number(percent, 1 if 0 < percent < 10 or 90 < percent < 100 else 0)
 
 
 def lasted(seconds: float) -> str:

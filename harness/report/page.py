@@ -114,6 +114,7 @@ def environment_of(*packages: str) -> Environment:
     )
     environment.filters.update(
         number=wording.number,
+        share=wording.share,
         moment=wording.moment,
         plain=wording.plain,
         ms=wording.ms,

@@ -210,6 +210,15 @@ def number(value: float, digits: int = 0) -> str:
     return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
+def share(value: float) -> str:
+    """A share in per cent, with a decimal near 0 and near 100; only nothing is 0, and only the whole 100."""
+    percent = 100 * value
+    digits = 1 if 0 < percent < 10 or 90 < percent < 100 else 0
+    while 0 < percent < 100 and digits < 6 and round(percent, digits) in (0, 100):
+        digits += 1
+    return number(percent, digits)
+
+
 def plain(value: float) -> str:
     """A number without digits that say nothing: whole if it is, else three significant."""
     if not math.isfinite(value):
@@ -310,9 +319,9 @@ def faults_line(verdict: Verdict) -> str:
     if found and not effects:
         effects = ["it took effect" if len(verdict.faults) == 1 else "all took effect"]
     told = ", ".join([f"{count(len(verdict.faults), 'fault')} injected", *effects, *unmade])
-    share = verdict.liveness.under_faults
-    if share is not None:
-        told += f"; writes were acknowledged during {number(100 * share)} % of the fault time"
+    served = verdict.liveness.under_faults
+    if served is not None:
+        told += f"; writes were acknowledged during {share(served)} % of the fault time"
     return told
 
 

@@ -524,7 +524,7 @@ def test_liveness_tells_each_fault_and_each_stall(shelf: Shelf) -> None:
         assert told["pause:long@txn-coordinator"][3].startswith("not seen before")
         assert told["client:kill@mid-transaction"] == ["not measured"]
         assert content(page, "#liveness").count("whole run") == 2
-        assert "For 13.0 % of the fault phase" in text(page, "#liveness")
+        assert "For 13 % of the fault phase" in text(page, "#liveness")
 
 
 def test_a_fault_of_a_client_is_told_by_its_clients(shelf: Shelf) -> None:

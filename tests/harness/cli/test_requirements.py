@@ -66,6 +66,25 @@ def test_a_requirement_is_met_at_its_bound_and_not_where_it_is_not_known(
     assert one.why
 
 
+@pytest.mark.parametrize(
+    ("words", "changes", "why"),
+    [
+        ("served>=100%", lived(under_faults=0.9997), "of the time under faults 99.97 %"),
+        ("served>=99%", lived(under_faults=0.98996), "of the time under faults 98.996 %"),
+        ("served>=99%", lived(under_faults=0.99004), "of the time under faults 99.0 %"),
+        ("recovery<=10s", lived(cost(10.04)), "fault 0 (kill:one) took 10.04 s, the only one"),
+        ("recovery<=10s", lived(cost(9.96)), "fault 0 (kill:one) took 10.0 s, the only one"),
+        ("recovery<=10s", lived(cost(10.0)), "fault 0 (kill:one) took 10.0 s, the only one"),
+        ("recovery<=11s", lived(cost(10.04)), "fault 0 (kill:one) took 10.0 s, the only one"),
+    ],
+)
+def test_a_number_is_rounded_to_its_own_side_of_the_bound(
+    words: str, changes: dict[str, Any], why: str
+) -> None:
+    (one,) = required(words, verdict(**changes))
+    assert one.why == why
+
+
 def test_every_quantity_has_a_case_that_meets_it_and_one_that_does_not() -> None:
     assert {(words.partition("=")[0][:-1], met) for words, _, met in CASES} >= {
         (name, met) for name in QUANTITIES for met in (True, False)
