@@ -8,7 +8,7 @@ messages and states, `brokers_logs` what brokers' logs say, `parts` what these s
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from urllib.parse import urlsplit
 
@@ -169,7 +169,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "system": wording.system(verdict.config),
         "application": verdict.config.get("app") is not None,
         "state": wording.state(verdict),
-        "recovery": recovery(verdict),
+        "recovery": recovery(verdict, inputs.events),
         "contradiction": wording.contradiction(verdict),
         "tested": tested.described(verdict) + shrunk(inputs.run),
         "anomalies": wording.ranked(verdict),
@@ -206,7 +206,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
     }
 
 
-def recovery(verdict: Verdict) -> tuple[str, str] | None:
+def recovery(verdict: Verdict, events: Sequence[Event]) -> tuple[str, str] | None:
     """Kind and text of the tag that says whether the cluster came back (`harness.run.recovery`); None where
     no fault was healed, so that there was nothing to come back from."""
     if verdict.recovered is None:
@@ -216,8 +216,14 @@ def recovery(verdict: Verdict) -> tuple[str, str] | None:
     if not verdict.faults:
         return None
     stalled = verdict.anomalies.get("stalled-client")
-    served = f"{wording.count(stalled.count, 'client')} stood still" if stalled else "all clients served"
-    what = f"all replicas in sync, {served}"
+    lost = len({one.slot for one in events if isinstance(one, WorkerLost) and not one.level})
+    served = f"all {'other ' * bool(lost)}clients served"
+    if stalled:
+        served = f"{wording.count(stalled.count, 'client')} stood still"
+    # of a cluster of others, internal partitions that lagged before any fault are not asked
+    as_before = verdict.config.get("sut") == "external"
+    what = f"{wording.count(lost, 'client')} lost, " * bool(lost)
+    what += f"{'replicas in sync as before the faults' if as_before else 'all replicas in sync'}, {served}"
     seconds = None if stalled else verdict.recovery_s  # those who stand still have not recovered
     return "neutral", what if seconds is None else f"{what} {wording.number(seconds, 1)} s after healing"
 

@@ -17,6 +17,7 @@ from core.config import run_config
 from core.errors import ConfigError, HistoryError
 from harness.explore.shrink import Shrunk
 from harness.report import build, github, junit, page, tested, wording
+from history.events import WorkerLost
 from history.run_folder import Run
 from history.verdict import FaultLiveness, Liveness, RecordedClients, Stall, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
@@ -380,20 +381,28 @@ def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     verdict = with_verdict(recovered=True, recovery_s=2.54).verdict
     assert verdict is not None
     with_faults = msgspec.structs.replace(verdict, faults=FAULTS[:1])
-    kind, text = page.recovery(with_faults) or ("", "")
+    kind, text = page.recovery(with_faults, []) or ("", "")
     assert (kind, text) == ("neutral", "all replicas in sync, all clients served 2.5 s after healing")
+    lost = [WorkerLost(ns=n, slot=n // 2, why="killed") for n in range(4)]
+    reader = WorkerLost(ns=9, slot=7, why="killed", level="read_committed")
+    _, text = page.recovery(with_faults, [*lost, reader]) or ("", "")
+    assert text == "2 clients lost, all replicas in sync, all other clients served 2.5 s after healing"
+    external = msgspec.structs.replace(with_faults, config=with_faults.config | {"sut": "external"})
+    _, text = page.recovery(external, [reader]) or ("", "")
+    assert text == "replicas in sync as before the faults, all clients served 2.5 s after healing"
     found = anomalous().verdict
     assert found is not None
     one = msgspec.structs.replace(next(iter(found.anomalies.values())), count=1)
     stood = msgspec.structs.replace(with_faults, anomalies={"stalled-client": one})
-    assert page.recovery(stood) == ("neutral", "all replicas in sync, 1 client stood still")
-    assert page.recovery(msgspec.structs.replace(with_faults, faults=[])) is None
+    assert page.recovery(stood, []) == ("neutral", "all replicas in sync, 1 client stood still")
+    assert page.recovery(msgspec.structs.replace(with_faults, faults=[]), []) is None
     for recovered, word in ((None, "not known"), (False, "did not recover")):
         assert (
             word
-            in (page.recovery(msgspec.structs.replace(verdict, faults=[], recovered=recovered)) or ("", ""))[
-                1
-            ]
+            in (
+                page.recovery(msgspec.structs.replace(verdict, faults=[], recovered=recovered), [])
+                or ("", "")
+            )[1]
         )
 
 
