@@ -12,6 +12,7 @@ from typing import Final
 
 from checkers.windows import Excuse
 from core.config import RunConfig
+from core.offset_fencing import offsets_fenced
 from core.op import Isolation
 
 RESET: Final = "auto.offset.reset"
@@ -30,7 +31,8 @@ class Ground:
     input (`RunConfig.commit`). sink: how rows of a database are kept from being there twice
     (`RunConfig.sink`), "" = the copies are records. filters: an application that may make nothing of a
     record. unstable: consumers at read_uncommitted, whose groups may get offsets from before a transaction
-    that is just ending. begins_late: a consumer without a committed offset does not begin at the first record
+    that is just ending. unfenced: copiers with a transactional id each, on brokers that take offsets in a
+    transaction from any member. begins_late: a consumer without a committed offset does not begin at the first record
     (`auto.offset.reset`). subscribe: rebalances may move positions of portable histories, which seldom record
     them. rebalances: those of members of groups are on record.
     """
@@ -40,6 +42,7 @@ class Ground:
     sink: str = ""
     filters: bool = False
     unstable: bool = False
+    unfenced: bool = False
     begins_late: bool = False
     subscribe: bool = False
     rebalances: bool = True
@@ -62,6 +65,7 @@ def ground(config: RunConfig) -> Ground:
         sink=config.sink if config.workload == "sink" else "",
         filters=config.app is not None and config.app.may_omit,
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
+        unfenced=config.app is None and not offsets_fenced(config),
         begins_late=begins_late(config.client_settings),
     )
 

@@ -18,6 +18,8 @@ generator      Generators: pure schedules of ops, and the random sources they dr
 java_hash      The hash by which Kafka places coordinators.
 keys           Keys of records in compacted topics: a value says its key.
 load_clients   The load clients of a run, as a nemesis aims at them.
+offset_fencing  Whether brokers fence offsets that transactions commit, and whether members
+               wait for them.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
 presets        Presets: named sets of settings.

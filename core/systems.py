@@ -87,6 +87,12 @@ def is_since(version: str, first: str) -> bool:
     return _order(version) >= _order(first)
 
 
+def release_of(era: str) -> str:
+    """The release that an era of the model stands for, "" = its name says none."""
+    found = re.match(r"[0-9]+\.[0-9]+", era)
+    return found[0] if found else ""
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return _order(line_of(version))
 

@@ -1,10 +1,9 @@
 """Whether the controllers of a run look at the setting that lets replicas lead that miss records."""
 
-import re
 from typing import Final
 
 from core.config import RunConfig
-from core.systems import KafkaSection, ModelSection, SimulatedSection, is_since
+from core.systems import KafkaSection, ModelSection, SimulatedSection, is_since, release_of
 
 SETTING: Final = "unclean.leader.election.enable"
 HEEDED: Final = "3.9"
@@ -27,6 +26,6 @@ def unheeded(config: RunConfig) -> str:
 
 
 def _unheeding(era: str) -> str:
-    release = re.match(r"[0-9]+\.[0-9]+", era)
-    heeds = release is None or is_since(release[0], HEEDED) or not is_since(release[0], KRAFT_ERAS)
+    release = release_of(era)
+    heeds = not release or is_since(release, HEEDED) or not is_since(release, KRAFT_ERAS)
     return "" if heeds else f"era {era}"

@@ -31,6 +31,7 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
+from core.offset_fencing import FENCED
 from history.columns import Array
 from history.reader import History
 
@@ -397,6 +398,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
         return (True, "what a client has not yet committed automatically is given again: at least once")
     if ground.commit == "before":
         return truncated(ground, "offsets that are committed first are not given again")
+    if ground.unfenced:
+        return True, f"before Kafka {FENCED} offsets in a transaction are not fenced by the group's generation"
     if ground.unstable:
         return True, "a read_uncommitted member does not wait for offsets that are being committed"
     return truncated(ground, "a transaction that copies records also commits their offsets, once")

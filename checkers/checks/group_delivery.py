@@ -185,7 +185,7 @@ def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
     for span in np.flatnonzero(asked & (given >= 0)).tolist():
         mine = commits["group"] == spans.group[span]
         before = mine & stored(commits) & (commits["done"] < given[span])
-        if spans.isolation[span] != RC:
+        if spans.isolation[span] != RC or not p.known.offsets_fenced:
             before &= commits["kind"] != CommitKind.TXN
         before &= commits["offset"] > lowest[span]
         if before.any():

@@ -73,13 +73,14 @@ def _join(run: WholeRun, tally: Tally) -> None:
         tally.add(PHANTOM_COMMIT, [one], _excuse(run, one))
     assignments = columns(run.tables["assignments"])
     processes = columns(run.tables["processes"], ("process", "isolation"))
-    rc = set(processes["process"][processes["isolation"] == RC].tolist())
+    rc = processes["process"][processes["isolation"] == RC].tolist()
+    waiting = set(rc if run.known.offsets_fenced else ())
     found: dict[tuple[int, ...], Finding] = {}
     for group, of_group in grouped(commits["group"], commits):
         for tp, rows in grouped(of_group["tp"], of_group) if group >= 0 else ():
             changes = {name: c[assignments["tp"] == tp] for name, c in assignments.items()}
             own = _own(rows, changes)
-            whole = (_forgotten(rows, rc), own, _later(rows, changes, rc))
+            whole = (_forgotten(rows, waiting), own, _later(rows, changes, waiting))
             for rule in (own,) if group in run.known.cut_groups else whole:
                 for earlier, later in rule:
                     finding = _finding(rows, earlier, later)
@@ -168,15 +169,16 @@ def _phantom(commits: Columns, row: int, log_end: int, aborted: int = -1) -> Fin
     )
 
 
-def _forgotten(rows: Columns, rc: set[int]) -> Iterator[tuple[int, int]]:
-    """The coordinator returns less than it acknowledged, and no other commit accounts for it."""
+def _forgotten(rows: Columns, waiting: set[int]) -> Iterator[tuple[int, int]]:
+    """The coordinator returns less than it acknowledged, and no other commit accounts for it. waiting:
+    processes whose fetches of offsets wait for markers."""
     took_effect = stored(rows)
     fetched = np.flatnonzero((rows["kind"] == CommitKind.FETCHED) & (rows["outcome"] == OK))
     maybe = written(rows)
     for f in fetched.tolist():
         offset = rows["offset"][f]
         before = took_effect & (rows["done"] < rows["invoke_ns"][f]) & (rows["offset"] > offset)
-        if int(rows["process"][f]) not in rc:
+        if int(rows["process"][f]) not in waiting:
             before &= rows["kind"] != CommitKind.TXN
         accounts = maybe & (rows["offset"] == offset)
         accounts &= rows["invoke_ns"] < rows["complete_ns"][f]
@@ -205,7 +207,7 @@ def _own(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
                 yield a, b
 
 
-def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int, int]]:
+def _later(rows: Columns, changes: Columns, waiting: set[int]) -> Iterator[tuple[int, int]]:
     """A later generation commits less than an earlier one had committed, and no other commit accounts
     for it: a late one may have put the group back, and its members begin there."""
     maybe = written(rows)
@@ -224,7 +226,7 @@ def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int,
             more = before[
                 (rows["offset"][before] > rows["offset"][d]) & (rows["process"][before] != rows["process"][d])
             ]
-            if int(rows["process"][d]) not in rc:
+            if int(rows["process"][d]) not in waiting:
                 more = more[rows["kind"][more] != CommitKind.TXN]
             accounts = maybe & (rows["offset"] <= rows["offset"][d])
             accounts &= rows["generation"] < generation

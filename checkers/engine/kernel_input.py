@@ -27,6 +27,7 @@ from checkers.windows import (
     tombstones_kept_ns,
 )
 from core.config import RunConfig
+from core.offset_fencing import offsets_fenced
 from core.op import AssignmentKind, CommitKind, End
 from core.payload import named
 from core.producer_state import forgotten_after_ns
@@ -128,6 +129,7 @@ class KernelInput:
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy, where it is on record what a copy was made of. transactional: those with
     offsets that a transaction committed, or was to.
+    offsets_fenced: brokers keep members at read_committed from offsets whose markers are on their way.
     unseen: groups of an application: what its members read is not on record.
     ordered: those whose copies stand in a log, record for record: in which order, says something.
     ended: those whose instances all ended in order: they had nothing more to do. omits: of an input record
@@ -174,6 +176,7 @@ class KernelInput:
     commits: Mapping[int, Columns]
     copying: frozenset[int]
     transactional: frozenset[int]
+    offsets_fenced: bool
     unseen: frozenset[int]
     ordered: frozenset[int]
     ended: frozenset[int]
@@ -338,6 +341,7 @@ def kernel_input(
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist() if record.recovery else ()),
         transactional=frozenset(_groups_of_transactions(tables["commits"])),
+        offsets_fenced=offsets_fenced(config),
         unseen=frozenset(process["group"][member].tolist() if config.app else ()),
         ordered=frozenset(process["group"][member].tolist() if config.app and config.app.ordered else ()),
         ended=_ended(process, ops, tables["commits"]) if config.app else frozenset(),

@@ -327,6 +327,23 @@ def _window(fault: FaultStarted) -> tuple[int, int]:
     return fault.begin_ns, fault.ns
 
 
+def version(config: RunConfig) -> tuple[int, ...]:
+    """Of the brokers (of Kafka, which is all that is made here)."""
+    return tuple(int(part) for part in config.section(KafkaSection).version.split("."))
+
+
+def fences(config: RunConfig) -> bool:
+    """Whether the brokers have KIP-447."""
+    return version(config) >= (2, 5)
+
+
+def remembered_ms(config: RunConfig) -> int:
+    """How long brokers remember an idle producer."""
+    if version(config) < (3, 4):
+        return int(config.broker_settings.get("transactional.id.expiration.ms", 7 * 86_400_000))
+    return int(config.broker_settings.get("producer.id.expiration.ms", 86_400_000))
+
+
 def retention(config: RunConfig) -> bool:
     """Whether a limit may remove records within a run."""
     own, brokers = config.topic_settings, config.broker_settings

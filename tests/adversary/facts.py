@@ -22,7 +22,7 @@ from history.events import (
 from history.tables import OPEN
 from tests.adversary.compaction import kept_ns, key, may_stand_above, tombstone
 from tests.adversary.deleted import deleted_topics, deletions
-from tests.adversary.excuses import Span, retention
+from tests.adversary.excuses import Span, remembered_ms, retention
 from tests.adversary.rows import Key, Recorded, Row
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -69,8 +69,7 @@ class Facts:
 
     def forgotten(self, send: Row) -> bool:
         """Brokers may have forgotten the producer of a plain record before they got it again."""
-        kept = self.recorded.config.broker_settings.get("producer.id.expiration.ms", "86400000")
-        end = send["invoke_ns"] + int(kept) * 10**6
+        end = send["invoke_ns"] + remembered_ms(self.recorded.config) * 10**6
         reads = [row for row in self.reads_of[send["tp"], send["value"]] if row["complete_ns"] != OPEN]
         before = {row["offset"] for row in reads if row["complete_ns"] < end}
         after = [row for row in reads if row["complete_ns"] >= end]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from core.op import AssignmentKind, CommitKind, End, Phase
 from history.tables import OPEN
-from tests.adversary.excuses import EVER, GROUPS, OWNERS, TRANSACTIONS, Span
+from tests.adversary.excuses import EVER, GROUPS, OWNERS, TRANSACTIONS, Span, fences
 from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, RU, Facts, Found
 from tests.adversary.rows import Key, Row
 
@@ -43,7 +43,7 @@ def _forgotten(f: Facts, rows: list[Row], d: Row) -> bool:
     for c in rows:
         if not (f.stored(c) and f.precedes(c, d) and c["offset"] > d["offset"]):
             continue
-        if c["kind"] == CommitKind.TXN and not f.is_rc(d):
+        if c["kind"] == CommitKind.TXN and not _waits(f, d):
             continue
         if not any(
             f.may_follow(e, c) and e["offset"] == d["offset"] and e["invoke_ns"] < d["complete_ns"]
@@ -51,6 +51,11 @@ def _forgotten(f: Facts, rows: list[Row], d: Row) -> bool:
         ):
             return True
     return False
+
+
+def _waits(f: Facts, row: Row) -> bool:
+    """Whether the process gets no offset of its group while markers are on their way."""
+    return f.is_rc(row) and fences(f.recorded.config)
 
 
 def _lowered(f: Facts, rows: list[Row], d: Row) -> bool:
@@ -73,7 +78,7 @@ def _undercut(f: Facts, rows: list[Row], d: Row) -> bool:
         older = 0 <= c["generation"] < d["generation"] and c["process"] != d["process"]
         if not (f.stored(c) and older and f.precedes(c, d) and d["offset"] < c["offset"]):
             continue
-        if c["kind"] == CommitKind.TXN and not f.is_rc(d):
+        if c["kind"] == CommitKind.TXN and not _waits(f, d):
             continue
         if not any(
             f.may_follow(e, c)
@@ -246,7 +251,7 @@ def _again(f: Facts, rows: list[Row], a: Row, r: Row) -> bool:
     for c in rows:
         if not (f.stored(c) and f.done(c) < a["ns"] and c["offset"] > r["offset"]):
             continue
-        if c["kind"] == CommitKind.TXN and not f.is_rc(r):
+        if c["kind"] == CommitKind.TXN and not _waits(f, r):
             continue
         if not any(
             f.may_follow(e, c) and e["offset"] <= r["offset"] and e["invoke_ns"] < r["complete_ns"]

@@ -23,7 +23,7 @@ from history.events import (
 )
 from tests.adversary.application_classes import left_unread, made_nothing, maybe_in_order, unfinished
 from tests.adversary.classes import RULES, exit_open, from_outside, named_input, settled, torn_parts
-from tests.adversary.excuses import Logs
+from tests.adversary.excuses import Logs, fences
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
 from tests.adversary.rows import Key, Recorded, Said
@@ -87,6 +87,7 @@ class Permission:
         self.sink = config.sink if config.workload == "sink" else ""
         self.omits = config.app is not None and config.app.may_omit
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
+        self.unfenced = config.app is None and not fences(config)
         names = {row["tp"]: f"{row['topic'].split('~')[0]}-{row['partition']}" for row in f.rows["tps"]}
         self.logs = Logs(config, f.recorded.events, names)
 
@@ -126,7 +127,7 @@ class Permission:
                 return True
             case "eos-duplicate", _ if self.commit == "after":
                 return True
-            case "eos-duplicate", _ if self.commit == "transaction" and self.unstable:
+            case "eos-duplicate", _ if self.commit == "transaction" and (self.unstable or self.unfenced):
                 return True
             case (("resurrected-key" | "aborted-read" | "stuck-lso" | "hanging-txn"), _) if excuse == "away":
                 return True

@@ -79,6 +79,8 @@ OF_BROKERS = (
 
 OLD = 0.3
 """How many runs are on a version whose controller does not look at what is said of unclean elections."""
+OLDER = 0.15
+"""How many are on one that does not fence the offsets of transactions."""
 
 
 def plan(rng: Random, *, portable: bool) -> Plan:
@@ -118,8 +120,10 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     if noise:
         made.bugs = made.bugs[:1]
     if not portable:
-        if Random(f"adversary/version/{seed}").random() < OLD:
-            made.config = made.config.model_copy(update={"kafka": KafkaSection(version="3.8.1")})
+        draw = Random(f"adversary/version/{seed}").random()
+        if draw < OLD + OLDER:
+            older = KafkaSection(version="3.8.1" if draw < OLD else "2.4.1")
+            made.config = made.config.model_copy(update={"kafka": older})
         made.more, more_bugs = kinds(seed, made.config.compacted)
         made.bugs += more_bugs
         if "shares" in made.more:

@@ -44,6 +44,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     retention      the topics have a limit that may remove records
     forgets 5      brokers forget a producer that wrote nothing for 5 ticks, of half a second each;
                    `forgets 5 3.3.2`: brokers of a version have the setting that says so
+    brokers 2.4.1  the version of the brokers
     compact 5      the topics are compacted, and tombstones stay for 5 ticks, of half a second each; of
                    value v, v mod 128 is the key, and it is a tombstone where v / 128 is odd
     ahead 4        the wall's clock was set forward by 4 ticks
@@ -335,6 +336,8 @@ def _line(story: Story, line: str) -> None:
         after = {EXPIRATION: str(int(rest[0]) * TICK_NS // 1_000_000)}
         version = {"kafka": rest[1]} if len(rest) > 1 else {}
         story.config = run_config({"seed": 0, "broker_settings": after, **version})
+    elif word == "brokers":
+        story.config = run_config({"seed": 0, "kafka": rest[0]})
     elif word == "compact":
         kept = {"cleanup.policy": "compact", "delete.retention.ms": str(int(rest[0]) * TICK_NS // 1_000_000)}
         story.config = RunConfig(seed=0, topic_settings=kept)

@@ -32,7 +32,7 @@ NAMES = (
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"unclean_leader_election": True, "kafka": "3.8.1"},  # whose controller does not look at it
-    {"min_insync_replicas": 1},
+    {"min_insync_replicas": 1, "kafka": "2.4.1"},  # which does not fence the offsets of transactions
     {"topic_settings": {"min.insync.replicas": "1"}},
     {"topic_settings": {"min.insync.replicas": "3", "flush.messages": "2"}},
     {"topic_settings": {"flush.messages": "3"}},

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Final
 
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind
+from core.systems import KafkaSection
 from tests.oracle.words import FAIL, INFO, OK, RC, History, Key, Partition, Row
 
 
@@ -180,7 +182,19 @@ def may_follow(history: History, e: Row, c: Row) -> bool:
 
 def sees_transactions(history: History, c: Row) -> bool:
     """The offsets that this process is told wait for the markers of transactions."""
-    return bool(history.processes[c["process"]]["isolation"] == RC)
+    return bool(history.processes[c["process"]]["isolation"] == RC) and not _unfenced(history.config)
+
+
+def _unfenced(config: RunConfig) -> bool:
+    """Brokers before 2.5, or an era before it."""
+    if config.has(KafkaSection):
+        version = config.section(KafkaSection).version
+    elif config.sut in ("simulated", "model"):
+        version = getattr(config, config.sut).era.partition("-")[0]
+    else:
+        return False
+    major, minor = version.split(".")[:2]
+    return (int(major), int(minor)) < (2, 5)
 
 
 def _served_too_low(history: History, same: list[Row], before: list[Row], f: Row) -> bool:

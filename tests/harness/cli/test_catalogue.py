@@ -82,6 +82,14 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("eos-duplicate", "", "", {"commit": "after"}, True),
         ("eos-duplicate", "", "", {"isolation": 0}, True),
         ("eos-loss", "", "", {"isolation": 0}, False),
+        *(("eos-duplicate", "", "", {"workload": "copier", "commit": commit, "kafka": {"version": version}},
+           (commit, version) != ("before", "2.4.1") and version == "2.4.1")
+          for version in ("2.4.1", "2.5.0") for commit in ("transaction", "without-rewind", "before")),
+        ("eos-duplicate", "", "", {"sut": "simulated", "era": "2.4"}, True),
+        ("eos-duplicate", "", "", {"sut": "simulated", "era": "3.3"}, False),
+        ("eos-duplicate", "", "", {"workload": "sink", "kafka": {"version": "2.4.1"}}, False),
+        ("eos-duplicate", "", "", {"workload": "application", "app": {}, "kafka": {"version": "2.4.1"}}, False),
+        ("eos-loss", "", "", {"workload": "copier", "kafka": {"version": "2.4.1"}}, False),
         ("offset-commit-regression", "", "", {"commit": "after"}, False),
         ("offset-commit-regression", "", "unclean", {}, True),
         *((name, "", excuse, {}, bool(excuse)) for name in ("phantom-commit", "double-assignment")
