@@ -390,6 +390,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
     """Two committed copies of one input."""
     if ground.sink == "plain":
         return True, "rows are committed to the database before offsets are to Kafka: at least once"
+    if ground.sink == "optimistic-lock":
+        return truncated(ground, "the database refuses a row for what its key has already")
     if ground.sink:
         return False, f"the database refuses a row for what it has already ({ground.sink})"
     if ground.commit == "after":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Outcome, Phase
 from history.events import FaultStarted, WrongClusterSeen
 from history.tables import OPEN
+from tests.adversary.excuses import fences
 from tests.adversary.judge import judge
 from tests.adversary.rows import Recorded, Row, Said, answer
 from tests.adversary.sealed import settle
@@ -65,6 +66,7 @@ def strict(recorded: Recorded) -> bool:
     loose = config.unclean_leader_election or config.topic_settings or (brokers and not each)
     power = any(isinstance(e, FaultStarted) and e.name.startswith("power") for e in recorded.events)
     mixed = any(isinstance(e, WrongClusterSeen) for e in recorded.events)
+    loose = loose or not fences(config)
     return config.acks == -1 and config.idempotent and not (loose or mixed or (power and not each))
 
 

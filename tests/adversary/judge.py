@@ -121,8 +121,10 @@ class Permission:
                 return False
             case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "weak" | "abandoned")):
                 return True
-            case "eos-duplicate", _ if self.sink:
+            case "eos-duplicate", _ if self.sink in ("plain", "unique-id", "offset-in-transaction"):
                 return self.sink == "plain"
+            case "eos-duplicate", _ if self.sink:
+                return excuse in ("unclean", "power")
             case (("eos-duplicate" | "eos-loss"), _) if self.commit == "automatic":
                 return True
             case "eos-duplicate", _ if self.commit == "after":

@@ -77,6 +77,7 @@ OF_BROKERS = (
     FLUSHER | {"log.flush.interval.ms": "2000"},
 )
 
+CURES = ("plain", "unique-id", "offset-in-transaction", "optimistic-lock")
 OLD = 0.3
 """How many runs are on a version whose controller does not look at what is said of unclean elections."""
 OLDER = 0.15
@@ -126,6 +127,9 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
             made.config = made.config.model_copy(update={"kafka": older})
         made.more, more_bugs = kinds(seed, made.config.compacted)
         made.bugs += more_bugs
+        if noise and made.config.workload == "sink":  # else rows would have to be what a cure makes them
+            cure = Random(f"adversary/sink/{seed}").choice(CURES)
+            made.config = made.config.model_copy(update={"sink": cure})
         if "shares" in made.more:
             made.config = _sharing(made.config, rng)
         if "application" in made.more:

@@ -82,6 +82,10 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("eos-duplicate", "", "", {"commit": "after"}, True),
         ("eos-duplicate", "", "", {"isolation": 0}, True),
         ("eos-loss", "", "", {"isolation": 0}, False),
+        *(("eos-duplicate", "", excuse, {"workload": "sink", "sink": sink},
+           sink == "plain" or (sink == "optimistic-lock" and excuse in ("unclean", "power")))
+          for sink in ("plain", "unique-id", "offset-in-transaction", "optimistic-lock")
+          for excuse in ("", "unclean", "power", "leader")),
         *(("eos-duplicate", "", "", {"workload": "copier", "commit": commit, "kafka": {"version": version}},
            (commit, version) != ("before", "2.4.1") and version == "2.4.1")
           for version in ("2.4.1", "2.5.0") for commit in ("transaction", "without-rewind", "before")),

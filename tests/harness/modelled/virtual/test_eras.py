@@ -32,6 +32,16 @@ LOAD = {
     "fault_s": 2.5,
     "calm_s": 1.5,
 }
+COPIERS = {
+    "rate": 20,
+    "consumers": 2,
+    "verb_deadline_s": 20,
+    "transaction_timeout_s": 30,
+    "fault_s": 9,
+    "calm_s": 1,
+    "duration_s": 20,
+}
+"""Their transactions outlast the session of a member that is cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,7 @@ class Known:
 
     what: how it comes about. classes: findings and broken invariants of the older era, none of which
     the newer one has. forbidden: whether the older one's verdict forbids them; if not, the config
-    allows losses (unclean elections), and they count although they are allowed.
+    allows losses (unclean elections), or the release does, and they count although they are allowed.
     pin: the seeds to try. seen: of how many seeds, from 1 on, the older era alone had them, when measured.
     """
 
@@ -163,6 +173,21 @@ transaction has an epoch of its own.""",
         forbidden=True,
         seen="3 of 79",
     ),
+    "KIP-447": Known(
+        what="""\
+A copier cannot reach the coordinator of its group. Its session ends, its partitions are given to another
+one, which copies the same records from the committed offset on; then the first one commits its transaction,
+with offsets that nothing compares with the group's generation.""",
+        older=ERAS["2.4"],
+        newer=replace(ERAS["2.4"], fenced_offsets=True),
+        workload="copier",
+        nemesis="partition:isolate@group-coordinator",
+        pin=Pin(first=1, within=10),
+        settings=COPIERS,
+        classes=frozenset({"eos-duplicate"}),
+        forbidden=False,
+        seen="4 of 6",
+    ),
 }
 """By the KIP or issue that ended it."""
 
@@ -229,6 +254,18 @@ def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_
         new = simulate(config(seed, "kill:majority", era))
         assert found(new) == {}
         assert new.broken == []
+
+
+@pytest.mark.sampled(20)
+def test_what_a_copier_copies_twice_before_kip_447_is_allowed() -> None:
+    def shown(seed: int) -> tuple[Simulated, Tally]:
+        nemesis = KNOWN["KIP-447"].nemesis
+        done = simulate(config(seed, nemesis, "2.4", workload="copier", **COPIERS))
+        return done, checked(done)
+
+    runs = (shown(seed) for seed in KNOWN["KIP-447"].pin.numbers())
+    done, tally = next((done, tally) for done, tally in runs if "eos-duplicate" in everything(done, tally))
+    assert forbidden(done, tally) == {}
 
 
 @pytest.mark.sampled(5)

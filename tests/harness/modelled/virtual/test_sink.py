@@ -53,6 +53,15 @@ def test_a_cure_that_does_not_work_is_found_by_its_duplicates(
     assert forbidden == {"eos-duplicate": 1}
 
 
+@pytest.mark.sampled(17)
+def test_a_version_is_no_place_of_a_record_where_a_loss_of_power_took_others_from_there() -> None:
+    """The power goes off, and records of other keys come to stand at offsets of which the database has
+    rows."""
+    every, forbidden = found(config("sink-optimistic-lock", nemesis="power:all"))
+    assert every["eos-duplicate"] > 0
+    assert forbidden == {}
+
+
 @pytest.mark.sampled(6)
 def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
     monkeypatch: pytest.MonkeyPatch,
