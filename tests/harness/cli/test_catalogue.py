@@ -91,8 +91,8 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
           for version in ("2.4.1", "2.5.0") for commit in ("transaction", "without-rewind", "before")),
         ("eos-duplicate", "", "", {"sut": "simulated", "era": "2.4"}, True),
         ("eos-duplicate", "", "", {"sut": "simulated", "era": "3.3"}, False),
-        ("eos-duplicate", "", "", {"workload": "sink", "kafka": {"version": "2.4.1"}}, False),
-        ("eos-duplicate", "", "", {"workload": "application", "app": {}, "kafka": {"version": "2.4.1"}}, False),
+        *(("eos-duplicate", "", "", {**elsewhere, "kafka": {"version": "2.4.1"}}, False)
+          for elsewhere in ({"workload": "sink"}, {"workload": "application", "app": {}})),
         ("eos-loss", "", "", {"workload": "copier", "kafka": {"version": "2.4.1"}}, False),
         ("offset-commit-regression", "", "", {"commit": "after"}, False),
         ("offset-commit-regression", "", "unclean", {}, True),
