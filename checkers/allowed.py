@@ -32,9 +32,9 @@ class Ground:
     (`RunConfig.sink`), "" = the copies are records. filters: an application that may make nothing of a
     record. unstable: consumers at read_uncommitted, whose groups may get offsets from before a transaction
     that is just ending. unfenced: copiers with a transactional id each, on brokers that take offsets in a
-    transaction from any member. begins_late: a consumer without a committed offset does not begin at the first record
-    (`auto.offset.reset`). subscribe: rebalances may move positions of portable histories, which seldom record
-    them. rebalances: those of members of groups are on record.
+    transaction from any member. begins_late: a consumer without a committed offset does not begin at the
+    first record (`auto.offset.reset`). subscribe: rebalances may move positions of portable histories, which
+    seldom record them. rebalances: those of members of groups are on record.
     """
 
     excuse: Excuse = Excuse.NONE

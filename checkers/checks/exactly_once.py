@@ -401,7 +401,7 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
     if ground.commit == "before":
         return truncated(ground, "offsets that are committed first are not given again")
     if ground.unfenced:
-        return True, f"before Kafka {FENCED} offsets in a transaction are not fenced by the group's generation"
+        return True, f"before Kafka {FENCED} offsets in a transaction are not fenced by generation"
     if ground.unstable:
         return True, "a read_uncommitted member does not wait for offsets that are being committed"
     return truncated(ground, "a transaction that copies records also commits their offsets, once")
