@@ -173,7 +173,8 @@ LOST_POWER: Final = "lost power"
 TAKES: Final = _table("at_ns i64, why str")
 """One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END; or KILLED:
 the node's process had ended without a shutdown, and was not started again yet; or LOST_POWER: likewise, and
-what the node had not flushed is gone."""
+what the node had not flushed is gone. A node that was down so at the end has two rows in the last take: END,
+and how its process had ended. A row LOST_POWER stands there also where the files could not be taken."""
 WHEN: Final = {END: "at the end", KILLED: "when it was killed", LOST_POWER: "when it had lost power"}
 ORDINALS: Final = {1: "1st", 2: "2nd", 3: "3rd"}
 
@@ -370,9 +371,12 @@ class Evidence:
     def moments(self) -> dict[tuple[int, int], str]:
         """(take, node) -> when the node's files were taken, in words: `at the end`, `when it was killed`;
         where that happened to it several times, `when it was killed (2nd time)`."""
+        rows = sorted(self.table("takes").to_pylist(), key=itemgetter("take"))
+        at_end = {(row["take"], row["node"]) for row in rows if row["why"] == END}
         before: dict[tuple[int, str], list[int]] = defaultdict(list)
-        for row in sorted(self.table("takes").to_pylist(), key=itemgetter("take")):
-            before[row["node"], row["why"]].append(row["take"])
+        for row in rows:
+            if row["why"] == END or (row["take"], row["node"]) not in at_end:
+                before[row["node"], row["why"]].append(row["take"])
         found = {}
         for (node, why), takes in before.items():
             for number, take in enumerate(takes, 1):

@@ -23,7 +23,7 @@ from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun, batch_at
 from checkers.known_bugs.transaction_fates import ENDINGS, Suspicion, Way, Written, all_explained, behind
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
-from history.evidence import END, Evidence
+from history.evidence import Evidence
 from history.reader import OpRecord
 
 ONE_RECORD: Final = (ABORTED, ABORTED_DELIVERY)
@@ -119,8 +119,8 @@ def _may_skip(run: LabelledRun, number: int, offset: int, since_ns: int, until_n
     tp = run.partition(number)
     every, leaders = run.evidence.once(indexes).get(tp, {}), {*_leaders(run, tp, since_ns, until_ns)}
     then: dict[int, ReplicaLog] = {}
-    for log in sorted(run.logs(tp), key=lambda log: (log.why == END, log.taken_ns)):
-        if log.node in leaders and (log.why == END or log.taken_ns >= until_ns):
+    for log in sorted(run.logs(tp), key=lambda log: (log.at_end, log.taken_ns)):
+        if log.node in leaders and (log.at_end or log.taken_ns >= until_ns):
             then.setdefault(log.node, log)
     return any(_skipped(log, every.get((log.take, node), ()), offset) for node, log in then.items())
 

@@ -4,6 +4,7 @@ The unit of all comparisons is the batch: followers append the bytes that they f
 replicas have the same batches (Kafka compacts each replica on its own: below `compacted` nothing is said).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from checkers.engine.findings import LogFinding
 from checkers.logs.cleaned_to import cleaned_to, compacted_topics
 from core.op import TopicPartition
-from history.evidence import END, KILLED, WHEN, Evidence
+from history.evidence import END, KILLED, LOST_POWER, WHEN, Evidence
 from history.tables import TableRow
 
 Array = npt.NDArray[Any]
@@ -32,10 +33,12 @@ _READ: Final = ("segment", "position", "intact", *COMPARED)
 class ReplicaLog:
     """The log of a partition on one node, in one take.
 
-    why, when, taken_ns: of the take; `when` in words. topic_id: None = the node has noted none. clean: the
-    node had shut down cleanly. start: offset that the first segment is named for. files: how many it has,
-    empty ones, too. every: columns of all batches; whole: of the intact ones. marks: checkpoints of the node
-    by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as `leader-epoch-checkpoint` has them.
+    at_end: the take is that of the end of the run. why: how the process had ended before it; END = it ran
+    then, or had shut down. when, taken_ns: of the take; `when` in words. topic_id: None = the node has noted
+    none. clean: the node had shut down cleanly. start: offset that the first segment is named for. files: how
+    many it has, empty ones, too. every: columns of all batches; whole: of the intact ones. marks: checkpoints
+    of the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as `leader-epoch-checkpoint`
+    has them.
     compacted: no batch below it is where its leader put it, perhaps. cleaned: the end of what this log lacks
     behind the cleaner's checkpoints, perhaps for it was compacted; 0 = it lacks nothing. ordered: offsets
     rise.
@@ -43,6 +46,7 @@ class ReplicaLog:
 
     take: int
     node: int
+    at_end: bool
     why: str
     when: str
     taken_ns: int
@@ -130,7 +134,9 @@ class ReplicaLog:
 
 def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     """All logs of a partition, by take and node; not those of a topic of the same name that was deleted."""
-    takes = {(row["take"], row["node"]): row for row in evidence.table("takes").to_pylist()}
+    takes: dict[tuple[int, int], dict[str, TableRow]] = defaultdict(dict)
+    for row in evidence.table("takes").to_pylist():
+        takes[row["take"], row["node"]][row["why"]] = row
     moments = evidence.once(Evidence.moments)
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
     clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
@@ -147,13 +153,15 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
         place = row["take"], row["node"]
         every = batches.get(place, nothing)
         intact = every["intact"]
+        looks = takes.get(place, {})
         whole = every if intact.all() else {name: column[intact] for name, column in every.items()}
         one = ReplicaLog(
             take=row["take"],
             node=row["node"],
-            why=takes[place]["why"] if place in takes else KILLED,
+            at_end=END in looks,
+            why=next((why for why in (LOST_POWER, KILLED, END) if why in looks), KILLED),
             when=moments.get(place, WHEN[KILLED]),
-            taken_ns=takes[place]["at_ns"] if place in takes else 0,
+            taken_ns=max((row["at_ns"] for row in looks.values()), default=0),
             topic_id=row["topic_id"],
             clean=place in clean,
             start=row["start"],
@@ -187,12 +195,12 @@ def of_one_topic(logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]
     """Without those that may be of a topic that had the name before: their brokers noted no topic id (they
     do since 2.8), and their files were read before the topic was remade last.
     remade_ns: see RunWindows."""
-    return [one for one in logs if one.topic_id or one.why == END or one.taken_ns > remade_ns]
+    return [one for one in logs if one.topic_id or one.at_end or one.taken_ns > remade_ns]
 
 
 def last_take(logs: Sequence[ReplicaLog]) -> list[ReplicaLog]:
     """Those of the end of the run."""
-    return [one for one in logs if one.why == END]
+    return [one for one in logs if one.at_end]
 
 
 def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog | None:

@@ -8,7 +8,7 @@ from checkers.catalogue import ALL_CHECKS
 from checkers.engine.check import Reads, Tally
 from core.producer_state import EXPIRATION
 from history.events import EvidenceMissing
-from history.evidence import Evidence
+from history.evidence import END, Evidence
 from history.reader import History
 from history.verdict import COMPARED, CheckResult, Logs, LogTake
 
@@ -45,8 +45,8 @@ def _takes(evidence: Evidence, history: History) -> list[LogTake]:
     return [
         LogTake(
             take=take,
-            why=some[0]["why"],
-            nodes=sorted(row["node"] for row in some),
+            why=END if any(row["why"] == END for row in some) else some[0]["why"],
+            nodes=sorted({row["node"] for row in some}),
             at_s=round(history.seconds(min(row["at_ns"] for row in some)), 3),
         )
         for take, some in sorted(rows.items())

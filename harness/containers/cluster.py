@@ -34,7 +34,7 @@ from harness.containers import claims, data, engine, firewall, sidecar
 from harness.containers.code_image import ensure_code_image
 from harness.containers.deployment import Deployment, NodeAddresses
 from harness.containers.ends import ENDED, end_of
-from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
+from harness.containers.nodes import NodeContainer, RunEngine, bridge, create_network, deaths, kill_all
 from harness.containers.reaper import start_reaper
 from harness.containers.sidecar import Sidecar
 from harness.processes.clocks import boot
@@ -185,12 +185,13 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
     def _take_disks(self, into: Path) -> list[str]:
         try:
             nodes = self._made(self._nodes)
+            ended = deaths([node for node in nodes if not node.is_up()], self._powerless)
             self._ends.asked(self._nodes)
             kill_all(nodes)
         except ClusterError as error:
             self.deployment.miss(str(error))
         else:
-            self.deployment.at_end(nodes)
+            self.deployment.at_end(nodes, ended)
         return self.deployment.write(into)
 
     def copy_data(self, node: int, into: Path) -> None:

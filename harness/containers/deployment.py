@@ -66,8 +66,9 @@ class Deployment(Protocol):
         """These nodes, which are down, are about to be started again: take what is on the disks of those that
         ended without a shutdown. powerless: the ones that lost power. Raises: ClusterError."""
 
-    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
-        """Take what is on the disks of all nodes, which are down. Never raises."""
+    def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str]) -> None:
+        """Take what is on the disks of all nodes, which are down. ended: how the processes of those had ended
+        (`nodes.deaths`) that were down before the run ended them. Never raises."""
 
     def miss(self, why: str) -> None:
         """Something could not be taken; a sentence."""

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
@@ -23,8 +23,10 @@ from testcontainers.core.network import Network
 
 from core.errors import ClusterError
 from harness.containers.claims import labels
+from harness.containers.data import SHUT_DOWN
 from harness.containers.engine import NODE_LABEL, explained
 from harness.processes.waiting import NotYet, on_each, until
+from history.evidence import KILLED, LOST_POWER
 
 if TYPE_CHECKING:
     import docker
@@ -277,3 +279,10 @@ def kill_all(nodes: Sequence[NodeContainer]) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     on_each(NodeContainer.kill, nodes)
+
+
+def deaths(nodes: Sequence[NodeContainer], powerless: Collection[int]) -> dict[int, str]:
+    """How the processes of nodes that are down had ended, by node: KILLED or LOST_POWER; not of those that
+    were shut down in order. powerless: the ones that lost power. Raises: ClusterError."""
+    died = [node.number for node in nodes if node.exit_code() not in SHUT_DOWN]
+    return {number: LOST_POWER if number in powerless else KILLED for number in died}

@@ -11,16 +11,17 @@ nodes that were started again after a kill have them.
 
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from core.errors import ClusterError
-from harness.containers.data import AT_END, AT_KILL, SHUT_DOWN, Limit, copies, copy_directories
-from harness.containers.nodes import NodeContainer
+from harness.containers.data import AT_END, AT_KILL, Limit, copies, copy_directories
+from harness.containers.nodes import NodeContainer, deaths
 from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.processes.waiting import on_each
-from history.evidence import END, KILLED, LOST_POWER, WHEN
+from history.evidence import END, KILLED, LOST_POWER, WHEN, schema, table
 
 
 class NodeEvidence:
@@ -37,14 +38,15 @@ class NodeEvidence:
     def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
         """Of these nodes, which are down, take those that ended without a shutdown. powerless: the ones that
         lost power."""
-        ended = [node for node in nodes if node.exit_code() not in SHUT_DOWN]
+        ended = deaths(nodes, powerless)
         for why in (KILLED, LOST_POWER):
-            if its := [node for node in ended if (node.number in powerless) is (why == LOST_POWER)]:
+            if its := [node for node in nodes if ended.get(node.number) == why]:
                 self._left -= self._take(its, why, Limit(self._left // len(its), AT_KILL.seconds))
 
-    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
-        """Take all nodes, which are down."""
-        self._take(nodes, END, AT_END)
+    def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Take all nodes, which are down. ended: how the processes of those had ended (`deaths`) that were
+        down before the run ended them."""
+        self._take(nodes, END, AT_END, ended)
 
     def miss(self, why: str) -> None:
         """Something could not be taken; a sentence."""
@@ -58,10 +60,17 @@ class NodeEvidence:
         """How many log directories a node has."""
         return 1 + (node in self._with_second)
 
-    def _take(self, nodes: Sequence[NodeContainer], why: str, limit: Limit) -> int:
+    def _take(
+        self,
+        nodes: Sequence[NodeContainer],
+        why: str,
+        limit: Limit,
+        ended: Mapping[int, str] = MappingProxyType({}),
+    ) -> int:
         """One take; the bytes that were copied."""
         number, at_ns = self._takes.begin(), time.monotonic_ns()
         copied: dict[int, int] = {}
+        taken: set[int] = set()
 
         def copy(node: NodeContainer) -> None:
             try:
@@ -80,6 +89,12 @@ class NodeEvidence:
                     self._takes.miss(f"files of node {node} {WHEN[why]}: {error}")
                 else:
                     self._takes.add(found)
+                    taken.add(node)
         finally:
             shutil.rmtree(self._copies, ignore_errors=True)
+        for node in [one.number for one in nodes]:
+            how = ended.get(node, why)
+            # What a log may have lost is to be known also where nothing shows it.
+            if how != why or (how == LOST_POWER and node not in taken):
+                self._takes.add({"takes": table(schema("takes"), [(number, node, at_ns, how)])})
         return sum(copied.values())

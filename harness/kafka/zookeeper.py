@@ -9,6 +9,7 @@ run's id (`docker/zookeeper/start.sh`), the first one for all of them.
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from core.config import RunConfig
@@ -81,9 +82,9 @@ class ZooKeeperNodes(KafkaNodes):
         """See `Deployment`; ZooKeeper's nodes have no logs of Kafka."""
         super().before_start(self._of_brokers(nodes), powerless)
 
-    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
+    def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str] = MappingProxyType({})) -> None:
         """See `before_start`."""
-        super().at_end(self._of_brokers(nodes))
+        super().at_end(self._of_brokers(nodes), ended)
 
     def _of_brokers(self, nodes: Sequence[NodeContainer]) -> list[NodeContainer]:
         return [node for node in nodes if node.number in self._brokers]

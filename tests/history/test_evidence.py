@@ -59,6 +59,7 @@ def test_a_table_that_earlier_versions_did_not_write_is_empty(tmp_path: Path) ->
 
 def test_when_files_were_taken_is_told_without_numbers_of_takes() -> None:
     rows = [(0, 2, 1, KILLED), (1, 2, 2, KILLED), (1, 3, 2, LOST_POWER), (2, 2, 3, END), (2, 3, 3, END)]
+    rows.append((2, 2, 3, KILLED))  # it was down at the end
     found = Evidence({"takes": table(schema("takes"), rows)})
     assert found.moments() == {
         (0, 2): "when it was killed (1st time)",

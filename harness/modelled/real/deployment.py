@@ -136,8 +136,8 @@ class ModelNodes:
             if one.number in powerless:
                 put_files(one.own, {LOST_POWER: b""})
 
-    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
-        """See `Deployment`."""
+    def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str]) -> None:
+        """See `Deployment`; a node cuts its logs when it starts after a loss of power, so none is cut yet."""
         self._take(nodes, evidence.END, AT_END)
 
     def miss(self, why: str) -> None:

@@ -10,12 +10,14 @@ from model.log.unified_log import UnifiedLog
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskCopy:
     """One node of a take, see `history.evidence`. ns: time of the run. `durable`: a copy, or the node's own
-    where nothing happens to it any more."""
+    where nothing happens to it any more. `ended`: of a take at the end, how the process of a node that was
+    down had ended, "" = it ran, or was shut down."""
 
     node: int
     ns: int
     why: str
     durable: Durable
+    ended: str = ""
 
 
 def copied(durable: Durable) -> Durable:

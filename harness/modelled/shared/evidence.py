@@ -98,7 +98,7 @@ class _Node:
         if not self._settings.era.zookeeper:
             self._metadata_log()
         self._add("nodes", [self._about_the_node()])
-        self._add("takes", [(self._disk.ns, self._disk.why)])
+        self._add("takes", [(self._disk.ns, why) for why in (self._disk.why, self._disk.ended) if why])
         return {name: table(schema(name), self._rows[name]) for name in (*PER_PARTITION, *PER_NODE)}
 
     def _add(self, name: str, rows: Iterable[Row], tp: Partition | None = None) -> None:

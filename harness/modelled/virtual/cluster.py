@@ -269,10 +269,11 @@ class SimulatedCluster(Administered):
 
     def disks(self) -> list[list[DiskCopy]]:
         """What disks had at each take so far, and what all have now. No node is shut down for that."""
-        return [*self.takes, [self._disk(node, END) for node in self.nodes]]
+        return [*self.takes, [self._disk(node, END, self.sim[node].crashed) for node in self.nodes]]
 
-    def _disk(self, node: int, why: str) -> DiskCopy:
-        return DiskCopy(node=node, ns=self.scheduler.ns, why=why, durable=copied(self.sim[node].durable))
+    def _disk(self, node: int, why: str, ended: str = "") -> DiskCopy:
+        durable = copied(self.sim[node].durable)
+        return DiskCopy(node=node, ns=self.scheduler.ns, why=why, durable=durable, ended=ended)
 
     async def collect(self, into: Path) -> None:
         """The nodes' logs stay in memory; `run_folder` writes them."""

@@ -331,6 +331,16 @@ def test_a_missing_entry_is_told_where_the_broker_lived_to_write_it() -> None:
     assert told(made) == {(ABORTED_INDEX, 4)}
 
 
+def test_a_node_that_was_down_at_the_end_may_lack_an_entry_as_one_that_was_looked_at_before() -> None:
+    made = clean()
+    del made["aborted"][1]
+    assert told(made) == {(ABORTED_INDEX, 4)}
+    made["takes"].append({"take": 1, "node": 1, "why": KILLED})
+    assert told(made) == set()
+    a_skipped_sequence(made)  # it is still a log of the end
+    assert (rules.SEQUENCE, 3) in told(made)
+
+
 def test_the_group_coordinator_repeats_sequences() -> None:
     made = clean(tp=GROUP)
     everywhere(made, 3, base_sequence=0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers.logs.power_losses import heard_of
-from history.evidence import LOST_POWER, Evidence
+from history.evidence import KILLED, LOST_POWER, Evidence
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_audit import DEAD, Made, clean, judged, one
 
@@ -132,6 +132,19 @@ def test_a_nodes_own_loss_of_power_excuses_until_it_is_back(
             )
     made["takes"] = [row for row in made["takes"] if row["take"] != DEAD]
     made["takes"].append({"take": lost, "node": 1, "at_ns": 1, "why": LOST_POWER})
+    assert ends_judged(made) == says
+
+
+@pytest.mark.parametrize(("ended", "says"), [("", "found"), (KILLED, "found"), (LOST_POWER, "open")])
+def test_a_node_that_was_not_started_again_has_lost_power_as_one_that_was(ended: str, says: str) -> None:
+    """Its files are read at the end alone. What a process wrote outlives its death, but no loss of power."""
+    made = clean()
+    made["batches"] = [
+        row for row in made["batches"] if (row["take"], row["node"]) != (1, 2) or row["base"] < 70
+    ]
+    made["metadata"] = metadata((1, [1, 2, 3], 10), (1, [1, 3], 20), heard=2, heard_s=21, node=2)
+    if ended:
+        made["takes"].append({"take": 1, "node": 2, "at_ns": 2, "why": ended})
     assert ends_judged(made) == says
 
 

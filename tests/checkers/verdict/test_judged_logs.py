@@ -25,7 +25,7 @@ from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
 from history.events import Event, EvidenceMissing
-from history.evidence import METADATA_LOG, Evidence, write
+from history.evidence import KILLED, METADATA_LOG, Evidence, write
 from history.reader import History
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -103,6 +103,16 @@ def test_a_run_whose_logs_agree_is_valid(tmp_path: Path, only: Callable[..., Non
     assert (take.why, take.nodes, take.at_s) == ("end", [1, 2, 3], 9.0)
     line = "1 rule applied to 3 nodes: no violation"
     assert logs_line(verdict) == line
+
+
+def test_a_take_has_each_node_once(tmp_path: Path, only: Callable[..., None]) -> None:
+    only(alike)
+    found = evidence()
+    down = [{"take": 0, "node": 2, "at_ns": 9_000_000_000, "why": KILLED}]
+    found["takes"] = pa.concat_tables([tables({"takes": down})["takes"], found["takes"]])
+    logs = judged(tmp_path / "run", found).logs
+    assert logs is not None
+    assert [(take.why, take.nodes) for take in logs.takes] == [("end", [1, 2, 3])]
 
 
 def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callable[..., None]) -> None:

@@ -1,7 +1,8 @@
 """Nodes that are started again: a start that failed half-way is brought to its end by the next try."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -12,6 +13,7 @@ from core.runtime import run_blocking
 from harness.containers.nodes import NodeContainer
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.kraft import KRaft
+from history.evidence import KILLED, LOST_POWER
 
 ISOLATED = (Cut(node=1, direction=Direction.IN, peer=2), Cut(node=2, direction=Direction.IN, peer=1))
 
@@ -19,9 +21,10 @@ ISOLATED = (Cut(node=1, direction=Direction.IN, peer=2), Cut(node=2, direction=D
 class Ended(NodeContainer):
     """A node that runs or does not, in no engine's container."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, exit_code: int = 137) -> None:
         self.number = number
         self.starts = 0
+        self._exit_code = exit_code
 
     def start(self) -> "Ended":
         if not self.is_up():  # a running one is left alone
@@ -30,6 +33,15 @@ class Ended(NodeContainer):
 
     def is_up(self) -> bool:
         return self.starts > 0
+
+    def exit_code(self) -> int:
+        return 0 if self.is_up() else self._exit_code  # the engine says 0 of one that runs
+
+    def host_pid(self) -> int:
+        return 0
+
+    def kill(self) -> None:
+        self.starts, self._exit_code = 0, self._exit_code if not self.starts else 137
 
 
 class Planted(KafkaCluster):
@@ -61,14 +73,20 @@ class Evidence(KRaft):
     def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
         taken.append(([node.number for node in nodes], sorted(powerless)))
 
+    def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str] = MappingProxyType({})) -> None:
+        assert not any(node.is_up() for node in nodes)
+        at_end.append(dict(ended))
+
 
 taken: list[tuple[list[int], list[int]]] = []
+at_end: list[dict[int, str]] = []
 
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Iterator[Planted]:
     config = run_config({"seed": 1})
     taken.clear()
+    at_end.clear()
     cluster = Planted(config, tmp_path, Evidence(config, tmp_path))
     yield cluster
     run_blocking(cluster.stop())  # it has reserved ports
@@ -92,3 +110,15 @@ def test_a_node_that_was_started_without_its_cuts_or_its_proxy_gets_them_at_the_
     assert planted.done.count(("proxy", 1)) == 1, "a whole node was changed"
     assert [one for one in taken if one[0]] == [([1], [1])]
     assert planted._powerless == set()
+
+
+def test_at_the_end_it_is_known_who_was_down_before_and_how_those_had_ended(
+    planted: Planted, tmp_path: Path
+) -> None:
+    ran, killed, powerless, in_order = nodes = [Ended(1), Ended(2), Ended(3), Ended(4, exit_code=143)]
+    planted._nodes = (1, 2, 3, 4)
+    planted.plant(nodes, 0, 0)
+    ran.start()
+    planted._powerless = {powerless.number, in_order.number}
+    run_blocking(planted.take_evidence(tmp_path / "evidence"))
+    assert at_end == [{killed.number: KILLED, powerless.number: LOST_POWER}]

@@ -11,7 +11,7 @@ from docker.errors import APIError
 
 from core.errors import ClusterError
 from harness.containers.data import AT_KILL, CHUNK, Limit, copy_data
-from harness.containers.nodes import NodeContainer
+from harness.containers.nodes import NodeContainer, deaths
 from harness.kafka import evidence as module
 from harness.kafka.evidence import NodeEvidence
 from history.evidence import END, KILLED, LOST_POWER, Evidence
@@ -90,6 +90,29 @@ def test_nodes_that_lost_power_are_told_from_those_that_were_killed(
 ) -> None:
     taken.before_start([Ended(1), Ended(2), Ended(3, SHUT_DOWN)], powerless={2, 3})
     assert takes(taken, tmp_path) == ([(0, 1, KILLED), (1, 2, LOST_POWER)], [])
+
+
+def test_how_nodes_had_ended_that_were_down_at_the_end(taken: NodeEvidence, tmp_path: Path) -> None:
+    nodes = [Ended(1), Ended(2), Ended(3)]
+    ended = deaths([Ended(2), Ended(3), Ended(4, SHUT_DOWN)], powerless={3, 4})
+    taken.at_end(nodes, ended)
+    found, missed = takes(taken, tmp_path)
+    expected = [(0, 1, END), (0, 2, END), (0, 2, KILLED), (0, 3, END), (0, 3, LOST_POWER)]
+    assert (sorted(found), missed) == (expected, [])
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_loss_of_power_is_known_also_where_the_files_are_not(
+    taken: NodeEvidence, tmp_path: Path, *, at_end: bool
+) -> None:
+    lost = [Ended(1, broken="engine"), Ended(2, broken="stream")]
+    if at_end:
+        taken.at_end(lost, {1: LOST_POWER})
+    else:
+        taken.before_start(lost, powerless={1})
+    found, missed = takes(taken, tmp_path)
+    assert [(node, why) for _, node, why in found] == [(1, LOST_POWER)]  # of a death alone nothing follows
+    assert len(missed) == 2
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_a_power_loss_leaves_what_was_flushed() -> None:
     assert mine[-1]["last"] == flushed - 1
     others = rows(found, "batches", node=2, topic="queue", partition=0)
     assert others[-1]["last"] >= flushed
+    ends = {(row["node"], row["why"]) for row in rows(found, "takes")}
+    assert ends == {*((node, END) for node in cluster.nodes), (1, LOST_POWER)}
 
 
 @pytest.mark.parametrize(("nemesis", "why"), [("kill:all", KILLED), ("power:all", LOST_POWER)])
