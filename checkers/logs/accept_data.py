@@ -17,7 +17,7 @@ from checkers.logs.producer_files import (
     compare_snapshots,
     snapshots,
 )
-from checkers.logs.producer_walk import KnownProducers, Walk, walk
+from checkers.logs.producer_walk import KnownProducers, Walk, deleted_below, forgotten, walk
 from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from checkers.windows import TRANSACTIONS
@@ -114,11 +114,12 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
     any_version = cluster.era is None
-    whole = walk(evidence, tp, judged, cluster, offsets)
+    deleted = deleted_below(evidence, tp, logs)
+    whole = walk(evidence, tp, judged, cluster, offsets, deleted)
     _tell(result, tp, judged, cluster, whole)
     for log in logs:
         mine = files.get((log.take, log.node), {})
-        found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine})
+        found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine}, deleted)
         compare_snapshots(result, tp, log, found, mine, any_version=any_version)
         compare_aborted(result, tp, log, found, evidence, any_version=any_version)
 
@@ -149,6 +150,8 @@ def _tell(
         for rule in (SEQUENCE, NO_REPEAT):
             result.leave_open(rule, tp, why)
     for refusal in found.refusals:
-        result.refuse(
-            refused(refusal, tp, judged.take, judged.node, cluster.ids.get(refusal.producer_id, ""))
-        )
+        finding = refused(refusal, tp, judged.take, judged.node, cluster.ids.get(refusal.producer_id, ""))
+        if refusal.offset < found.left:
+            result.leave_open(refusal.rule, tp, f"{finding.text}; {forgotten(found)}")
+        else:
+            result.refuse(finding)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from checkers.engine.findings import Found, LogFinding
-from checkers.logs.producer_walk import Snapshot, Walk
+from checkers.logs.producer_walk import Snapshot, Walk, forgotten
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -44,8 +44,9 @@ def compare_snapshots(
     """A node's snapshots and the states that its log makes. any_version: the evidence names none."""
     for at, snapshot in sorted(found.items()):
         made = walk.states.get(at)
-        if made is None or any(gap <= at for gap in walk.accepted.gaps):
+        if made is None or at < walk.left or any(gap <= at for gap in walk.accepted.gaps):
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
+            what = f"is not decided: {forgotten(walk)}" if at < walk.left else what
             why = f"the snapshot at {at} of {log.where()} {what}"
             result.leave_open(PRODUCER_SNAPSHOT, tp, why)
             continue
@@ -102,22 +103,30 @@ def compare_aborted(
             continue  # of what was open before a gap the log says nothing
         if one is None and any_version and first == last:
             continue
-        result.asked[ABORTED_INDEX] += 1
-        if one is None or not _agrees(one, first, stable):
+        if one is not None and _agrees(one, first, stable):
+            result.asked[ABORTED_INDEX] += 1
+        else:
             sentence = (
                 f"at offset {last} of {tp}: the aborted index of {log.where()} has a transaction of producer "
                 f"{producer} from {first}, last stable offset {stable}; its log has {_aborted_words(one)}"
             )
-            result.refuse(_finding(ABORTED_INDEX, tp, log, last, sentence, producer))
+            _refuse(result, walk, _finding(ABORTED_INDEX, tp, log, last, sentence, producer))
     for one in made.values():
         if log.died and one.last > newest:
             continue  # a broker appends to the log first, and this one died before it wrote the entry
-        result.asked[ABORTED_INDEX] += 1
         sentence = (
             f"at offset {one.last} of {tp}: the log has {_aborted_words(one)} of producer {one.producer_id}, "
             f"which the aborted index of {log.where()} has not"
         )
-        result.refuse(_finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
+        _refuse(result, walk, _finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
+
+
+def _refuse(result: Found, walk: Walk, finding: LogFinding) -> None:
+    if finding.offset < walk.left:
+        result.leave_open(finding.check, finding.log, f"{finding.text}; {forgotten(walk)}")
+    else:
+        result.asked[finding.check] += 1
+        result.refuse(finding)
 
 
 def _agrees(one: AbortedTxn, first: int, last_stable: int) -> bool:

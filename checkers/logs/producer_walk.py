@@ -1,6 +1,6 @@
 """Logs of producers, fed to the model: what it refuses, and the state of producers at given offsets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,26 +58,33 @@ class KnownProducers:
 
 @dataclass(slots=True)
 class Walk:
-    """What one log made. states: of producers by the offset of a snapshot."""
+    """What one log made. states: of producers by the offset of a snapshot. left: records below this offset
+    were deleted, 0 = none were."""
 
     accepted: DataPartition
+    left: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     states: dict[int, Snapshot] = field(default_factory=dict)
 
 
 @uncollected()
 def walk(
-    evidence: Evidence, tp: TopicPartition, log: ReplicaLog, cluster: KnownProducers, offsets: set[int]
+    evidence: Evidence,
+    tp: TopicPartition,
+    log: ReplicaLog,
+    cluster: KnownProducers,
+    offsets: set[int],
+    deleted: int,
 ) -> Walk:
-    """Feed a log to the model. offsets: of snapshots."""
-    found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
+    """Feed a log to the model. offsets: of snapshots. deleted: `deleted_below`."""
+    left = _first_left(log, deleted)
+    found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC), left)
     accepted = found.accepted
     wanted = sorted(offset for offset in offsets if offset <= log.end)
-    left = _first_left(evidence, tp, log)
     for batch in _batches(log, _markers(evidence, tp, log), cluster):
         while wanted and wanted[0] <= batch.base:
             found.states[wanted.pop(0)] = accepted.log.producer_states.snapshot()
-        if batch.base == left:
+        if left and batch.base == left:
             accepted.forget(left)
         refusal = accepted.add(batch)
         if refusal is not None:
@@ -87,14 +94,36 @@ def walk(
     return found
 
 
-def _first_left(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
-    """Base of the first batch that is left, where records were deleted that still stand in their segment (a
-    broker that starts again does not read them); -1 = none were, or all."""
-    deleted = log.marks.get("log-start", 0)
+def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> int:
+    """Below this offset records were deleted, as far as some disk shows it: 0 = none does.
+
+    Any node may have led when it had forgotten what was deleted by then: one that cuts its log, or starts
+    again, reads the producers of what is left. Its disk need not show it, for the checkpoint of log starts is
+    written once a minute; the first entry of leader-epoch-checkpoint moves at once.
+    """
+    return max((_log_start(evidence, tp, log) for log in logs), default=0)
+
+
+def _log_start(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
+    noted, moved = log.marks.get("log-start", 0), min(log.epochs.values(), default=0)
+    if noted and _is_of_namesake(evidence, tp, log, noted):
+        noted = 0
+    first = log.whole["base"][log.whole["leader_epoch"] >= 0][:1]  # formats 0 and 1 have no epochs
+    return max(log.start, noted, moved if len(first) and moved > first[0] else 0)
+
+
+def forgotten(made: Walk) -> str:
+    """Why brokers may know less of producers than a log shows below `left`, in words."""
+    return f"records before offset {made.left} were deleted, and a broker may have forgotten their producers"
+
+
+def _first_left(log: ReplicaLog, deleted: int) -> int:
+    """Base of the first batch that is left, where records were deleted that still stand in their segment; the
+    end of the log, where all of it was; 0 = none of its records were deleted."""
+    if deleted <= max(log.start, 0):
+        return 0
     at = int(np.searchsorted(log.whole["last"], deleted))
-    if deleted <= max(log.start, 0) or at >= log.count or _is_of_namesake(evidence, tp, log, deleted):
-        return -1
-    return int(log.whole["base"][at])
+    return int(log.whole["base"][at]) if at < log.count else log.end
 
 
 def _is_of_namesake(evidence: Evidence, tp: TopicPartition, log: ReplicaLog, deleted: int) -> bool:

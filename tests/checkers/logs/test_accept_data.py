@@ -266,6 +266,85 @@ def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:
     assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
 
 
+def deleted_by_epochs(made: Made, offset: int, *nodes: int) -> None:
+    """The first entry of leader-epoch-checkpoint moves at once, the mark of the log start once a minute."""
+    made["epochs"] = [at(TP, node, take=1, epoch=0, start=offset if node in nodes else 0) for node in (1, 2)]
+
+
+@pytest.mark.parametrize("nodes", [(1, 2), (1,), (2,)])
+def test_a_deletion_is_known_before_the_log_start_is_on_disk(nodes: tuple[int, ...]) -> None:
+    """A broker that forgot may be another one than that whose disk shows the deletion."""
+    made = clean()
+    del made["producers"][1]
+    deleted_by_epochs(made, 6)
+    assert told(made) == {(PRODUCER_SNAPSHOT, 8)}
+    deleted_by_epochs(made, 6, *nodes)
+    found = judged(made)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_log_start_that_one_node_has_noted_counts_for_the_logs_of_all(node: int) -> None:
+    made = clean()
+    made["producers"][1].update(producer_id=9)
+    made["ends"] = [at(TP, node, take=1, file="log-start", value=6)]
+    assert told(made) == set()
+
+
+def test_an_index_that_was_made_again_begins_where_records_are_left() -> None:
+    made = clean()
+    made["aborted"][2].update(first=3, last_stable=5)
+    assert told(made) == {(ABORTED_INDEX, 4)}
+    deleted_by_epochs(made, 3, 2)
+    assert told(made) == set()
+    made["aborted"][2]["last_stable"] = 4
+    assert told(made) == {(ABORTED_INDEX, 4)}
+
+
+def test_what_files_say_of_deleted_records_alone_is_in_doubt() -> None:
+    """They may have been deleted in several steps, and the files made again in between."""
+    made = clean()
+    made["producers"] = [row | {"snapshot": 5} for row in made["producers"]]
+    made["aborted"][2].update(first=3, last_stable=5)
+    del made["aborted"][1]
+    deleted_by_epochs(made, 6, 2)
+    found = judged(made)
+    assert not found.in_logs
+    assert {PRODUCER_SNAPSHOT, ABORTED_INDEX} <= {doubt.check for doubt in found.doubts}
+    assert found.asked[ABORTED_INDEX] == 1  # that of the node that was killed agrees
+
+
+@pytest.mark.parametrize(
+    ("plant", "rule", "offset"),
+    [(a_batch_twice, rules.NO_REPEAT, 3), (an_old_epoch, rules.PRODUCER_EPOCH, 3)],
+)
+@pytest.mark.parametrize(("first", "refused"), [(0, True), (2, False), (5, False)])
+def test_a_leader_that_forgot_a_producer_takes_its_batch(
+    plant: Any, rule: str, offset: int, first: int, *, refused: bool
+) -> None:
+    """It may have forgotten when fewer records were deleted than are by now."""
+    made = clean()
+    plant(made)
+    deleted_by_epochs(made, first, 1, 2)
+    assert ((rule, offset) in told(made)) == refused
+    assert (rule in {doubt.check for doubt in judged(made).doubts}) == (
+        first == 5 or (first == 2 and rule == rules.NO_REPEAT)
+    )
+
+
+def test_what_came_behind_deleted_records_is_judged() -> None:
+    made = clean()
+    plain = {"take": 1, "producer_id": 7, "producer_epoch": 0, "max_timestamp": 1007}
+    made["batches"] += [
+        batch(TP, node, base=8 + more, position=8 + more, base_sequence=4 + 2 * more, **plain)
+        for node in (1, 2)
+        for more in (0, 1)
+    ]
+    deleted_by_epochs(made, 6, 1, 2)
+    assert (rules.SEQUENCE, 9) in told(made)
+
+
 @pytest.mark.parametrize(
     ("heard_s", "begins_at", "known"),
     [
