@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -14,6 +15,9 @@ from harness.containers.nodes import NodeContainer
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.kraft import KRaft
 from history.evidence import KILLED, LOST_POWER
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
 
 ISOLATED = (Cut(node=1, direction=Direction.IN, peer=2), Cut(node=2, direction=Direction.IN, peer=1))
 
@@ -40,8 +44,13 @@ class Ended(NodeContainer):
     def host_pid(self) -> int:
         return 0
 
-    def kill(self) -> None:
-        self.starts, self._exit_code = 0, self._exit_code if not self.starts else 137
+    def signal(self, number: int) -> None:
+        if self.is_up():
+            self.starts, self._exit_code = 0, 128 + number
+
+    @property
+    def own(self) -> "Container":
+        return cast("Container", SimpleNamespace(wait=lambda: None))
 
 
 class Planted(KafkaCluster):
