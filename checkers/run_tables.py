@@ -194,7 +194,8 @@ def _words(kind: type[IntEnum], values: pa.Array) -> pa.Array:
 
 
 def _known(values: pa.Array, *unknown: int) -> pa.Array:
-    missing = pc.is_in(values, pa.array([-1, *unknown], values.type))
+    nothing = "" if pa.types.is_string(values.type) else -1
+    missing = pc.is_in(values, pa.array([nothing, *unknown], values.type))
     return pc.if_else(missing, pa.scalar(None, values.type), values)
 
 
@@ -297,9 +298,13 @@ def _events(run: Run) -> list[TableRow]:
     return found
 
 
+def _start_ns(events: Sequence[TableRow]) -> int:
+    return next((event["ns"] for event in events if event.get("event") == "run"), 0)
+
+
 def _event_rows(run: Run, _: str) -> Iterator[pa.Table]:
     events = _events(run)
-    start = next((event["ns"] for event in events if event.get("event") == "run"), 0)
+    start = _start_ns(events)
     rows = [
         {
             "run": run.name,
@@ -317,7 +322,12 @@ def _findings(run: Run, _: str) -> Iterator[pa.Table]:
         rows = _parquet(run.anomalies)
         if "found_by" not in rows.column_names:  # of an older version
             rows = rows.append_column("found_by", pa.nulls(rows.num_rows, pa.string()))
-        yield _named(run, rows, SCHEMAS["findings"])
+        columns = {name: rows.column(name).combine_chunks() for name in FINDINGS}
+        made = {"at_s": _seconds(columns.pop("at_ns"), _start_ns(_events(run)))}
+        for name, values in columns.items():
+            plain = pa.types.is_string(values.type) or pa.types.is_integer(values.type)
+            made[name] = _known(values) if plain else values
+        yield _named(run, pa.table(made), SCHEMAS["findings"])
 
 
 def _of_logs(run: Run, name: str) -> Iterator[pa.Table]:
@@ -374,7 +384,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "runs": RUNS,
     "anomalies": ANOMALIES,
-    "findings": pa.schema([RUN, *(pa.field(name, _plain(kind)) for name, (kind, _) in FINDINGS.items())]),
+    "findings": pa.schema(
+        [
+            RUN,
+            *(
+                pa.field("at_s", pa.float64()) if name == "at_ns" else pa.field(name, _plain(kind))
+                for name, (kind, _) in FINDINGS.items()
+            ),
+        ]
+    ),
     "faults": FAULTS,
     "events": EVENTS,
     **{name: _history_schema(name) for name in TABLES},

@@ -1,5 +1,6 @@
 """Recorded runs as tables of Spark: words, seconds, nulls; every run once; the documented queries run."""
 
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -171,6 +172,16 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     assert all(row["latency_s"][0] <= row["latency_s"][1] for row in latency)
     assert sum(row["runs"] for row in unavailable) == 3
     assert len(longest) == 10
+    from pyspark.sql.functions import lit
+
+    unhealed = session.table("faults").withColumn("end_s", lit(None).cast("double"))
+    unhealed.createOrReplaceTempView("faults")
+    without = {row["fault"]: row["records"] for row in session.sql(queries[0]).toArrow().to_pylist()}["none"]
+    first = {
+        run: min((row["begin_s"] for row in rows(results / run, "faults")), default=math.inf) for run in "abc"
+    }
+    sent = [row for run in "abc" for row in rows(results / run, "sends") if row["outcome"] == "ok"]
+    assert without == sum(row["invoke_s"] < first[row["run"]] for row in sent)
 
 
 @pytest.mark.sampled(30)

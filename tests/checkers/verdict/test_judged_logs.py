@@ -139,12 +139,17 @@ def test_the_table_of_findings_says_which_check_found_them(tmp_path: Path, only:
     only(alike)
     judged(tmp_path / "run", evidence(damaged=2), read=3)
     run = Run(tmp_path / "run")
-    columns = ["anomaly", "found_by", "partition", "tp", "allowed"]
+    columns = ["anomaly", "found_by", "partition", "tp", "allowed", "known_bug", "excuse"]
     (rows,) = [table.select(columns).to_pylist() for table in read("findings", run)]
     assert [tuple(row.values()) for row in rows] == [
-        ("lost-write", "durability", "orders-0", 0, False),
-        ("replica-divergence", "alike", "q-0", -1, False),
+        ("lost-write", "durability", "orders-0", 0, False, None, None),
+        ("replica-divergence", "alike", "q-0", None, False, None, None),
     ]
+    at_ns = pq.read_table(run.anomalies)["at_ns"].to_pylist()
+    run.events.write_text(run.events.read_text().replace('"ns":0,', '"ns":1000000,', 1))
+    (times,) = [table["at_s"].to_pylist() for table in read("findings", run)]
+    assert at_ns[1] == -1
+    assert times == [pytest.approx((at_ns[0] - 1_000_000) / 1e9), None]
     # as an older version wrote it
     pq.write_table(pq.read_table(run.anomalies).drop_columns(["found_by"]), run.anomalies)
     (old,) = read("findings", run)
