@@ -26,12 +26,14 @@ from history.tables import TableRow
 
 class LateMarker(NamedTuple):
     """A marker of an earlier transaction. tp, offset, ms: where and when it was appended. commit: its result.
-    began_ms: when the transaction began that it ended there."""
+    version: the transaction protocol of its client. began_ms: when the transaction began that it ended there.
+    """
 
     tp: TopicPartition
     offset: int
     ms: int
     commit: bool
+    version: int
     began_ms: int
 
 
@@ -81,7 +83,8 @@ def _again(
         way = _leader(coordinators, row["coordinator_epoch"]), _leader(leaders, row["leader_epoch"])
         if by := [request for request in held if (request.node, request.to) == way]:
             carriers.update(by)
-            found.append(LateMarker(tp, row["offset"], row["timestamp"], decision.commit, hit.began_ms))
+            place = tp, row["offset"], row["timestamp"]
+            found.append(LateMarker(*place, decision.commit, before.version, hit.began_ms))
     # a request holds the marker once
     return found if len(found) <= len(carriers) else []
 

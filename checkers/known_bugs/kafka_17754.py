@@ -47,7 +47,8 @@ def late_end_wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     before = run.before(op) if op.txn else None
     if before is None:
         return None
-    if not into(run, op) and not (_slow(run, before, before.invoke_ns) and _opposite(before, op)):
+    slow = _slow(run, before, before.invoke_ns) and _opposite(before, op) and run.same_producer(before, op)
+    if not into(run, op) and not slow:
         return None
     return Wanted(ops=(before.op,), written=(op.op,))
 
@@ -67,7 +68,7 @@ def late_end(suspicion: Suspicion) -> bool:
     assert before is not None
     done = [row.ack_ns for row in fetched.sends.get(before.op, ())]
     done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
-    if not _slow(run, before, max([before.invoke_ns, *done])):
+    if not _slow(run, before, max([before.invoke_ns, *done])) or not run.same_producer(before, op):
         return False
     return any(
         _split(found, ended)
@@ -78,9 +79,13 @@ def late_end(suspicion: Suspicion) -> bool:
 
 
 def into(run: LabelledRun, op: OpRecord) -> list[LateRequest]:
-    """Late EndTxn of its transactional id that came into a transaction."""
-    every = run.late_ends.get(run.transactional_id(op.process), ())
-    return [late for late in every if late.comes_into(op)]
+    """Late EndTxn of its transactional id that came into a transaction of the same producer id and epoch: the
+    coordinator refuses any other."""
+    name = run.transactional_id(op.process)
+    every = [late for late in run.late_ends.get(name, ()) if late.comes_into(op)]
+    return [
+        late for late in every if (of := run.at(name, late.caught_ns)) is None or run.same_producer(of, op)
+    ]
 
 
 def _opposite(before: OpRecord, op: OpRecord) -> set[bool]:
@@ -219,18 +224,18 @@ application waits; the preset `rebuild-on-doubt` does both. Where the connection
 again at once (`kafka-17754-commit`): no setting of a client prevents that. Of four runs of 60 s on
 real brokers with late EndTxn (workload `transactions`, nemesis `wire:endtxn`, seeds 771 and 772) the
 two with `safe` lost records of committed transactions, and the two with `rebuild-on-doubt` none.""",
-    evidence="The transaction before it, of the same process, asked for the other ending and took"
-    " longer to end than the client, which is not a program of the user's, waits for one answer (so EndTxn"
-    " was sent again); and of this"
-    " transaction whole partitions are visible while others are not. None that kept its own ending had"
-    " an acknowledged record before all of the others had one sent. Or a fault of the nemesis `wire`"
-    " held an EndTxn of this process back that asked for the other ending, it reached the coordinator"
-    " while this transaction was under way, and the coordinator answered it without an error: what was"
-    " acknowledged by then ended as the request asks, what was sent to other partitions afterwards did"
-    " not. Either way the log has every record that a broker acknowledged (the final reads at"
-    " read_uncommitted show it), and `__transaction_state`, where it is known as a whole, has the"
-    " decision that the late request caused. In brokers' logs: the finding is that decision, a marker"
-    " by it, or a record that the transaction sent afterwards to a partition that it ended.",
+    evidence="The transaction before it, of the same process, with the same producer id and epoch as far as"
+    " the coordinators' log tells, asked for the other ending and took longer to end than the client, which"
+    " is not a program of the user's, waits for one answer (so EndTxn was sent again); and of this"
+    " transaction whole partitions are visible while others are not. None that kept its own ending had an"
+    " acknowledged record before all of the others had one sent. Or a fault of the nemesis `wire` held an"
+    " EndTxn of such a transaction back that asked for the other ending, it reached the coordinator while"
+    " this transaction was under way, and the coordinator answered it without an error: what was"
+    " acknowledged by then ended as the request asks, what was sent to other partitions afterwards did not."
+    " Either way the log has every record that a broker acknowledged (the final reads at read_uncommitted"
+    " show it), and `__transaction_state`, where it is known as a whole, has the decision that the late"
+    " request caused. In brokers' logs: the finding is that decision, a marker by it, or a record that the"
+    " transaction sent afterwards to a partition that it ended.",
     anomalies=(ABORTED, TORN, LOST, PRECOMMITTED),
     match=late_end,
     wanted=late_end_wanted,

@@ -53,11 +53,10 @@ def _marked_early(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     mine = run.transactional_id(op.process)
     if not op.txn or not mine:
         return {}
-    until = run.next_ns(op)  # its own markers are written before the next one begins
     held: dict[int, Way] = {
         history.tp_numbers[name]: partial(_as_marked, late, run.asked(late, mine), suspicion.early)
         for late in run.late_markers(mine)
-        if late.comes_into(op, until) and late.delivered_ns <= suspicion.until_ns
+        if late.delivered_ns <= suspicion.until_ns and _comes_into(run, late, op)
         for name in late.named & history.tp_numbers.keys()
     }
     until_ms = history.wall_ms(suspicion.until_ns) + SLACK_MS
@@ -65,10 +64,22 @@ def _marked_early(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
         history.tp_numbers[name]: partial(_as_marked_at, given_up, suspicion.early)
         for given_up in run.given_up(mine)
         if given_up.ms <= until_ms
+        and run.takes_older(given_up.version, run.ns_of(given_up.ms))
         and (name := str(given_up.tp)) in history.tp_numbers
         and (hit := run.at_ms(mine, given_up.began_ms))
         and hit.op == op.op
     }
+
+
+def _comes_into(run: LabelledRun, late: LateRequest, op: OpRecord) -> bool:
+    """Late markers came before the next transaction began, as a transaction's own are written before that;
+    and its producer id and epoch are theirs, as far as the coordinators' log tells."""
+    begun = {f"producer {one.producer_id}/{one.epoch}" for one in run.begun(op)}
+    if not late.comes_into(op, run.next_ns(op)) or (begun and begun.isdisjoint(late.named)):
+        return False
+    before = run.at(run.transactional_id(op.process), late.caught_ns)
+    version = max((one.version for one in (run.begun(before) if before else ())), default=0)
+    return run.takes_older(version, late.delivered_ns)
 
 
 def _as_marked_at(late: LateMarker, early: bool, rows: Sequence[Written], ended: bool) -> bool:
@@ -105,17 +116,21 @@ def marker_came_late(run: LabelledRun, finding: LogFinding) -> bool:
         return False
     place = finding.log, finding.offset
     names = transactional_ids(run, finding)
-    if any((late.tp, late.offset) == place for name in names for late in run.given_up(name)):
+    if any(
+        (late.tp, late.offset) == place and run.takes_older(late.version, run.ns_of(late.ms))
+        for name in names
+        for late in run.given_up(name)
+    ):
         return True
     marker = marker_at(run, finding)
     return marker is not None and any(
         str(finding.log) in late.named
-        and late.comes_into(op, run.next_ns(op))
         and between(run, late.delivered_ns, marker["timestamp"], late.answered_ns)
         and (marker["name"] == "COMMIT") in run.asked(late, name)
         for name in names
         for op in filter(None, [run.at_ms(name, marker["timestamp"])])
         for late in run.late_markers(name)
+        if _comes_into(run, late, op)
     )
 
 
@@ -146,18 +161,20 @@ runs of 12 s in which the connection of each marker that a rule took was reset (
 60 s on real brokers did not.""",
     evidence="Either a fault of the nemesis `wire` took markers of this producer before the transaction"
     " began, they reached the partition's leader before the next one began, and the leader answered them"
-    " without an error. Or brokers' logs show all of this: a coordinator cancelled a WriteTxnMarkers in"
-    " flight (`Cancelled in-flight WRITE_TXN_MARKERS request …`), which it had made after the decision of"
-    " an earlier transaction and gave up before it completed that one; the partition has the marker of"
-    " that decision from that time, and once more, within this transaction, which had no such decision by"
-    " then; the second one has the producer id and epoch of both transactions, the leader that appended"
-    " it is the broker that the request went to, and its coordinator epoch is that of the node that sent"
-    " it. There are no more such markers than requests. In the partitions that they name, records"
-    " acknowledged before they came have their result, and those sent after the answer do not (by"
-    " brokers' logs: those before the marker, and those behind it); in all others the transaction ended"
+    " without an error; they have the producer id and epoch with which it began, as far as the coordinators'"
+    " log tells. Or brokers' logs show all of this: a coordinator cancelled a WriteTxnMarkers in flight"
+    " (`Cancelled in-flight WRITE_TXN_MARKERS request …`), which it had made after the decision of an"
+    " earlier transaction and gave up before it completed that one; the partition has the marker of that"
+    " decision from that time, and once more, within this transaction, which had no such decision by then;"
+    " the second one has the producer id and epoch of both transactions, the leader that appended it is the"
+    " broker that the request went to, and its coordinator epoch is that of the node that sent it. There are"
+    " no more such markers than requests. Either way some broker was older than 4.2, or the client spoke an"
+    " older transaction protocol than version 2, as far as both are on record. In the partitions that they"
+    " name, records acknowledged before they came have their result, and those sent after the answer do not"
+    " (by brokers' logs: those before the marker, and those behind it); in all others the transaction ended"
     " one way. The log has every acknowledged record (the final reads at read_uncommitted show it). In"
-    " brokers' logs: the marker of the finding is that second one, or was written in that partition"
-    " between the late request and its answer.",
+    " brokers' logs: the marker of the finding is that second one, or was written in that partition between"
+    " the late request and its answer.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, PRECOMMITTED),
     match=late_marker,
     wanted=late_marker_wanted,

@@ -26,6 +26,7 @@ from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coordinator_log
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, replicas
+from checkers.logs.transactions import Transaction, transaction_logs
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.broker_logs import CoordinatorElected, replica_lines
@@ -35,6 +36,8 @@ from history.reader import History, OpRecord, ReadRow, SendRow
 from history.tables import TableRow
 
 Input = NeverCopied | NeverGiven | PhantomCommit
+MARKERS_COMPARED: Final = (4, 2)
+"""Since then a marker of transaction protocol 2 has to be newer than the transaction that it ends."""
 SLACK_MS: Final = 1
 """Times of the run in ms since 1970 are rounded down."""
 
@@ -241,6 +244,33 @@ class LabelledRun:
             return None
         begin_ms, until_ms = self.window_ms(op)
         return [one for one in records if begin_ms <= one.ms <= until_ms]
+
+    @cached_property
+    def _begun(self) -> Mapping[str, list[Transaction]]:
+        """Transactional id -> its transactions, as coordinators wrote them down, in order."""
+        found = defaultdict(list)
+        for some in self.evidence.once(transaction_logs).of.values():
+            for one in some:
+                found[one.transactional_id].append(one)
+        return {name: sorted(some, key=lambda one: one.began_ms) for name, some in found.items()}
+
+    def begun(self, op: OpRecord) -> Sequence[Transaction]:
+        """What coordinators wrote down of a transaction: several where it was ended too early, none where
+        their log does not tell."""
+        every = self._begun.get(self.transactional_id(op.process), [])
+        begin_ms, until_ms = self.window_ms(op)
+        low = bisect_left(every, begin_ms, key=lambda one: one.began_ms)
+        return every[low : bisect_right(every, until_ms, key=lambda one: one.began_ms)]
+
+    def same_producer(self, before: OpRecord, op: OpRecord) -> bool:
+        """Two transactions of an id have one producer id and epoch, as far as coordinators' log tells."""
+        first, second = ({(one.producer_id, one.epoch) for one in self.begun(of)} for of in (before, op))
+        return not first or not second or not first.isdisjoint(second)
+
+    def takes_older(self, version: int, ns: int) -> bool:
+        """A leader may take a late marker at a time: one that has the epoch of a transaction ends it, unless
+        brokers and client know better (KIP-1228). version: transaction protocol of the marker's client."""
+        return version < 2 or not self.versions.known or self.versions.some_before(MARKERS_COMPARED, ns)
 
     def window_ms(self, op: OpRecord) -> tuple[int, int]:
         """From the beginning of a transaction to that of the next one of its id, by the brokers' clock."""

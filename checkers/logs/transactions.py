@@ -45,8 +45,9 @@ class Decision:
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """A transaction. epoch: producer epoch of its records. named: partitions that a record of it names.
-    decisions: in the order of the log. completed, completed_ms: offset and time of its completion, -1 = none.
+    """A transaction. epoch: producer epoch of its records. version: the transaction protocol of its client,
+    0 or 1 = before KIP-890. named: partitions that a record of it names. decisions: in the order of the log.
+    completed, completed_ms: offset and time of its completion, -1 = none.
     """
 
     transactional_id: str
@@ -54,6 +55,7 @@ class Transaction:
     producer_id: int
     epoch: int
     began_ms: int
+    version: int = 0
     named: set[TopicPartition] = field(default_factory=set)
     decisions: list[Decision] = field(default_factory=list)
     completed: int = -1
@@ -192,6 +194,7 @@ def _transactions(log: TopicPartition, transactional_id: str, rows: Iterable[Row
             )
             found.append(now)
         now.named |= _partitions(row)
+        now.version = max(now.version, row["client_transaction_version"] or 0)
         if state in PREPARED:
             now.decisions.append(_decision(log, row))
         else:

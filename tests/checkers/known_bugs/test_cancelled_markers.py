@@ -108,10 +108,24 @@ def marked_late(
     return logs
 
 
-def recorded(folder: Path, built: Built, logs: Split, lines: Sequence[str]) -> Run:
+def second_version() -> Split:
+    """With transaction protocol 2: decisions and markers have the epoch of the next transaction."""
+    logs = marked_late(epoch=1, own=1)
+    for row in [*logs.made["transaction_log"], *logs.made["control"]]:
+        first, state = row["timestamp"] < BEGAN_MS + 20_000, row.get("state", "")
+        late = "state" not in row and row["timestamp"] == BEGAN_MS + 21_000
+        row["producer_epoch"] = (0 if first else 1) + (state != "Ongoing" and not late)
+        if state:
+            row["client_transaction_version"] = 2
+    return logs
+
+
+def recorded(
+    folder: Path, built: Built, logs: Split, lines: Sequence[str], *, settings: dict[str, Any] | None = None
+) -> Run:
     known = {"process": 1, "producer_id": PRODUCER, "producer_epoch": 0, "epoch_cnt": 1, "ns": 1}
     made = built.tables() | {"producers": pa.Table.from_pylist([known], TABLES["producers"])}
-    run = write_run(folder, made, events=(STARTED, RECOVERED))
+    run = write_run(folder, made, settings=settings, events=(STARTED, RECOVERED))
     (run.cluster / "2").mkdir(parents=True)
     (run.cluster / "2" / "server.log").write_text("".join(lines))
     evidence.write(run.evidence, tables(logs.made))
@@ -193,6 +207,15 @@ def begins_later() -> Split:
 def test_what_a_broker_would_not_do_is_not_explained(tmp_path: Path, logs: Split, bug: str) -> None:
     found = check_run(recorded(tmp_path / "run", read_aborted(0), logs, [line()])).anomalies["aborted-read"]
     assert found.known_bug == bug
+
+
+@pytest.mark.parametrize(("kafka", "bug"), [("4.1.2", BUG), ("4.2.0", "")])
+def test_since_kip_1228_a_marker_is_newer_than_what_it_ends(tmp_path: Path, kafka: str, bug: str) -> None:
+    run = recorded(tmp_path / "run", read_aborted(0), second_version(), [line()], settings={"kafka": kafka})
+    assert check_run(run).anomalies["aborted-read"].known_bug == bug
+    history, kept = load(run), evidence.Evidence.load(run.evidence)
+    (found,) = (one for one in of_all(decisions.CHECKS, kept).in_logs if one.check == "marker-decided")
+    assert labels(history, kept, [found]) == [bug]
 
 
 def test_the_marker_came_into_another_transaction(tmp_path: Path) -> None:

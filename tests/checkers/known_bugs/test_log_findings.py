@@ -275,6 +275,24 @@ def marked_late() -> Logs:
     return logs
 
 
+def later_epoch(logs: Logs, *, version: int = 1) -> Logs:
+    """The transactions from T2 on have the epoch after that of T1. version: of the clients' protocol; with 2
+    each has its own epoch, and its decision and markers have the next one: so has that of T1 that is late."""
+    second = version == 2
+    for table in ("transaction_log", "control", "batches"):
+        for row in logs.made[table]:
+            ms = row["base_timestamp" if table == "batches" else "timestamp"] - BEGAN_MS
+            if row.get("producer_id") != PRODUCER:
+                continue
+            row["producer_epoch"] = int(ms >= T2)
+            if table == "transaction_log":
+                row["client_transaction_version"] = version
+            state = row.get("state", "Ongoing" if table == "batches" and not row.get("control") else "")
+            if second and state != "Ongoing" and ms != T2 + 10:
+                row["producer_epoch"] += 1
+    return logs
+
+
 @pytest.mark.parametrize(
     ("outcomes", "late", "bug"),
     [
@@ -302,6 +320,25 @@ def test_the_marker_was_written_when_a_late_one_came(
         "marker-decided": bug,
         "decisions-agree": bug,
     }
+
+
+@pytest.mark.parametrize(
+    ("version", "named", "kafka", "bug"),
+    [
+        (1, 1, "4.3.1", "KAFKA-19446"),
+        (1, 0, "4.3.1", ""),  # T2 has a later epoch
+        (2, 1, "4.3.1", ""),  # a leader refuses it since KIP-1228
+        (2, 1, "4.2.0", ""),
+        (2, 1, "4.1.2", "KAFKA-19446"),
+    ],
+)
+def test_a_late_marker_of_an_epoch_that_its_broker_takes(
+    tmp_path: Path, version: int, named: int, kafka: str, bug: str
+) -> None:
+    logs = later_epoch(marked_late(), version=version)
+    late = late_request("write_txn_markers", f"producer {PRODUCER}/{named}, q-1", caught_s=1.2, comes_s=20.01)
+    found = labels(tmp_path / "run", logs, OK, FAIL, events=tuple(late), settings={"kafka": kafka})
+    assert found["decisions-agree"] == bug
 
 
 # ---- KAFKA-17754
@@ -354,6 +391,14 @@ def test_what_was_decided_when_a_late_end_came(
     found = labels(tmp_path / "run", ended_late(sent_ms=sent_ms), first, FAIL, FAIL, events=events)
     wanted = {"answers-decided", "partitions-named", *([] if sent_ms else ["marker-decided"])}
     assert {name: found[name] for name in wanted} == dict.fromkeys(wanted, bug)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_late_end_of_an_older_epoch_would_be_refused(tmp_path: Path, version: int) -> None:
+    logs = later_epoch(ended_late(sent_ms=T2 + 16), version=version)
+    events = tuple(late_request("end_txn", ID, caught_s=1.2, comes_s=20.01))
+    found = labels(tmp_path / "run", logs, OK, FAIL, FAIL, events=events)
+    assert found["partitions-named"] == ""
 
 
 @pytest.mark.sampled(2)

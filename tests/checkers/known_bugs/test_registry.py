@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from checkers.checks.durability import LostWrite
 from checkers.engine.evidence import FetchedRecords
@@ -24,7 +25,7 @@ from history.reader import load
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
-from tests.checkers.known_bugs.test_uncommitted_state import log, record, write_evidence
+from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS, log, record, write_evidence
 from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import at, batch, whole
 from tests.checkers.logs.made import tables as logs
@@ -472,6 +473,39 @@ def test_the_log_has_the_decision_that_the_late_request_caused(
         written.append(record(at_s, state, *names))
     written.append(record(21.8, "PrepareCommit", "y-0"))
     write_evidence(run, log(*written))
+    found = check_run(run).anomalies
+    clients = {name: found[name].known_bug for name in ("lost-write", "torn-txn")}
+    assert clients == {"lost-write": bug, "torn-txn": bug}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize(
+    ("before", "bug"),
+    [
+        ((2000, 0), "KAFKA-17754"),
+        ((1999, 0), ""),  # of another producer: it was refused
+        ((2000, -1), ""),  # of another epoch
+        (None, "KAFKA-17754"),  # not on record
+    ],
+)
+def test_a_late_end_has_the_identity_of_what_it_ends(
+    tmp_path: Path, before: tuple[int, int] | None, bug: str, held: bool
+) -> None:
+    built = moved(
+        late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,)), (20, 20.5), (21.2, 21.5)
+    )
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
+    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
+    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    earlier = [record(9, "CompleteAbort")]
+    if before:
+        began = record(10.1, "Ongoing", "x-0", started_ms=BEGAN_MS + 10_100)
+        earlier.append(replace(began, producer_id=before[0], producer_epoch=before[1]))
+    now = {"started_ms": BEGAN_MS + 20_100}
+    own = [record(20.1, "Ongoing", "x-0", **now), record(21, "PrepareAbort", "x-0", **now)]
+    write_evidence(run, log(*earlier, *own))
     found = check_run(run).anomalies
     clients = {name: found[name].known_bug for name in ("lost-write", "torn-txn")}
     assert clients == {"lost-write": bug, "torn-txn": bug}
