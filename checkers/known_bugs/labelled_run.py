@@ -6,12 +6,12 @@ down, and which of them loaded what was not committed; the batches of its partit
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import takewhile
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,20 @@ MARKERS_COMPARED: Final = (4, 2)
 """Since then a marker of transaction protocol 2 has to be newer than the transaction that it ends."""
 SLACK_MS: Final = 1
 """Times of the run in ms since 1970 are rounded down."""
+
+
+class LostState(NamedTuple):
+    """A coordinator that loaded the end of a log, and its successor that did not have it. first: the first
+    one that had loaded it; others between them kept it."""
+
+    old: CoordinatorElected
+    new: CoordinatorElected
+    first: CoordinatorElected
+
+
+def _has_more(new: CoordinatorElected, old: CoordinatorElected) -> bool:
+    """A coordinator loaded what a later one lacks, and what was not committed."""
+    return new.start < old.start and old.high_watermark <= new.start
 
 
 @dataclass(frozen=True)
@@ -278,20 +292,20 @@ class LabelledRun:
         return self.history.wall_ms(op.invoke_ns), NEVER if until == NEVER else self.history.wall_ms(until)
 
     @cached_property
-    def _went_back(self) -> Mapping[int, list[tuple[CoordinatorElected, CoordinatorElected]]]:
+    def _went_back(self) -> Mapping[int, list[LostState]]:
         """Partition of the log -> coordinators that loaded what their successor, in sync or eligible, did not
         have, and what was not committed."""
         elected: dict[int, dict[int, CoordinatorElected]] = defaultdict(dict)
         for one in self.history.broker_logs.elected:
             elected[one.partition][one.epoch] = one
-        return {
-            partition: [
-                (old, new)
-                for old, new in pairwise(every[epoch] for epoch in sorted(every))
-                if new.start < old.start and old.high_watermark <= new.start and self._in_turn(old, new)
-            ]
-            for partition, every in elected.items()
-        }
+        found: dict[int, list[LostState]] = defaultdict(list)
+        for partition, every in elected.items():
+            line = [every[epoch] for epoch in sorted(every)]
+            for at, new in enumerate(line):
+                before = [*takewhile(partial(_has_more, new), reversed(line[:at]))]
+                if before and self._in_turn(before[0], new):
+                    found[partition].append(LostState(before[0], new, before[-1]))
+        return found
 
     def _in_turn(self, old: CoordinatorElected, new: CoordinatorElected) -> bool:
         """A coordinator's successor was in sync when that one was elected, or was elected cleanly, as the
@@ -301,16 +315,36 @@ class LabelledRun:
         lineage = self.lineage(TopicPartition(TRANSACTION_TOPIC, new.partition))
         return any((one.epoch, one.leader, one.clean) == (new.epoch, new.node, True) for one in lineage.found)
 
-    def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
+    def went_back(self, partition: int, op: OpRecord) -> list[LostState]:
         """Coordinators of this partition of the log that loaded, and lost, what was not committed: each led
         before the transaction had ended, and its successor after it began. It has ended when its client has
         seen it committed, or the next one of the id begins."""
         until_ns = op.complete_ns if op.outcome == OK else self.next_ns(op)
+        wall_ns = self.history.wall_ns
         return [
-            old
-            for old, new in self._went_back.get(partition, ())
-            if self.history.wall_ns(old.wall) <= until_ns and op.invoke_ns <= self.history.wall_ns(new.wall)
+            one
+            for one in self._went_back.get(partition, ())
+            if wall_ns(one.old.wall) <= until_ns and op.invoke_ns <= wall_ns(one.new.wall)
         ]
+
+    def acted_since_ns(self, gone: Iterable[LostState]) -> float:
+        """Since when coordinators may have acted upon what they had loaded, and lost later."""
+        since_ns = min((self.history.wall_ns(one.first.wall) for one in gone), default=inf)
+        return since_ns - SLACK_MS * 1_000_000
+
+    def first_ack_ns(self, op: OpRecord, partition: str) -> int:
+        """When an op first knew that a record of its was in a partition, NEVER = it did not, or no client
+        writes there."""
+        if (op.op, partition) not in self._first_acks:
+            tp = self.history.tp_numbers.get(partition, -1)
+            rows = self.history.sends({tp: {"op": (op.op,)}}) if tp >= 0 else ()
+            known = (row.ack_ns for row in rows if row.outcome == OK and row.ack_ns >= 0)
+            self._first_acks[op.op, partition] = min(known, default=NEVER)
+        return self._first_acks[op.op, partition]
+
+    @cached_property
+    def _first_acks(self) -> dict[tuple[int, str], int]:
+        return {}
 
     # ---- partitions
 

@@ -64,11 +64,16 @@ def _not_in_log(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     history, run = suspicion.history, suspicion.run
     mine = run.transactional_id(op.process)
     own = run.records_within(op) if op.txn and mine else None
-    if own is None or not run.went_back(run.records_of(mine)[0].partition, op):
+    gone = run.went_back(run.records_of(mine)[0].partition, op) if own is not None else []
+    if own is None or not gone:
         return {}
     begin_ms, until_ms = run.window_ms(op)
     named = {name for record in own for name in record.partitions}
-    written = {row.tp for row in suspicion.fetched.sends.get(op.op, ()) if row.outcome == OK}
+    written: dict[int, int] = {}  # when it knew of a record there
+    for row in suspicion.fetched.sends.get(op.op, ()):
+        if row.outcome == OK:
+            acked_ns = row.ack_ns if row.ack_ns >= 0 else NEVER
+            written[row.tp] = min(written.get(row.tp, NEVER), acked_ns)
     unlogged = [
         sent
         for sent in history.broker_logs.sent
@@ -80,7 +85,12 @@ def _not_in_log(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     for sent in unlogged:
         for name in sent.partitions:
             results[name].add(sent.commit)
-    astray: dict[int, Way] = {tp: uniform for tp in written if history.tp(tp) not in named}
+    since_ns = run.acted_since_ns(gone)
+    astray: dict[int, Way] = {
+        tp: uniform
+        for tp, acked_ns in written.items()
+        if history.tp(tp) not in named and acked_ns >= since_ns
+    }
     for tp in written:
         if some := results.get(history.tp(tp)):
             astray[tp] = partial(_as_sent, some)
@@ -115,15 +125,19 @@ def _lost(run: LabelledRun, finding: LogFinding, op: OpRecord) -> bool:
     if not gone:
         return False
     if finding.check == MARKERS_LOGGED:
-        return any(one.node in finding.nodes for one in gone)
-    if finding.check in (NAMED, ANSWERED):
+        return any(one.old.node in finding.nodes for one in gone)
+    if finding.check == ANSWERED:
         return True
+    # that it was acknowledged tells when it was written: its own time is that of its making, before that
+    let_in = run.first_ack_ns(op, str(finding.log)) >= run.acted_since_ns(gone)
+    if finding.check == NAMED:
+        return let_in
     marker = marker_at(run, finding)
-    if marker is not None and marker["coordinator_epoch"] in {one.epoch for one in gone}:
+    if marker is not None and marker["coordinator_epoch"] in {one.old.epoch for one in gone}:
         return True
     own = run.records_within(op)
     lacks = own is not None and not any(str(finding.log) in record.partitions for record in own)
-    return finding.check == AGREE and lacks
+    return finding.check == AGREE and lacks and let_in
 
 
 def acted_upon_what_it_loaded(run: LabelledRun, finding: LogFinding) -> bool:
@@ -184,18 +198,18 @@ In runs of a workload it takes two deaths of coordinators while a follower of th
 isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs of 60 s. The same runs of
 the model showed it with 8 of 8 seeds. Of 1,000 seeds of `inquest model explore` none met it, and one met
 KAFKA-20734.""",
-    evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor whose"
-    " log ended before it and not below the high watermark, while the transaction was under way; the"
-    " successor was in sync, or the metadata log calls its election clean. `__transaction_state`, read"
-    " whole at the end, does not name the partition in this transaction, which has an acknowledged"
-    " record there; or it lacks the decision whose markers a coordinator says that it sent after"
-    " loading. In all other partitions the transaction ended one way, and the log has every"
+    evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor whose log"
+    " ended before it and not below the high watermark, while the transaction was under way; the successor"
+    " was in sync, or the metadata log calls its election clean. `__transaction_state`, read whole at the"
+    " end, does not name the partition in this transaction, which has an acknowledged record there, and had"
+    " none before that coordinator led; or it lacks the decision whose markers a coordinator says that it"
+    " sent after loading. In all other partitions the transaction ended one way, and the log has every"
     " acknowledged record (the final reads at read_uncommitted show it). A record that a group was never"
     " given, or never copied, is of that transaction and hidden so. In brokers' logs: the finding is a"
-    " decision, an answer or a partition of that transaction that `__transaction_state` lacks; of"
-    " a marker, the coordinator that lost its state wrote it. Or, where messages were captured, a"
-    " coordinator sent markers of that transaction by a decision that a leader before it had appended,"
-    " and could not know that it was committed (`early-act`; it need not harm).",
+    " decision, an answer or a partition of that transaction that `__transaction_state` lacks; of a marker,"
+    " the coordinator that lost its state wrote it. Or, where messages were captured, a coordinator sent"
+    " markers of that transaction by a decision that a leader before it had appended, and could not know"
+    " that it was committed (`early-act`; it need not harm).",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=uncommitted,
     in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION, HANGING_PARTITION), state_went_back)

@@ -60,12 +60,18 @@ def recorded(
     lines: tuple[str, ...] = (),
     events: tuple[Event, ...] = (),
     settings: dict[str, Any] | None = None,
+    acked_ms: int = 0,
 ) -> tuple[History, evidence.Evidence]:
-    """A run. outcomes: of the client's transactions, those of T1, T2 and T3. lines: of a broker's log."""
+    """A run. outcomes: of the client's transactions, those of T1, T2 and T3. lines: of a broker's log.
+    acked_ms: when the record of T2 was acknowledged, 0 = when it ended, -1 = never."""
     built = Built(tps=["q"], processes={0: Process(txn_id=0)})
     for number, (begin, outcome) in enumerate(zip((T1, T2, T3), outcomes, strict=False)):
         op = Op(process=0, f="txn", invoke=(begin - 100) * MS, complete=(begin + 300) * MS, txn=True)
         op.outcome, op.mops = outcome, [Send(tp=0, value=number)]
+        if begin == T2 and acked_ms > 0:
+            op.mops = [Send(tp=0, value=number, offset=7, ns=(op.invoke, acked_ms * MS))]
+        elif begin == T2 and acked_ms < 0:
+            op.mops = [Send(tp=0, value=number, outcome=INFO)]
         built.ops.append(op)
     known = {"process": 0, "producer_id": PRODUCER, "producer_epoch": 0, "epoch_cnt": 1, "ns": 1}
     made = built.tables() | {"producers": pa.Table.from_pylist([known], TABLES["producers"])}
@@ -247,6 +253,22 @@ def test_the_log_lacks_a_partition_of_the_transaction(
 ) -> None:
     found = labels(tmp_path / "run", unnamed(), OK, OK, FAIL, lines=lines)
     assert found == {"partitions-named": bug, "decisions-agree": bug}
+
+
+@pytest.mark.parametrize(
+    ("acked_ms", "bug"), [(T2 + 2, "uncommitted-state"), (T2 - 50, ""), (-1, "uncommitted-state")]
+)
+def test_a_partition_was_written_when_a_coordinator_had_loaded_it(
+    tmp_path: Path, acked_ms: int, bug: str
+) -> None:
+    """The log does not name q-0. acked_ms: when the client knew of its record there, -1 = never."""
+    logs = unnamed()
+    for row in logs.made["transaction_log"]:
+        if BEGAN_MS + T2 <= row["timestamp"] < BEGAN_MS + T3 and row["partitions"]:
+            row["partitions"] = [{"topic": "q", "partition": 1}]
+    logs.marker(P1, T2 + 30, "COMMIT")
+    found = labels(tmp_path / "run", logs, OK, OK, FAIL, lines=(B, C), acked_ms=acked_ms)
+    assert found["partitions-named"] == bug
 
 
 @pytest.mark.parametrize(("lines", "bug"), [((B, C), "uncommitted-state"), (EARLIER, ""), (LATER, "")])

@@ -51,9 +51,10 @@ def sent(commit: bool, updated_s: float, *partitions: str, transactional_id: str
     )
 
 
-B = leads(11.2, 2, 1, 78, 77, "2,3")
+B = leads(10.8, 2, 1, 78, 77, "2,3")
 C = leads(13, 3, 2, 77, 77, "3")
-"""While the transaction is open, broker 2 loads one record that is not committed; broker 3 has not got it."""
+"""While the transaction is open, broker 2 loads one record that is not committed, and lets the client write;
+broker 3 has not got it."""
 
 
 def record(
@@ -161,9 +162,25 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
         (torn(OK, {0, 1}), LACKS_Z, [], False),
         (torn(OK, {0, 1}), LACKS_Z, [B], False),
         (torn(OK, {0, 1}), LACKS_Z, [B, leads(13, 3, 2, 78, 77, "3")], False),  # it had that record
-        (torn(OK, {0, 1}), LACKS_Z, [leads(11.2, 2, 1, 78, 78, "2,3"), C], False),  # committed, and lost
-        (torn(OK, {0, 1}), LACKS_Z, [leads(11.2, 2, 1, 78, 77, "1,2"), C], False),  # not in sync: unclean
+        (torn(OK, {0, 1}), LACKS_Z, [leads(10.8, 2, 1, 78, 78, "2,3"), C], False),  # committed, and lost
+        (torn(OK, {0, 1}), LACKS_Z, [leads(10.8, 2, 1, 78, 77, "1,2"), C], False),  # not in sync: unclean
         (torn(OK, {0, 1}), LACKS_Z, [leads(3, 2, 1, 78, 77, "2,3"), leads(6, 3, 2, 77, 77, "3")], False),
+        # the client wrote to z before there was one that had loaded anything
+        (torn(OK, {0, 1}), LACKS_Z, [leads(11.0, 2, 1, 78, 77, "2,3"), C], True),
+        (torn(OK, {0, 1}), LACKS_Z, [leads(11.01, 2, 1, 78, 77, "2,3"), C], False),
+        # broker 1 had loaded it before, and broker 2 kept it
+        (
+            torn(OK, {0, 1}),
+            LACKS_Z,
+            [leads(10.8, 1, 0, 78, 77, "1,2,3"), leads(12, 2, 1, 78, 77, "2,3"), C],
+            True,
+        ),
+        (
+            torn(OK, {0, 1}),
+            LACKS_Z,
+            [leads(10.8, 1, 0, 77, 77, "1,2,3"), leads(12, 2, 1, 78, 77, "2,3"), C],
+            False,
+        ),
         (torn(OK, {0, 1}), LACKS_Z, [leads(70, 2, 1, 78, 77, "2,3"), leads(75, 3, 2, 77, 77, "3")], False),
         (
             torn(OK, {0, 1}),
@@ -237,7 +254,7 @@ def test_the_successor_was_in_sync_or_eligible(
     """Broker 2 is in sync alone when it leads."""
     run = write_run(tmp_path / "run", torn(OK, {0, 1}).tables())
     (run.cluster / "2").mkdir(parents=True)
-    (run.cluster / "2" / "server.log").write_text(leads(11.2, 2, 1, 78, 77, "2") + C)
+    (run.cluster / "2" / "server.log").write_text(leads(10.8, 2, 1, 78, 77, "2") + C)
     write_evidence(run, LACKS_Z, elected)
     found = check_run(run).anomalies
     label = "uncommitted-state" if labelled else ""
