@@ -1,17 +1,23 @@
 """A record came after the end of its transaction, and holds a transaction open."""
 
+from math import inf
 from typing import Final
 
 import pyarrow.compute as pc
 
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.engine.findings import OK, LogFinding
+from checkers.known_bugs.broker_versions import Version
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.late_requests import COMMITTING, late_requests
+from checkers.known_bugs.log_findings import between, transactional_ids
 from checkers.known_bugs.transaction_fates import Suspicion, coordinators_answered, first_open, unclaimed
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import MARKED, NAMED
+from checkers.logs.transactions import transaction_logs
 from checkers.windows import is_true
+from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from model.log.unified_log import NO_PRODUCER
 
@@ -19,6 +25,8 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 
 VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
+OFFSETS_VERIFIED: Final = (3, 7)
+"""First version whose coordinators of groups ask so before they store offsets (KAFKA-15784, KAFKA-15987)."""
 TELLS: Final = (3, 0)
 """First version whose coordinators say which transactions they know."""
 
@@ -53,60 +61,103 @@ def _cannot_tell(run: LabelledRun) -> bool:
     return bool(run.versions.known) and not run.versions.some_since(TELLS)
 
 
-def _verifies(run: LabelledRun, ns: int | None = None) -> bool:
+def _verifies(run: LabelledRun, ns: int | None = None, *, since: Version = VERIFIED) -> bool:
     """Brokers ask the coordinator before they add a transaction's first record to a partition; so may all
-    whose version is not on record. ns: when the record was made, None = unknown."""
+    whose version is not on record. ns: when the record was made, None = unknown. since: the first version
+    that asks."""
     settings = run.history.config.get("broker_settings", {})
-    return is_true(settings.get(VERIFICATION, "true")) and not run.versions.some_before(VERIFIED, ns)
+    return is_true(settings.get(VERIFICATION, "true")) and not run.versions.some_before(since, ns)
 
 
 def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
     batch = run.batch(finding.log, finding.offset)
     made_ns = None if batch is None else run.ns_of(int(batch["base_timestamp"]))
-    return not _verifies(run, made_ns) and record_came_late(run, finding)
+    since = OFFSETS_VERIFIED if finding.log.topic == GROUP_TOPIC else VERIFIED
+    return not _verifies(run, made_ns, since=since) and record_came_late(run, finding)
 
 
 def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """A marker of the producer stands before the records that are open, and was written after their client
-    had made them."""
-    return finding.check in (MARKED, NAMED) and came_after_marker(
-        run, finding.log, finding.offset, finding.producer_id
-    )
+    had made them, or had sent the offsets that they are."""
+    if finding.check not in (MARKED, NAMED):
+        return False
+    if finding.log.topic == GROUP_TOPIC:
+        return _offset_came_late(run, finding)
+    return came_after_marker(run, finding.log, finding.offset, finding.producer_id)
 
 
 def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> bool:
     """A record was appended after a marker of its producer that is younger than the record is; and no other
     marker followed."""
-    batch, log = run.batch(tp, offset), run.survivor(tp)
-    if batch is None or log is None or batch["log_append_time"] or batch["producer_id"] != producer_id:
+    batch = run.batch(tp, offset)
+    if batch is None or batch["log_append_time"]:
         return False
+    return any(ms > batch["base_timestamp"] for ms in _marked_before(run, tp, offset, producer_id))
+
+
+def _marked_before(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> list[int]:
+    """When the markers before a record of a producer were written (ms); none where another one follows."""
+    batch, log = run.batch(tp, offset), run.survivor(tp)
+    if batch is None or log is None or batch["producer_id"] != producer_id:
+        return []
     rows = run.evidence.of("control", tp)
     own = (pc.field("take") == log.take) & (pc.field("node") == log.node)
     markers = rows.filter(own & (pc.field("producer_id") == producer_id)).to_pylist()
-    return not any(row["offset"] > offset for row in markers) and any(
-        row["offset"] < offset and row["timestamp"] > batch["base_timestamp"] for row in markers
+    if any(row["offset"] > offset for row in markers):
+        return []
+    return [row["timestamp"] for row in markers]
+
+
+def _offset_came_late(run: LabelledRun, finding: LogFinding) -> bool:
+    """A commit of offsets came behind the marker of its transaction. Its coordinator stamps it when it comes:
+    a rule of the wire took it before the marker was written, and let it go just then; or the client did not
+    commit the transaction, as it does once it has the answer."""
+    batch = run.batch(finding.log, finding.offset)
+    marked_ms = max(_marked_before(run, finding.log, finding.offset, finding.producer_id), default=-1)
+    if batch is None or marked_ms < _decided_ms(run, finding, int(batch["base_timestamp"])):
+        return False
+    names = transactional_ids(run, finding)
+    held = any(
+        run.history.wall_ms(late.caught_ns) <= marked_ms
+        and between(run, late.delivered_ns, int(batch["base_timestamp"]), late.answered_ns)
+        for late in late_requests(run.history, COMMITTING)
+        if not late.named.isdisjoint(names)
     )
+    ended = (run.at_ms(name, marked_ms) for name in names)
+    return held or not any(op.outcome == OK for op in ended if op)
+
+
+def _decided_ms(run: LabelledRun, finding: LogFinding, until_ms: int) -> float:
+    """When the last transaction before a time that has the partition of a finding was decided; infinity =
+    none was."""
+    every = run.evidence.once(transaction_logs).of.get(finding.producer_id, ())
+    decided = [each.ms for one in every for each in one.decisions if finding.log in each.partitions]
+    return max((ms for ms in decided if ms <= until_ms), default=inf)
 
 
 BUG: Final = KnownBug(
     title="Transaction left open by a record that came after its end (KIP-890, part 1)",
     url="https://issues.apache.org/jira/browse/KAFKA-14402",
     link="KAFKA-14402",
-    versions="KIP-890, part 1, also KAFKA-12671; brokers 0.11 to 3.5, and later ones with"
+    versions="KIP-890, part 1, also KAFKA-12671; brokers 0.11 to 3.5, of offsets that are"
+    " committed in transactions to 3.6, and later ones with"
     " `transaction.partition.verification.enable=false`",
     doc="""\
 A network delays a produce request of a transaction. The client gives up and aborts, and the partition's
 leader writes the marker. Then the request arrives, and the leader appends it. The coordinator knows of no
 open transaction and never ends this one: the last stable offset stays there, and read_committed consumers
-wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
-    evidence="The partition's leader lists an open transaction at the last stable offset, the"
-    " coordinator that knows its producer id answered and does not claim it, and brokers do not"
-    " verify transactions"
+wait for ever. Since 3.6 brokers ask the coordinator before they append. Commits of offsets in transactions
+(TxnOffsetCommit) come late in the same way; the coordinators of groups ask since 3.7.""",
+    evidence="The partition's leader lists an open transaction at the last stable offset, the coordinator"
+    " that knows its producer id answered and does not claim it, and brokers do not verify transactions"
     " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6). No broker"
-    " acknowledged the record at that offset, and its transaction was not committed. Where the"
-    " partition's log is on record, and of findings in brokers' logs: the last marker of that producer"
-    " stands before the record, and is younger than the record. Brokers before 3.0 cannot list what is open"
-    " and who coordinates it: there that log is needed, and is enough.",
+    " acknowledged the record at that offset, and its transaction was not committed. Where the partition's"
+    " log is on record, and of findings in brokers' logs: the last marker of that producer stands before the"
+    " record, and is younger than the record. A coordinator of groups stamps an offset when it comes: there"
+    " a rule of the nemesis `wire` took the commit before that marker was written, and it came when the"
+    " record was stored; or the client did not commit the transaction that the marker ended; that is the"
+    " last one that was decided before; and Kafka may be older than 3.7. Brokers before 3.0 cannot list what"
+    " is open and who coordinates it: there that log is needed, and is enough.",
     anomalies=(STUCK, HANGING),
     match=_unverified,
     in_logs={HANGING_PARTITION: _unverified_in_logs},

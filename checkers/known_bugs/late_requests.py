@@ -9,6 +9,7 @@ from history.events import RequestSeen
 from history.reader import History, OpRecord
 
 ENDING: Final = "end_txn"
+COMMITTING: Final = "txn_offset_commit"
 MARKING: Final = "write_txn_markers"
 
 

@@ -25,7 +25,7 @@ from tests.checkers.known_bugs.test_markers_left_out import ID, line
 from tests.checkers.known_bugs.test_registry import late_request
 from tests.checkers.known_bugs.test_uncommitted_state import leads
 from tests.checkers.logs.made import of_all, tables
-from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, P1, PRODUCER, Cluster, Made
+from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, P1, PRODUCER, Cluster, Made, offsets
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
 
@@ -456,18 +456,22 @@ def test_a_marker_by_the_decision_of_a_late_end(tmp_path: Path, ms: int, name: s
 UNVERIFIED = {"broker_settings": {VERIFICATION: "false"}}
 
 
-def open_records(*, made_ms: int, marked: bool = True, stamped: bool = False) -> Logs:
-    """T2 aborts; a record of it stands behind its marker in q-1, and was made at this time."""
+def open_records(
+    *, made_ms: int, marked: bool = True, stamped: bool = False, group: bool = False, end: str = "Abort"
+) -> Logs:
+    """T2 ends; a record of it stands behind its marker in q-1, and was made at this time. group: it is an
+    offset of a group, in the groups' topic instead."""
     logs = Logs()
-    logs.transaction(T1, P1)
-    logs.coordinator("Ongoing", T2, P0, P1, start_ms=T2)
+    tp = offsets(logs) if group else P1
+    logs.transaction(T1, tp)
+    logs.coordinator("Ongoing", T2, P0, tp, start_ms=T2)
     logs.records(P0, T2 + 1)
-    logs.coordinator("PrepareAbort", T2 + 20, P0, P1, start_ms=T2)
-    logs.marker(P0, T2 + 30, "ABORT")
+    logs.coordinator(f"Prepare{end}", T2 + 20, P0, tp, start_ms=T2)
+    logs.marker(P0, T2 + 30, end.upper())
     if marked:
-        logs.marker(P1, T2 + 30, "ABORT")
-    logs.coordinator("CompleteAbort", T2 + 40, start_ms=T2)
-    logs.records(P1, made_ms, stamped=stamped)
+        logs.marker(tp, T2 + 30, end.upper())
+    logs.coordinator(f"Complete{end}", T2 + 40, start_ms=T2)
+    logs.records(tp, made_ms, stamped=stamped)
     return logs
 
 
@@ -488,6 +492,43 @@ def test_a_record_behind_a_marker_that_is_younger(
     found = labels(tmp_path / "run", logs, OK, FAIL, settings=settings)
     assert found
     assert set(found.values()) == {bug}
+
+
+HELD: dict[str, Any] = {"caught_s": 20.02, "comes_s": 20.05}
+"""A rule of the wire held the commit of offsets back; it came 20 ms after the marker."""
+
+
+@pytest.mark.parametrize(
+    ("kafka", "outcome", "held", "bug"),
+    [
+        ("3.6.2", FAIL, None, "KAFKA-14402"),
+        ("3.6.2", INFO, None, "KAFKA-14402"),
+        ("3.7.0", FAIL, None, ""),  # since then the coordinator of groups asks, too
+        ("3.6.2", OK, None, ""),  # whoever has its answer ends the transaction afterwards
+        ("3.6.2", OK, HELD, "KAFKA-14402"),  # the client had asked again
+        ("3.6.2", OK, HELD | {"named": "another"}, ""),
+        ("3.6.2", OK, HELD | {"caught_s": 20.04}, ""),  # it was sent behind the marker
+        ("3.6.2", OK, HELD | {"comes_s": 20.06}, ""),  # the record was there before
+        ("3.6.2", OK, HELD | {"comes_s": 20.04}, ""),
+    ],
+)
+def test_a_late_commit_of_offsets_is_as_young_as_it_came(
+    tmp_path: Path, kafka: str, outcome: Outcome, held: dict[str, Any] | None, bug: str
+) -> None:
+    """A coordinator of groups stamps it when it comes."""
+    logs = open_records(made_ms=T2 + 50, group=True, end="Commit" if outcome is OK else "Abort")
+    late = late_request("txn_offset_commit", **({"named": f"{ID}, group-0, q-0"} | held)) if held else ()
+    more: dict[str, Any] = {"settings": {"kafka": kafka}, "events": tuple(late)}
+    found = labels(tmp_path / "run", logs, OK, outcome, **more)
+    assert found
+    assert set(found.values()) == {bug}
+
+
+def test_a_commit_of_offsets_without_a_marker_before_it_did_not_come_late(tmp_path: Path) -> None:
+    logs = open_records(made_ms=T2 + 50, group=True, marked=False)
+    found = labels(tmp_path / "run", logs, OK, FAIL, settings={"kafka": "3.6.2"})
+    assert found
+    assert set(found.values()) == {""}
 
 
 # ---- early acts
