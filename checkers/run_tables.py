@@ -26,7 +26,7 @@ from checkers.api import FINDINGS
 from core.config import recorded_config
 from core.errors import HistoryError
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from core.systems import KafkaSection
+from core.systems import UNTIMED, ImportedSection, KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
@@ -139,15 +139,21 @@ def read(name: str, run: Run) -> Iterator[pa.Table]:
 def _of_history(run: Run, name: str) -> Iterator[pa.Table]:
     if not storage.is_there(run.names):
         return
-    history = load(run)
+    history, untimed = load(run), _imported(run) in UNTIMED
     if name in history.tables:
-        yield _in_words(history, name, history.tables[name])
+        yield _in_words(history, name, history.tables[name], untimed=untimed)
         return
     for unit in history.names.units:
-        yield _in_words(history, name, history.of_unit(name, unit.name))
+        yield _in_words(history, name, history.of_unit(name, unit.name), untimed=untimed)
 
 
-def _in_words(history: History, name: str, rows: pa.Table) -> pa.Table:
+def _imported(run: Run) -> str:
+    """The format that the run was imported from; "" = it was not."""
+    config = recorded_config(run.config)
+    return config.section(ImportedSection).format if config.has(ImportedSection) else ""
+
+
+def _in_words(history: History, name: str, rows: pa.Table, *, untimed: bool) -> pa.Table:
     columns: dict[str, pa.Array] = {"run": pa.array([history.run.name] * rows.num_rows, pa.string())}
     if name != "tps" and "tp" in rows.column_names:
         tps = history.tables["tps"]
@@ -158,6 +164,8 @@ def _in_words(history: History, name: str, rows: pa.Table) -> pa.Table:
         values = rows.column(column).combine_chunks()
         if column.endswith(TIME) or column == "ns":
             columns[_time(column)] = _seconds(values, history.names.start_ns)
+            if untimed and column == "invoke_ns":
+                columns["invoke_s"] = pa.nulls(rows.num_rows, pa.float64())
             if column in ("complete_ns", "ack_ns"):
                 columns["latency_s"] = pc.subtract(columns[_time(column)], columns["invoke_s"])
         elif column in NAMES:
@@ -221,7 +229,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
     started = next((event for event in _events(run) if event.get("event") == "run"), {})
     row: TableRow = {
         "run": run.name,
-        "started": started.get("wall"),
+        "started": started.get("wall") or None,
         "system": config.sut,
         "version": config.section(KafkaSection).versions if config.has(KafkaSection) else None,
         "workload": config.workload,
@@ -231,6 +239,8 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "brokers": config.brokers,
         "duration_s": config.duration_s,
     }
+    if _imported(run):
+        row |= dict.fromkeys(("nemesis", "preset", "seed", "brokers", "duration_s"))
     if verdict is not None:
         stats = verdict.stats
         counts = {

@@ -259,6 +259,10 @@ class ExternalSection(Section):
     """Its metadata are in ZooKeeper."""
 
 
+UNTIMED: Final = frozenset({"verifiable"})
+"""Formats of imports that do not say when an op began."""
+
+
 class ImportedSection(Section):
     """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""
 

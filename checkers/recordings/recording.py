@@ -101,11 +101,13 @@ class Recording:
         isolation: Isolation | None = None,
         group: str | None = None,
         transactional_id: str | None = None,
+        slot: int | None = None,
     ) -> None:
-        """Settings of a process, before its first line; None: as the config has it."""
+        """Settings of a process, before its first line; None: as the config has it. slot: of its client; None
+        = one of its own."""
         config = self.config
         spec = SessionSpec(
-            slot=process % (1 << 15),
+            slot=(process if slot is None else slot) % (1 << 15),
             process=process,
             acks=(config.acks if acks is None else acks) if produces else None,
             idempotent=produces and (config.idempotent if idempotent is None else idempotent),

@@ -175,8 +175,8 @@ class VerifiableImport:
         self._producers: dict[tuple[str, str], list[_Producer]] = {}
         self._silent: list[int] = []
         """Processes that may be producers, of whose topic and prefix nothing is on record."""
-        self._shared: list[tuple[int, TopicPartition, str]] = []
-        """Sends in doubt, each by one of several producers."""
+        self._shared: list[tuple[int, tuple[int, TopicPartition, str]]] = []
+        """Sends in doubt, each by one of several producers, with the process of one of them."""
         self._start = 0
 
     def read(self, paths: list[Path]) -> None:
@@ -216,16 +216,20 @@ class VerifiableImport:
             self.producers(tp.topic, prefix).extend(candidates)
         new = [one.settle(number) for one in candidates]
         if candidates and all(new):
-            doubts = candidates[0].doubts if len(candidates) == 1 else self._shared
-            doubts.append((number, tp, value or ""))
+            one, doubt = candidates[0], (number, tp, value or "")
+            if len(candidates) == 1:
+                one.doubts.append(doubt)
+            else:
+                self._shared.append((one.process, doubt))
 
     def _write_doubts(self, process: int) -> None:
-        """Sends in doubt are those of processes of their own, from this number on: when each of them was
-        sent, beside what its producer had acknowledged, is not on record."""
-        chains = [sorted(one.doubts) for some in self._producers.values() for one in some if one.doubts]
-        chains += [[one] for one in self._shared]
-        for number, chain in enumerate(chains, process):
-            self._recording.process(number, ns=self._start, consumes=False)
+        """Sends in doubt are those of processes of their own, from this number on, of the same client: when
+        each of them was sent, beside what its producer had acknowledged, is not on record."""
+        every = (one for some in self._producers.values() for one in some if one.doubts)
+        chains = [(one.process, sorted(one.doubts)) for one in every]
+        chains += [(slot, [one]) for slot, one in self._shared]
+        for number, (slot, chain) in enumerate(chains, process):
+            self._recording.process(number, ns=self._start, consumes=False, slot=slot)
             for at in range(0, len(chain), BATCH):
                 records = [(tp, value, Outcome.INFO, -1) for _, tp, value in chain[at : at + BATCH]]
                 self.write(number, self._start, records, self._start)

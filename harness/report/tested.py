@@ -35,9 +35,9 @@ def described(verdict: Verdict) -> list[tuple[str, str]]:
     producing = [kind for kind in clients if kind.produces]
     consuming = [kind for kind in clients if kind.isolation]
     if producing:
-        rows.append(("Producers", "; ".join(map(_producers, producing))))
+        rows.append(("Producers", "; ".join(_producers(kind, foreign) for kind in producing)))
     if consuming:
-        rows.append(("Consumers", "; ".join(map(_consumers, consuming))))
+        rows.append(("Consumers", "; ".join(_consumers(kind, foreign) for kind in consuming)))
     if instances:
         many = wording.count(instances, "instance")
         rows.append(("Application", f"{many}; their settings are not on record"))
@@ -62,15 +62,20 @@ def _assumed(config: NamedSettings) -> list[tuple[str, str]]:
     return [("Assumed", f"acks {acks}, {idempotent}, {isolation}, where the recording does not say it")]
 
 
-def _producers(kind: RecordedClients) -> str:
+def _many(kind: RecordedClients, foreign: bool) -> str:
+    """How many: of another program a client that continues may have a new number (docs/importing.md)."""
+    return wording.count(kind.count, "process", "processes") if foreign else wording.number(kind.count)
+
+
+def _producers(kind: RecordedClients, foreign: bool) -> str:
     acks = "acks not on record" if kind.acks is None else f"acks {ACKS.get(kind.acks, str(kind.acks))}"
-    words = [wording.number(kind.count), acks, "idempotent" if kind.idempotent else "not idempotent"]
+    words = [_many(kind, foreign), acks, "idempotent" if kind.idempotent else "not idempotent"]
     words += ["transactional"] * kind.transactional
     return ", ".join(words + ["also reading"] * (kind.isolation != ""))
 
 
-def _consumers(kind: RecordedClients) -> str:
-    words = [wording.number(kind.count), kind.isolation, "in a group" if kind.group else "without a group"]
+def _consumers(kind: RecordedClients, foreign: bool) -> str:
+    words = [_many(kind, foreign), kind.isolation, "in a group" if kind.group else "without a group"]
     return ", ".join(words + ["also producing"] * kind.produces)
 
 

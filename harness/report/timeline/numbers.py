@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.op import Outcome
+from core.systems import UNTIMED
 from harness.report.inputs import Floats, Inputs, Ints, Mask, OpColumns
 from harness.report.timeline import partitions
 from harness.report.timeline.lanes import ClientCount, TimelineLane
@@ -115,7 +116,7 @@ def build(inputs: Inputs) -> Timeline:
 
 def _untimed(inputs: Inputs) -> bool:
     imported = inputs.verdict.config.get("imported")
-    return isinstance(imported, dict) and imported.get("format") == "verifiable"
+    return isinstance(imported, dict) and imported.get("format") in UNTIMED
 
 
 def _took(ops: OpColumns, rows: Ints | Mask, untimed: bool) -> Floats:

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from checkers.run_tables import read
+from harness.report import build
+from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.recordings import imported, imported_with
 from tests.checkers.recordings.test_formats import GIVEN, START, STOP, acked, consumed, data, found, lines_of
@@ -101,3 +104,26 @@ def test_a_record_in_doubt_of_an_idempotent_producer_stands_once(tmp_path: Path)
     sent = lines_of(START, acked("0", 0), failed("1"), STOP)
     verdict = verdict_with(tmp_path, sent, consumer("0", "1", "1"), **IDEMPOTENT)
     assert "duplicate" in found(verdict)
+
+
+# What tables and reports say -------------------------------------------------------------------
+
+
+def test_a_record_in_doubt_makes_no_producer(tmp_path: Path) -> None:
+    sent = [lines_of(START, acked(value, at), failed("7"), STOP) for at, value in enumerate(("0", "1"))]
+    verdict = verdict_with(tmp_path, *sent, consumer("0", "1", "2", "3", "4"))
+    assert [(one.count, one.produces) for one in verdict.clients] == [(2, True), (1, False)]
+    page = (build(Run(tmp_path / "run"))).read_text()
+    assert "2 processes, acks all, not idempotent" in page
+
+
+def test_tables_have_null_for_what_an_import_does_not_know(tmp_path: Path) -> None:
+    verdict_with(tmp_path, lines_of(START, acked("0", 0), STOP), consumer("0"))
+    run = Run(tmp_path / "run")
+    (sent,) = [row for table in read("sends", run) for row in table.to_pylist()]
+    assert (sent["invoke_s"], sent["latency_s"], sent["offset"]) == (None, None, 0)
+    assert sent["ack_s"] is not None
+    (row,) = [row for table in read("runs", run) for row in table.to_pylist()]
+    unknown = ("nemesis", "preset", "brokers", "duration_s", "started", "seed")
+    assert {row[name] for name in unknown} == {None}
+    assert (row["system"], row["workload"]) == ("imported", "imported")

@@ -701,7 +701,7 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
     assert rows == {
         "System": "imported, jsonl: a.jsonl",
         "Topics": "2 partitions; their settings are not on record",
-        "Producers": "4, acks all, idempotent",
+        "Producers": "4 processes, acks all, idempotent",
         "Assumed": "acks all, idempotent, read_committed, where the recording does not say it",
         "Faults": "not on record",
     }
