@@ -19,6 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from checkers.checks.durability import LOST
+from checkers.checks.isolation import ABORTED
 from checkers.engine.findings import LogFinding
 from checkers.engine.pipeline import check_evidence
 from checkers.logs.registry import LOG_CHECKS
@@ -65,11 +67,13 @@ class Shows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRun:
-    """One run: what it shows, and what happened to which record. in_logs: findings of the rules about logs in
-    its topic, or about its transactional id."""
+    """One run: what it shows, and what happened to which record. loading: it tells something only if a broker
+    was loading when it heard that the topic was deleted. in_logs: findings of the rules about logs in its
+    topic, or about its transactional id."""
 
     shows: Shows
     text: str
+    loading: bool = False
     in_logs: tuple[LogFinding, ...] = ()
 
 
@@ -134,7 +138,7 @@ def on_one_cluster(
     findings = from_logs(folder, stage.say)
     return [
         replace(
-            confirmed(attempt, transactional_id, reproduction.left_out, folder),
+            reached(confirmed(attempt, transactional_id, reproduction.left_out, folder), name, folder),
             in_logs=about(findings, name, transactional_id),
         )
         for (reproduction, name, _), (attempt, transactional_id) in zip(wanted, done, strict=True)
@@ -191,11 +195,12 @@ def perform(
         stage.restore()
         match performed:
             case PerformedCommit():
-                return judge_commit(performed), ""
+                return judge_commit(performed, good), ""
             case PerformedDeletion():
                 return judge_deletion(performed), ""
             case PerformedEndings():
-                return judge_endings(stage, performed), performed.transactional_id
+                judged = judge_endings(stage, performed, reproduction.shows, good)
+                return judged, performed.transactional_id
             case Sent():
                 return judge_sent(stage, performed, reproduction.shows, good), ""
             case PerformedReplicas():
@@ -208,8 +213,11 @@ def perform(
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
 
 
-def judge_commit(performed: PerformedCommit) -> ScheduleRun:
+def judge_commit(performed: PerformedCommit, good: bool) -> ScheduleRun:
     """What happened to a group's commit of offsets."""
+    if not performed.acknowledged and performed.early and not good:
+        text = "the commit was refused before the next coordinator had one that could be taken for it"
+        return ScheduleRun(shows=Shows.UNREACHED, text=text)
     if not performed.acknowledged:
         return ScheduleRun(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
     text = f"the commit of offset {performed.offset} by {performed.group} was acknowledged"
@@ -221,7 +229,8 @@ def judge_commit(performed: PerformedCommit) -> ScheduleRun:
 def judge_deletion(performed: PerformedDeletion) -> ScheduleRun:
     """What a group's offset of a deleted topic does to its reading of the next one."""
     if performed.found == NONE and not performed.passed:
-        return ScheduleRun(shows=Shows.CLEAN, text="the group has no offset in the new topic")
+        text = "the group has no offset in the new topic"
+        return ScheduleRun(shows=Shows.CLEAN, text=text, loading=performed.while_loading)
     text = (
         f"{performed.group} committed offset {performed.offset} in the topic that was deleted, and has offset"
         f" {performed.found} in the new one; it is not given {', '.join(performed.passed) or 'any less'}"
@@ -230,8 +239,11 @@ def judge_deletion(performed: PerformedDeletion) -> ScheduleRun:
     return ScheduleRun(shows=Shows.SHOWN if survived else Shows.UNREACHED, text=text)
 
 
-def judge_endings(stage: StagedCluster, performed: PerformedEndings) -> ScheduleRun:
-    """Which records the endings that were acknowledged do not explain. Raises: ClusterError."""
+def judge_endings(
+    stage: StagedCluster, performed: PerformedEndings, shows: Set[str], good: bool
+) -> ScheduleRun:
+    """Which records the endings that were acknowledged do not explain. shows: the classes of anomalies of the
+    bad side. Raises: ClusterError."""
     last = dict(sorted(performed.records))
 
     def ended() -> None:
@@ -242,15 +254,23 @@ def judge_endings(stage: StagedCluster, performed: PerformedEndings) -> Schedule
     until(WATCH_S, PAUSE_S, ended)
     read = stage.committed(list(last))
     wrong = [
-        f"{value.rstrip(PADDING)!r} at {tp}, offset {offset},"
-        f" is {'lost' if committed else 'read, though it was aborted'}"
+        (
+            LOST if committed else ABORTED,
+            f"{value.rstrip(PADDING)!r} at {tp}, offset {offset},"
+            f" is {'lost' if committed else 'read, though it was aborted'}",
+        )
         for (tp, offset), (value, committed) in sorted(performed.records.items())
         if committed is not ((tp, offset) in read)
     ]
     if not wrong:
         return ScheduleRun(shows=Shows.CLEAN, text="the endings on record were acknowledged")
-    text = "; ".join(("the endings on record were acknowledged", *_named(wrong)))
-    return ScheduleRun(shows=Shows.SHOWN, text=text)
+    text = "; ".join(("the endings on record were acknowledged", *_named([told for _, told in wrong])))
+    return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
+
+
+def _as_said(found: Set[str], shows: Set[str], good: bool) -> Shows:
+    """The bad side shows its classes and no others; whatever the good side shows is one bug too many."""
+    return Shows.SHOWN if good or found == shows else Shows.UNREACHED
 
 
 def _named(wrong: Sequence[str]) -> list[str]:
@@ -270,8 +290,7 @@ def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: boo
         acknowledged, sent = len(performed.acknowledged), len(performed.sent)
         return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
     text = "; ".join(_named([f"{name}: {sentence}" for name, sentence in wrong]))
-    as_said = good or {name for name, _ in wrong} == shows
-    return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
+    return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
 
 
 def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
@@ -342,3 +361,14 @@ def confirmed(attempt: ScheduleRun, transactional_id: str, left_out: bool, folde
             return replace(attempt, text=f"{attempt.text}; {who}")
     why = "but no broker's log says that it left out a marker"
     return ScheduleRun(shows=Shows.UNREACHED, text=f"{attempt.text}; {why}")
+
+
+def reached(attempt: ScheduleRun, topic: str, folder: Path) -> ScheduleRun:
+    """The run, if it did no harm to a group whose coordinator was loading when it heard of the topic's
+    deletion, as its log says; one that had loaded removes the offset as it should, and shows nothing."""
+    if attempt.shows is not Shows.CLEAN or not attempt.loading:
+        return attempt
+    if any(line.loading and topic in line.topics for line in broker_logs(Run(folder)).deleted):
+        return attempt
+    why = f"no broker's log says that it was loading when {topic} was deleted"
+    return replace(attempt, shows=Shows.UNREACHED, text=f"{attempt.text}; {why}")

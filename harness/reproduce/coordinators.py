@@ -43,12 +43,14 @@ class PerformedTransaction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerformedCommit:
     """One performed schedule of a commit of offsets. acknowledged: by the coordinator that led no more.
-    offset: that the group committed. found: its committed offset at the next coordinator."""
+    offset: that the group committed. found: its committed offset at the next coordinator. early: the answer
+    was there before the next coordinator had any commit that could be taken for this one."""
 
     group: str
     acknowledged: bool
     offset: int
     found: int
+    early: bool
 
 
 @contextmanager
@@ -200,6 +202,11 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
         if (code := commit_offset(brokers, node, who, tp, offset)) != ErrorCode.none:
             raise NotYet(f"OffsetCommit({offset}) at broker {node}: {code.name.upper()}")
 
+    def next_has_one() -> bool:
+        answered = sent.done()
+        done(b, other, 1)
+        return answered
+
     until(STEP_S, PAUSE_S, lambda: done(a, group, 1))
     stage.reorder(offsets, (b, a, c))
     with stage.no_fetches(a, (b, c)), ThreadPoolExecutor(1) as pool:
@@ -210,9 +217,10 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> PerformedCommit:
         with busy(brokers, a, slow):
             run_blocking(stage.cluster.elect_preferred([offsets]))
             stage.leads(b, offsets)
-            until(STEP_S, PAUSE_S, lambda: done(b, other, 1))
+            early = until(STEP_S, PAUSE_S, next_has_one)
             stage.say(f"broker {b} leads {offsets}, and acknowledged a commit of another group")
             answer = sent.result()
     found = committed_offset(brokers, b, group, tp)
     stage.say(f"OffsetCommit(2) → broker {a}: {answer.name.upper()}; broker {b} has {found}")
-    return PerformedCommit(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
+    acknowledged = answer == ErrorCode.none
+    return PerformedCommit(group=group, acknowledged=acknowledged, offset=2, found=found, early=early)

@@ -32,12 +32,14 @@ NEW: Final = ("new 0", "new 1", "new 2")
 class PerformedDeletion:
     """One performed schedule. offset: that the group had committed in the deleted topic. found: its committed
     offset in the next topic of that name. passed: acknowledged records of that one that the group was not
-    given, though it had never read there."""
+    given, though it had never read there. while_loading: the coordinator had to be loading when it heard of
+    the deletion."""
 
     group: str
     offset: int
     found: int
     passed: Sequence[str]
+    while_loading: bool = False
 
 
 def survives(stage: FiveBrokers, name: str, good: bool) -> PerformedDeletion:
@@ -77,7 +79,10 @@ def survives(stage: FiveBrokers, name: str, good: bool) -> PerformedDeletion:
     given = stage.read([tp], Isolation.READ_UNCOMMITTED, group).values()
     stage.say(f"broker {b} coordinates {group} now, and has offset {found}; the group is given {[*given]}")
     passed = [value for value in NEW if value not in given]
-    return PerformedDeletion(group=group, offset=READ, found=found, passed=passed)
+    while_loading = stage.deaths is Deaths.ELECTION and not good
+    return PerformedDeletion(
+        group=group, offset=READ, found=found, passed=passed, while_loading=while_loading
+    )
 
 
 def _delete_unheard(stage: FiveBrokers, offsets: TopicPartition, dead: int, topic: str) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from checkers.checks.durability import LOST
+from checkers.checks.isolation import ABORTED
 from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from harness.reproduce.aborted_index import skipping_index
@@ -67,7 +68,7 @@ class Reproduction:
     in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
     brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
     too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
-    the bad side, of a plain producer's records: these and no others. on_zookeeper: its cluster is that of
+    the bad side, of records whose fate tells: these and no others. on_zookeeper: its cluster is that of
     `three_brokers`, else that of `stage`. log_dirs: log directories of each broker there.
     """
 
@@ -107,6 +108,7 @@ REPRODUCTIONS = {
         versions=("4.4.0", "4.4.0"),
         play=skipping_index,
         label="aborted-index-skips",
+        shows=frozenset([ABORTED]),
     ),
     "acks1": Reproduction(
         title="A leader that is cut off acknowledges a record alone (acks=1): the next leader lacks it.",
@@ -181,6 +183,7 @@ REPRODUCTIONS = {
         play=partial(late_end, first_commits=False),
         label="KAFKA-17754",
         wire=True,
+        shows=frozenset([LOST]),
     ),
     "kafka-17754-commit": Reproduction(
         title="A late commit of one transaction commits the next one, whose abort is acknowledged.",
@@ -190,6 +193,7 @@ REPRODUCTIONS = {
         play=partial(late_end, first_commits=True),
         label="KAFKA-17754",
         wire=True,
+        shows=frozenset([ABORTED]),
     ),
     "kafka-17754-doubt": Reproduction(
         title="A commit times out, and the application asks again: the late request commits the next one.",
@@ -199,6 +203,7 @@ REPRODUCTIONS = {
         play=partial(doubted_end, by_library=False),
         label="KAFKA-17754",
         wire=True,
+        shows=frozenset([ABORTED]),
     ),
     "kafka-17754-timeout": Reproduction(
         title="A commit has no answer, and librdkafka asks again: the late request commits the next one.",
@@ -208,6 +213,7 @@ REPRODUCTIONS = {
         play=partial(doubted_end, by_library=True),
         label="KAFKA-17754",
         wire=True,
+        shows=frozenset([ABORTED]),
     ),
     "kafka-19446": Reproduction(
         title="A late marker of an abort aborts the next transaction, whose commit is acknowledged.",
@@ -219,6 +225,7 @@ REPRODUCTIONS = {
         label="KAFKA-19446",
         wire=True,
         between=True,
+        shows=frozenset([LOST]),
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

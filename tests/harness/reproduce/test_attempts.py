@@ -107,6 +107,33 @@ def test_a_deleted_topic_leaves_its_offset_and_the_group_passes_over_records(
     assert all(value in attempt.text for value in passed)
 
 
+LOADING = (
+    "2026-11-28T10:00:00.000Z ERROR [GroupCoordinator id=2] Could not delete offsets for deleted topics"
+    " [DeletedTopic[id=Vq1, name={topic}]] due to: The coordinator is loading and hence can't process"
+    " requests for offsets."
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "while_loading", "topic", "shows"),
+    [
+        (-1, True, "run-1", Shows.CLEAN),
+        (-1, True, "run-10", Shows.UNREACHED),  # it had loaded before it heard of this deletion
+        (-1, False, "run-10", Shows.CLEAN),
+        (2, True, "run-10", Shows.SHOWN),
+    ],
+)
+def test_no_harm_is_said_of_a_coordinator_that_was_loading_when_it_heard_of_the_deletion(
+    tmp_path: Path, found: int, while_loading: bool, topic: str, shows: Shows
+) -> None:
+    log = tmp_path / "cluster" / "2" / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"something\n{LOADING.format(topic=topic)}\n")
+    passed = [] if found < 0 else ["new 0"]
+    done = PerformedDeletion(group="g", offset=2, found=found, passed=passed, while_loading=while_loading)
+    assert attempts.reached(attempts.judge_deletion(done), "run-1", tmp_path).shows is shows
+
+
 @pytest.mark.parametrize(
     ("waited_s", "shows"), [(30.1, Shows.SHOWN), (0.1, Shows.CLEAN), (8.0, Shows.UNREACHED)]
 )
@@ -220,14 +247,21 @@ def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
 
 
 @pytest.mark.parametrize(
-    ("acknowledged", "found", "shows"),
-    [(True, 1, Shows.SHOWN), (True, 2, Shows.CLEAN), (False, 1, Shows.CLEAN)],
+    ("acknowledged", "found", "early", "good", "shows"),
+    [
+        (True, 1, False, False, Shows.SHOWN),
+        (True, 1, True, False, Shows.SHOWN),
+        (True, 2, False, False, Shows.CLEAN),
+        (False, 1, False, False, Shows.CLEAN),
+        (False, 1, True, False, Shows.UNREACHED),  # there was nothing yet that it could take for its own
+        (False, 1, True, True, Shows.CLEAN),
+    ],
 )
 def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
-    acknowledged: bool, found: int, shows: Shows
+    acknowledged: bool, found: int, early: bool, good: bool, shows: Shows
 ) -> None:
-    committed = PerformedCommit(group="g", acknowledged=acknowledged, offset=2, found=found)
-    assert attempts.judge_commit(committed).shows is shows
+    committed = PerformedCommit(group="g", acknowledged=acknowledged, offset=2, found=found, early=early)
+    assert attempts.judge_commit(committed, good).shows is shows
 
 
 @pytest.mark.parametrize(
@@ -244,15 +278,51 @@ def test_a_record_is_read_where_its_transaction_committed_and_not_where_it_abort
     ended = PerformedEndings(
         transactional_id="t-0", records={(P0, 0): ("one", True), (P1, 0): ("two", False)}
     )
-    attempt = attempts.judge_endings(stage(read, {P0: 2, P1: 2}), ended)
+    attempt = attempts.judge_endings(stage(read, {P0: 2, P1: 2}), ended, set(), good=True)
     assert attempt.shows is shows
     assert why in attempt.text
+
+
+@pytest.mark.parametrize(
+    ("read", "classes", "shows"),
+    [
+        ({P0, P1}, {"aborted-read"}, Shows.SHOWN),
+        ({P0, P1}, {"lost-write"}, Shows.UNREACHED),
+        (set(), {"lost-write"}, Shows.SHOWN),
+        (set(), {"aborted-read"}, Shows.UNREACHED),
+        ({P1}, {"aborted-read"}, Shows.UNREACHED),  # the other one is lost
+        ({P0}, {"aborted-read"}, Shows.CLEAN),
+    ],
+)
+def test_the_bad_side_of_transactions_shows_its_classes_and_no_others(
+    read: set[TopicPartition], classes: set[str], shows: Shows
+) -> None:
+    ended = PerformedEndings(
+        transactional_id="t-0", records={(P0, 0): ("one", True), (P1, 0): ("two", False)}
+    )
+    brokers = stage({(tp, 0) for tp in read}, {P0: 2, P1: 2})
+    assert attempts.judge_endings(brokers, ended, classes, good=False).shows is shows
+
+
+@pytest.mark.parametrize(
+    ("name", "shows"),
+    [
+        ("aborted-index-skips", "aborted-read"),
+        ("kafka-17754-abort", "lost-write"),
+        ("kafka-17754-commit", "aborted-read"),
+        ("kafka-17754-doubt", "aborted-read"),
+        ("kafka-17754-timeout", "aborted-read"),
+        ("kafka-19446", "lost-write"),
+    ],
+)
+def test_what_a_late_request_does_to_the_next_transaction(name: str, shows: str) -> None:
+    assert REPRODUCTIONS[name].shows == {shows}
 
 
 def test_of_many_wrong_records_the_first_ones_are_named_without_their_padding() -> None:
     aborted = {(P0, number): (f"aborted {number}...", False) for number in range(10, 18)}
     ended = PerformedEndings(transactional_id="t-0", records={**aborted, (P0, 18): ("committed", True)})
-    attempt = attempts.judge_endings(stage({(P0, 18), *aborted}, {P0: 19}), ended)
+    attempt = attempts.judge_endings(stage({(P0, 18), *aborted}, {P0: 19}), ended, {"aborted-read"}, False)
     assert attempt.shows is Shows.SHOWN
     assert "'aborted 10' at t-0, offset 10, is read, though it was aborted" in attempt.text
     assert attempt.text.endswith("offset 14, is read, though it was aborted; and 3 more")
@@ -261,7 +331,7 @@ def test_of_many_wrong_records_the_first_ones_are_named_without_their_padding() 
 def test_a_record_that_no_reader_can_reach_yet_shows_nothing() -> None:
     ended = PerformedEndings(transactional_id="t-0", records={(P0, 0): ("one", True)})
     with pytest.raises(NotYet, match="not stable"):
-        attempts.judge_endings(stage(set(), {P0: 0}), ended)
+        attempts.judge_endings(stage(set(), {P0: 0}), ended, set(), good=True)
 
 
 def sent(*acknowledged: str) -> Sent:
