@@ -192,8 +192,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         undecided,
-        "{number} inputs may have copies before those of later ones, which the final reads did not reach, or"
-        " which were removed",
+        "{number} of the inputs may have copies before those of later ones, which the final reads did not"
+        " reach, or which were removed",
         tps=blind,
     )
 

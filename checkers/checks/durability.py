@@ -179,7 +179,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if not run.known.on_record.final_reads:
         why = "no poll on record returned them, and the recording has no final reads"
     number = sum(part for _, part in tally.parts_of(NAME, int))
-    tally.doubt(NAME, number, "{number} committed records may be lost or not: " + why)
+    tally.doubt(NAME, number, "{number} of the committed records may be lost or not: " + why)
 
 
 def loss(ground: Ground, variant: str) -> Answer:

@@ -264,8 +264,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         undecided,
-        "{number} inputs may have been copied or not: the final reads did not reach the copies, or these may"
-        " have been removed",
+        "{number} of the inputs may have been copied or not: the final reads did not reach the copies, or"
+        " these may have been removed",
     )
     nothing = not len(_all(each.committed for every in made.values() for each in every))
     tally.doubt(

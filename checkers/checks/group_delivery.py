@@ -416,8 +416,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         sum(part.open for _, part in parts),
-        "{number} records below the offsets that groups committed may have been given to a member or not: the"
-        " recording need not hold every poll",
+        "{number} of the records below the offsets that groups committed may have been given to a member or"
+        " not: the recording need not hold every poll",
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from checkers.engine.findings import FINAL, INFO, NOWHERE, OK, Finding, LogFinding, Shown, What
+from checkers.engine.findings import INFO, NOWHERE, OK, Finding, LogFinding, Shown, What
 from checkers.faults.in_force import RunFaults
 from history.reader import History, OpRecord
 from history.verdict import Example, LogPlace, OpView
@@ -76,11 +76,10 @@ def _producer(history: History, finding: Finding, ops: Sequence[OpRecord]) -> di
 
 
 def _faults(run: RunFaults, finding: Finding, ops: Sequence[OpRecord]) -> list[int]:
-    """Faults in force during the ops of the witness; final reads came after all faults."""
+    """Faults in force during the ops of the witness; during final reads only those that were never healed."""
     found: set[int] = set()
     for op in ops:
-        if op.phase != FINAL:
-            found.update(run.during(op.invoke_ns, op.ended_ns))
+        found.update(run.during(op.invoke_ns, op.ended_ns))
     if not ops and finding.at_ns > 0:
         found.update(run.during(finding.at_ns, finding.at_ns))
     return sorted(found)

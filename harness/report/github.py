@@ -56,10 +56,10 @@ def render(verdict: Verdict) -> str:
 
 
 def _row(name: str, anomaly: Anomaly) -> str:
-    sentence = anomaly.examples[0].sentence if anomaly.examples else anomaly.meaning
+    sentence = next((one.sentence for one in wording.shown_examples(anomaly)), anomaly.meaning)
     bug = f" (known bug {escaped(anomaly.known_bug)})" if anomaly.known_bug else ""
-    standing = "forbidden" if anomaly.disallowed else "allowed"
-    return f"| {escaped(name)}{bug} | {wording.findings(anomaly)}, {standing} | {escaped(sentence)} |"
+    standing = {0: ", allowed", anomaly.count: ", forbidden"}.get(anomaly.disallowed, "")
+    return f"| {escaped(name)}{bug} | {wording.findings(anomaly)}{standing} | {escaped(sentence)} |"
 
 
 def escaped(value: str) -> str:

@@ -103,6 +103,8 @@ def _check(check: CheckResult) -> FinalResult | None:
 
 
 def _recovered(verdict: Verdict) -> FinalResult | None:
+    if verdict.recovered is None and verdict.config.get("imported") is not None:
+        return Skipped("no import says whether the cluster recovered")
     if verdict.recovered is None:
         return Skipped(
             "whether the cluster recovered is not known: the run ended before, or another one answered"

@@ -74,7 +74,7 @@ KNOWN = VerdictState(
     "anomaly",
     "✕",
     "Known bugs only",
-    "Each forbidden finding bears the signature of a known bug of Kafka. "
+    "Each forbidden finding bears the signature of a known bug of Kafka or a client. "
     "The checks found nothing else that is forbidden.",
 )
 ANOMALY = VerdictState(

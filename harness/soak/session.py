@@ -104,7 +104,9 @@ def ending(code: ExitCode, session: SoakSession) -> str:
     new = Counter(found.name for result in results for found in result.open)
     found = f"; of no known bug: {', '.join(f'{name} in {n}' for name, n in new.items())}" if new else ""
     ran = "1 run" if len(results) == 1 else f"{len(results)} runs"
-    return f"{ran}: {', '.join(parts) or 'none'}{known}{found}; {ENDINGS[code]}"
+    untested = code == ExitCode.UNKNOWN and not session.tested
+    said = "nothing was tested" if untested else ENDINGS[code]
+    return f"{ran}: {', '.join(parts) or 'none'}{known}{found}; {said}"
 
 
 def soak(request: SoakRequest) -> int:

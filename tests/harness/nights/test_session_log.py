@@ -307,6 +307,10 @@ def test_accepted_bugs_are_named_where_a_night_ends_and_not_called_valid(tmp_pat
     clean = write(tmp_path, "20260302T220000Z", runs[::2], matrix=ACCEPT)
     assert ending(ExitCode.VALID, clean) == "1 run: 1 valid; nothing new; the canary fired"
     assert "forbidden" in ending(ExitCode.ANOMALY, accepted)
+    alone = write(tmp_path, "20260303T220000Z", runs[:1])
+    assert ending(ExitCode(alone.code), alone) == "0 runs: none; nothing was tested"
+    unsure = write(tmp_path, "20260304T220000Z", [*runs[:1], (task(), outcome("unknown"))])
+    assert ending(ExitCode(unsure.code), unsure).endswith("; at least one run could not decide something")
 
 
 def test_a_run_whose_nodes_changed_their_version_is_one_of_both() -> None:

@@ -60,6 +60,10 @@ def test_an_unknown_verdict_is_never_all_passed() -> None:
     assert cases(verdict)["inquest.run.decided"] == "skipped"
     assert cases(verdict_of("interrupted"))["inquest.run.decided"] == "skipped"
     assert cases(verdict_of("empty"))["inquest.run.recovered"] == "skipped"
+    verdict = msgspec.structs.replace(verdict, recovered=None)
+    assert "the run ended before, or another one answered" in junit.render(verdict).decode()
+    imported = msgspec.structs.replace(verdict, config={"imported": {"format": "jsonl"}})
+    assert 'skipped message="no import says whether the cluster recovered' in junit.render(imported).decode()
 
 
 def test_a_cluster_that_did_not_recover_fails() -> None:
@@ -122,6 +126,18 @@ def test_the_summary_is_appended_where_github_wants_it(
     assert "| lost\\-write | 37 findings, forbidden | Record 4/1207" in text
     assert "- Not decided: Whether consumers skipped" in text
     assert "    inquest run --workload transactions" in text
+
+
+def test_the_summary_tells_a_forbidden_example_of_a_class() -> None:
+    verdict = verdict_of("anomalous")
+    torn = verdict.anomalies["torn-txn"]
+    shown = [
+        msgspec.structs.replace(torn.examples[0], allowed=how, sentence=f"It is {how}")
+        for how in (True, False)
+    ]
+    mixed = msgspec.structs.replace(torn, count=2, disallowed=1, examples=shown, known_bug="")
+    text = github.render(msgspec.structs.replace(verdict, anomalies={"torn-txn": mixed}))
+    assert "| torn\\-txn | 2 findings, 1 of them forbidden | It is False |" in text
 
 
 def test_incidents_stand_in_the_summary_as_text() -> None:
