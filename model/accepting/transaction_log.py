@@ -59,14 +59,17 @@ class Kept:
     over_epochs: bool = False
 
 
+_InMemory = TransactionRecord | TransactionTombstone | None
+
+
 @dataclass(slots=True)
 class TransactionLog:
     """See the module. number, count: of the partition, and how many there are; 0 = unknown. whole: nothing
     is missing before the first record. asked: rule -> records that it could have refused.
 
     known: by transactional id, the leader epoch of the newest record, and the records that its coordinator
-    may have in memory; the first may be one that is not known (None). owners: transactional id by producer
-    id.
+    may have in memory; the first may be one that is not known (None), the last the tombstone of an id that it
+    does not know any more. owners: transactional id by producer id.
     """
 
     kept: Kept = field(default_factory=Kept)
@@ -74,7 +77,7 @@ class TransactionLog:
     count: int = 0
     whole: bool = True
     asked: Counter[str] = field(default_factory=Counter)
-    known: dict[str, tuple[int, list[TransactionRecord | None]]] = field(default_factory=dict)
+    known: dict[str, tuple[int, list[_InMemory]]] = field(default_factory=dict)
     owners: dict[int, str] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -106,7 +109,8 @@ class TransactionLog:
         if owner != tid:
             why = f"{described(record)} has the producer id of transactional id {owner}"
             yield _refused(OWNER, offset, why, None, record)
-        candidates = self._candidates(leader_epoch, tid)
+        known = self._candidates(leader_epoch, tid)
+        candidates = [_created(record) if isinstance(one, TransactionTombstone) else one for one in known]
         if not candidates and self.whole:
             candidates = [_created(record)]
         elif not candidates:
@@ -127,25 +131,31 @@ class TransactionLog:
             yield _refused(rule, offset, why, newest, record)
         self.known[tid] = (leader_epoch, [*(known for known in before if known not in after), *after])
 
-    def _candidates(self, leader_epoch: int, tid: str) -> Sequence[TransactionRecord | None]:
+    def _candidates(self, leader_epoch: int, tid: str) -> Sequence[_InMemory]:
         """What the coordinator of this epoch may have in memory."""
         epoch, candidates = self.known.get(tid, (leader_epoch, []))
         if epoch == leader_epoch:
             return candidates
-        loaded = [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:] if last]
+        loaded: list[_InMemory] = [
+            last.loaded(ids_logged=self.kept.ids_logged) if isinstance(last, TransactionRecord) else last
+            for last in candidates[-1:]
+            if last
+        ]
         if not self.kept.over_epochs:
             return loaded
         return [*dict.fromkeys((*candidates, *loaded))]
 
     def _expired(self, offset: int, leader_epoch: int, tid: str) -> Iterator[Refusal]:
         candidates = self._candidates(leader_epoch, tid)
-        self.known.pop(tid, None)
-        if not candidates or None in candidates:
+        known = [one for one in candidates if isinstance(one, TransactionRecord)]
+        unused = [one for one in known if TransactionMetadata(one, self.kept.most).may_become(DEAD, 0)]
+        unknown = None in candidates or not (candidates or self.whole)
+        gone = TransactionTombstone(tid)
+        self.known[tid] = (leader_epoch, [*([None] if unknown else []), *unused, gone])
+        if unknown or not known:
             return
         self.asked[STATE] += 1
-        known = [record for record in candidates if record]
-        states = (TransactionMetadata(record, self.kept.most) for record in known)
-        if not any(state.may_become(DEAD, 0) for state in states):
+        if not unused:
             why = f"{tid}: a tombstone; the model's coordinator forgets no id in {known[-1].state}"
             yield _refused(STATE, offset, why, known[-1], known[-1])
 

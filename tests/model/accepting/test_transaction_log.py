@@ -208,6 +208,60 @@ def test_an_id_is_forgotten_between_transactions_only() -> None:
     assert refused((0, record(EMPTY, 0)), (0, record(ONGOING, 0)), (1, gone)) == [(STATE, 2)]
 
 
+def ended(*rest: tuple[int, TransactionRecord | TransactionTombstone]) -> list[Any]:
+    """A transaction of leader epoch 1, and what comes behind it."""
+    return [(1, record(EMPTY, 0)), *[(1, one) for one in whole(0)], *rest]
+
+
+def rules(*appended: tuple[int, TransactionRecord | TransactionTombstone], **made: Any) -> list[str]:
+    return [rule for rule, _ in refused(*appended, **made)]
+
+
+def whole(epoch: int) -> list[TransactionRecord]:
+    states = (ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT)
+    return [record(state, epoch, partitions=(TP,) * (state is not COMPLETE_COMMIT)) for state in states]
+
+
+@pytest.mark.parametrize(
+    ("rest", "wrong"),
+    [
+        ([(1, one) for one in whole(0)], []),  # its coordinator did not hear that it is forgotten
+        ([(1, record(EMPTY, 1))], []),
+        ([(1, TransactionTombstone("t")), (1, record(EMPTY, 1))], []),  # it tried again
+        ([(1, record(EMPTY, 0, producer_id=6))], []),  # it heard of it
+        ([(1, record(EMPTY, 0, producer_id=6)), (1, record(EMPTY, 1))], [PRODUCER_ID]),
+        ([(1, record(EMPTY, 2))], [EPOCH]),
+        ([(1, record(PREPARE_COMMIT, 0, partitions=(TP,)))], [STATE]),
+        ([(2, record(ONGOING, 0, partitions=(TP,)))], [STATE]),  # the next one loads the tombstone
+        ([(2, record(EMPTY, 1))], [EPOCH]),
+        ([(2, record(EMPTY, 0, producer_id=6))], []),
+    ],
+)
+def test_a_coordinator_may_still_know_the_id_that_its_log_forgets(rest: list[Any], wrong: list[str]) -> None:
+    assert rules(*ended((1, TransactionTombstone("t")), *rest)) == wrong
+
+
+def test_behind_a_tombstone_no_transaction_is_open() -> None:
+    """Its coordinator did not hear of the begin, so that it forgot the id: nothing follows that begin."""
+    begun, gone = (1, record(ONGOING, 0, partitions=(TP,))), (1, TransactionTombstone("t"))
+    assert rules(*ended(begun, gone, begun)) == []
+    assert rules(*ended(begun, gone, (1, record(PREPARE_COMMIT, 0, partitions=(TP,))))) == [STATE]
+
+
+def test_with_zookeeper_a_leader_that_remains_one_may_still_know_the_id() -> None:
+    rest: list[Any] = [(1, TransactionTombstone("t")), (2, record(EMPTY, 1))]
+    assert rules(*ended(*rest)) == [EPOCH]
+    assert rules(*ended(*rest), kept=Kept(over_epochs=True)) == []
+
+
+def test_behind_missing_records_a_tombstone_is_known() -> None:
+    """The coordinator of its leader epoch may have anything in memory, the next one has nothing of the id."""
+    gone = TransactionTombstone("t")
+    assert rules((1, gone), (1, record(EMPTY, 7)), whole=False) == []
+    assert rules((1, gone), (2, record(EMPTY, 7)), whole=False) == [EPOCH]
+    assert rules((1, gone), (2, record(EMPTY, 0)), whole=False) == []
+
+
 def test_a_repeated_init_raises_no_epoch() -> None:
     """Its coordinator knows the epoch before; a log does not say it, and the first epoch has none before."""
     first, second, third = record(EMPTY, 0), record(EMPTY, 1), record(EMPTY, 2)
