@@ -63,7 +63,8 @@ RULES: Final = {
         rests_on=(TRANSACTIONS,),
     ),
     MARKED: Rule(
-        "Each partition that a completed transaction names has a marker of its result.",
+        "Each partition that a completed transaction names has a marker of its result; where the beginning of"
+        " its log may be gone, behind the records that are left.",
         "KIP-98; KAFKA-20734",
         HANGING,
         rests_on=(TRANSACTIONS,),
@@ -346,14 +347,22 @@ class _Decisions:
         ends, decision = self.ends.get((one.producer_id, number), {}), one.decisions[-1]
         for tp in sorted(decision.partitions & self.replicas.keys()):
             lineage, log = self.lineage[tp], self.replicas[tp]
-            if lineage.removed or lineage.topics > 1 or log.start > 0 or log.compacted:
-                continue
             ended = ends.get(tp) or Ended(own=[], closed=[])
+            begin = max(log.start, log.compacted)
+            whole = not begin and lineage.topics == 1
+            known = whole or ended.last >= begin  # its marker stands behind its records
+            if lineage.removed or (not ended.own and not known and _of_an_older_topic(one, lineage)):
+                continue
             self.result.asked[MARKED] += 1
             if ended.own:
                 self._late(one, tp, ended, decision.text, untimed.ended(every))
                 continue
             text = f"no marker of {one.text}, which names this partition: {decision.text}"
+            if not known:
+                why = f"the log was cleaned, or removed, up to offset {begin}"
+                why = why if begin else "the topic was deleted, and created again"
+                self.result.leave_open(MARKED, tp, f"{text}; {why}")
+                continue
             if one.completed < 0:
                 self.result.leave_open(MARKED, tp, f"{text}; the coordinator has not completed it")
                 continue
@@ -367,8 +376,8 @@ class _Decisions:
             )
             if ended.closed:
                 text += f", and {ended.closed[0].text} ends them"
-            known = self.markers[tp, one.producer_id, decision.epoch, decision.commit]
-            sure = untimed.unmarked(every, decision, tp, known)
+            markers = self.markers[tp, one.producer_id, decision.epoch, decision.commit]
+            sure = whole and untimed.unmarked(every, decision, tp, markers)
             self._lossy(MARKED, one, tp, ended.first, text, sure=sure)
 
     def unproven(self) -> None:
@@ -380,7 +389,8 @@ class _Decisions:
 
     def _late(self, one: Transaction, tp: TopicPartition, ended: Ended, decision: str, sure: bool) -> None:
         """Records after the marker of their transaction."""
-        if ended.open >= 0 and one.completed >= 0:
+        log = self.replicas[tp]
+        if ended.open >= max(log.start, log.compacted) and one.completed >= 0:
             text = (
                 f"records of {one.text} are open from offset {ended.open} of {tp} on, after"
                 f" {ended.own[-1].text}; its decision is {decision}: the records came after the end of their"
@@ -446,3 +456,8 @@ class _Decisions:
                 ms=ms,
             )
         )
+
+
+def _of_an_older_topic(one: Transaction, lineage: Elections) -> bool:
+    """It was complete before the newest topic of the partition's name was there."""
+    return lineage.topics > 1 and bool(lineage.states) and 0 <= one.completed_ms < lineage.states[0][0]

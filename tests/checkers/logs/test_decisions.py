@@ -238,13 +238,13 @@ def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:
     assert not cluster.judged().in_logs
 
 
-def removed_from_the_beginning(cluster: Cluster) -> None:
-    cluster.made["partitions"][2]["start"] = 1
+def removed_from_the_beginning(cluster: Cluster, until: int = 1) -> None:
+    cluster.made["partitions"][2]["start"] = until
 
 
-def compacted(cluster: Cluster) -> None:
+def compacted(cluster: Cluster, until: int = 1) -> None:
     """The cleaner has been at work there."""
-    cluster.made["ends"] = [at(P1, 1, take=1, file="cleaner", value=1)]
+    cluster.made["ends"] = [at(P1, 1, take=1, file="cleaner", value=until)]
 
 
 def deleted(cluster: Cluster) -> None:
@@ -252,21 +252,35 @@ def deleted(cluster: Cluster) -> None:
     cluster.made["metadata"].append(row | {"name": "RemoveTopicRecord", "topic_id": "q"})
 
 
-def created_again(cluster: Cluster) -> None:
+def created_again(cluster: Cluster, at_ms: int = 0) -> None:
     deleted(cluster)
     row: dict[str, Any] = {"take": 1, "node": 1, "snapshot": -1, "offset": len(cluster.made["metadata"])}
     cluster.made["metadata"].append(row | {"name": "TopicRecord", "topic": "q", "topic_id": "other"})
     leads = {"leader": 1, "isr": [1], "partition_leader_epoch": 0}
     for tp in (P0, P1):
         row = row | {"offset": row["offset"] + 1, "topic_id": "other", "partition": tp.partition}
+        row["timestamp"] = at_ms
         cluster.made["metadata"].append(row | leads | {"name": "PartitionRecord"})
     for one in cluster.made["partitions"]:
         one["topic_id"] = "other" if one["topic"] == "q" else None
 
 
-@pytest.mark.parametrize("gone", [removed_from_the_beginning, compacted, deleted, created_again])
-def test_where_a_partition_may_rightly_lack_a_marker_nobody_asks_for_it(
-    gone: Callable[[Cluster], None],
+def created_again_later(cluster: Cluster) -> None:
+    created_again(cluster, at_ms=305)
+
+
+@pytest.mark.parametrize(
+    ("gone", "doubts"),
+    [
+        (removed_from_the_beginning, 1),
+        (compacted, 1),
+        (created_again, 1),
+        (created_again_later, 0),  # it was about another topic
+        (deleted, 0),
+    ],
+)
+def test_a_partition_without_records_of_it_may_rightly_lack_its_marker(
+    gone: Callable[[Cluster], None], doubts: int
 ) -> None:
     cluster = clean()
     cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
@@ -277,7 +291,61 @@ def test_where_a_partition_may_rightly_lack_a_marker_nobody_asks_for_it(
     assert (finding.check, finding.log, finding.offset) == ("partitions-marked", P1, -1)
     assert "it has no records there" in finding.text
     gone(cluster)
-    assert not cluster.judged().in_logs
+    found = cluster.judged()
+    assert not found.in_logs
+    assert [(doubt.check, doubt.log) for doubt in found.doubts] == [("partitions-marked", P1)] * doubts
+
+
+def unmarked() -> Cluster:
+    """The third transaction has two batches in a partition, at the offsets 4 and 5, and no marker there."""
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
+    for tp in (P0, P1, P1):
+        cluster.records(tp, 301)
+    cluster.coordinator("PrepareCommit", 302, P0, P1, start_ms=300)
+    cluster.marker(P0, 303, "COMMIT")
+    cluster.coordinator("CompleteCommit", 304, start_ms=300)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("gone", "until", "found"),
+    [
+        (removed_from_the_beginning, 4, 1),
+        (removed_from_the_beginning, 5, 1),  # a marker stands behind all of its records
+        (compacted, 5, 1),
+        (compacted, 6, 0),  # what is left of the batches may be there for their sequences alone
+        (created_again, 0, 1),
+        (created_again, 305, 1),  # records of an older transaction, and in the newest topic
+    ],
+)
+def test_behind_records_that_are_left_the_marker_has_to_be_left(
+    gone: Callable[[Cluster, int], None], until: int, found: int
+) -> None:
+    cluster = unmarked()
+    gone(cluster, until)
+    whole = cluster.judged()
+    assert [(one.check, one.log, one.offset) for one in whole.in_logs] == [
+        ("partitions-marked", P1, 4)
+    ] * found
+    assert [(doubt.check, doubt.log) for doubt in whole.doubts] == [("partitions-marked", P1)] * (1 - found)
+    cluster.marker(P1, 303, "COMMIT")
+    marked = cluster.judged()
+    assert not marked.in_logs
+    assert not marked.doubts
+
+
+@pytest.mark.parametrize(("until", "found"), [(7, 1), (8, 0)])
+def test_records_after_the_marker_of_a_cleaned_log(until: int, found: int) -> None:
+    cluster = unmarked()
+    cluster.marker(P1, 303, "COMMIT")
+    late = cluster.records(P1, 302)
+    assert late == 7
+    compacted(cluster, until)
+    whole = cluster.judged()
+    assert [(one.check, one.log, one.offset) for one in whole.in_logs] == [
+        ("partitions-marked", P1, 7)
+    ] * found
 
 
 def test_a_decision_without_its_completion_may_still_send_its_marker() -> None:

@@ -71,6 +71,17 @@ def test_silence_of_times_proves_nothing(tmp_path: Path) -> None:
     assert outcome(judged(tmp_path / "one", two(), ONE)) == (set(), set())
 
 
+@pytest.mark.parametrize(("start", "refused"), [(0, {"partitions-marked"}), (1, set())])
+def test_fewer_markers_than_transactions_prove_nothing_where_the_beginning_is_gone(
+    tmp_path: Path, start: int, refused: set[str]
+) -> None:
+    cluster = two(first=0, last=0)
+    cluster.made["partitions"][1]["start"] = start
+    found = judged(tmp_path, cluster, OWN)
+    assert outcome(found)[0] == refused
+    assert "partitions-marked" in {doubt.check for doubt in found.doubts}
+
+
 def by_epochs(last_marker: bool) -> Cluster:
     """Transactions of version 2; all nodes and the client have other times."""
     cluster = Cluster()
