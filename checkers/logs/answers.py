@@ -4,7 +4,7 @@ Without a history of clients these rules are not asked.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,9 @@ FENCED: Final = "fencing-logged"
 
 RULES: Final = {
     ANSWERED: Rule(
-        "A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
-        " client waited, unless all its records and offsets failed; one that its client saw aborted has no"
-        " PrepareCommit.",
+        "A transaction that its client saw committed has a PrepareCommit of its own in `__transaction_state`"
+        " while the client waited, of an epoch that no other process had, unless all its records and offsets"
+        " failed; one that its client saw aborted has no PrepareCommit.",
         "KIP-98; TransactionCoordinator.endTransaction",
         LOST_DECISION,
         rests_on=(TRANSACTIONS,),
@@ -69,6 +69,14 @@ def join(run: WholeRun, result: Tally) -> None:
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
+class _Commit(NamedTuple):
+    """A transaction that a client saw committed: from when to when, and its op."""
+
+    since_ms: int
+    until_ms: int
+    op: int
+
+
 class _Answers:
     def __init__(self, evidence: Evidence, history: History, result: Found) -> None:
         self.evidence = evidence
@@ -77,52 +85,75 @@ class _Answers:
         self.result = result
         self.apart_ms = CLOCK_MS + jumped_ms(history)
         self.nodes_apart_ms, self.own_clocks = nodes_apart_ms(history), own_clocks(history)
-        self.suspects: dict[int, tuple[Process, int, str]] = {}
-        """By op: who saw it committed, when it began in ms, what is missing."""
+        self.suspects: list[tuple[Process, list[_Commit]]] = []
+        """Of processes that saw more commits than there are decisions: all these."""
+        self.owners: dict[tuple[int, int], set[int]] = {}
+        """Producer id and epoch -> the processes that had them."""
+        for process in history.processes.values():
+            for known in history.identities(process.process):
+                of = self.owners.setdefault((known.producer_id, known.producer_epoch), set())
+                of.add(process.process)
         self.by_id: dict[str, list[Transaction]] = {}
         for every in self.logs.of.values():
             for one in every:
                 self.by_id.setdefault(one.transactional_id, []).append(one)
-        self.commits = {
-            name: np.array(
-                sorted(each.ms for one in every for each in one.decisions if each.commit), np.int64
-            )
-            for name, every in self.by_id.items()
-        }
 
     def answers(self, process: Process) -> None:
         """Transactions that its client saw committed or aborted."""
-        commits = self.commits.get(process.transactional_id, np.empty(0, np.int64))
+        committed = []
         for op in self._transactions(process):
             since, until = (self.history.wall_ms(ns) for ns in (op.invoke_ns, op.complete_ns))
             if op.outcome == Outcome.OK:
                 self.result.asked[ANSWERED] += 1
-                at = int(np.searchsorted(commits, since - self.apart_ms))
-                if at == len(commits) or commits[at] > until + self.apart_ms:
-                    text = (
-                        f"op {op.op} of {process}, from {since} to {until} ms, was committed, as its client"
-                    )
-                    text += " saw; __transaction_state has no PrepareCommit of its transactional id then"
-                    self.suspects[op.op] = process, since, text
+                committed.append(_Commit(since, until, op.op))
             elif op.outcome == Outcome.FAIL:
                 self._aborted(process, op, since, until)
+        if self._undecided(process, committed):
+            self.suspects.append((process, committed))
+
+    def _undecided(self, process: Process, committed: Sequence["_Commit"]) -> list["_Commit"]:
+        """Commits of a process that have no decision of their own. A process has one transaction at a time:
+        each takes the first decision while it lasted that the one before left."""
+        decided = np.array(self._decisions(process), np.int64)
+        found, taken = [], 0
+        for one in sorted(committed):
+            at = max(taken, int(np.searchsorted(decided, one.since_ms - self.apart_ms)))
+            if at < len(decided) and decided[at] <= one.until_ms + self.apart_ms:
+                taken = at + 1
+            else:
+                found.append(one)
+        return found
+
+    def _decisions(self, process: Process) -> list[int]:
+        """When commits of its transactional id were decided, of no epoch that another process had."""
+        times = []
+        for one in self.by_id.get(process.transactional_id, []):
+            owners = self.owners.get((one.producer_id, one.epoch), ())
+            if not owners or process.process in owners:
+                times += [each.ms for each in one.decisions if each.commit]
+        return sorted(times)
 
     def without_decision(self) -> None:
         """Refuse the commits without a decision. A transaction whose records all failed, and that has no
         offsets, has no partition, and a client ends it without its coordinator."""
         if not self.suspects:
             return
-        sends = self.history.sends({EVERYWHERE: {"op": self.suspects.keys()}})
+        ops = {one.op for _, committed in self.suspects for one in committed}
+        sends = self.history.sends({EVERYWHERE: {"op": ops}})
         commits = columns(self.history.tables["commits"], ("op", "kind", "outcome"))
         taken = (commits["kind"] == CommitKind.TXN) & (commits["outcome"] != Outcome.FAIL)
         added = {row.op for row in sends if row.outcome != Outcome.FAIL}
         added.update(commits["op"][taken].tolist())
-        for op in sorted(added & self.suspects.keys()):
-            process, since, text = self.suspects[op]
+        for process, committed in self.suspects:
             # whenever it was decided, a commit needs a decision
-            doubt = self.own_clocks if len(self.commits.get(process.transactional_id, ())) else ""
-            since_ns = self.history.op(op).invoke_ns
-            self._tell(ANSWERED, process, -1, text, ms=since, since_ns=since_ns, doubt=doubt)
+            doubt = self.own_clocks if self._decisions(process) else ""
+            for one in self._undecided(process, [each for each in committed if each.op in added]):
+                text = (
+                    f"op {one.op} of {process}, from {one.since_ms} to {one.until_ms} ms, was committed, as"
+                )
+                text += " its client saw; __transaction_state has no PrepareCommit of its own then"
+                since_ns = self.history.op(one.op).invoke_ns
+                self._tell(ANSWERED, process, -1, text, ms=one.since_ms, since_ns=since_ns, doubt=doubt)
 
     def _aborted(self, process: Process, op: OpRecord, since: int, until: int) -> None:
         """No commit of its producer begins and ends while an op ran that did not happen."""

@@ -17,7 +17,7 @@ from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import OPEN, TABLES
 from tests.checkers.logs.made import at, of_all, tables
-from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, PRODUCER, Cluster
+from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, MS, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Commit, Op, Process, Send
 from tests.histories.folders import write_run
 
@@ -152,6 +152,83 @@ def test_a_commit_that_was_decided_while_its_client_waited_but_for_the_clocks(
     jump = ClockJumped(before_ns=1, ns=2, wall_s=-jump_ms / 1000)
     history = replace(history, events=[*history.events, *([jump] if jump_ms else [])])
     assert len(found(logs(), history)) == wrong
+
+
+def commits_of(tmp_path: Path, *spans: tuple[int, int], process: int = 0) -> History:
+    """One process with a committed transaction in each of these spans (ms), one record each."""
+    ops = []
+    for value, (begin, end) in enumerate(spans):
+        op = Op(process=process, f="txn", invoke=begin * MS, complete=end * MS, txn=True)
+        op.mops = [Send(tp=0, value=value)]
+        ops.append(op)
+    built = Built(tps=["q"], ops=ops, processes={process: Process(txn_id=0)})
+    return load(write_run(tmp_path / "run", built.tables()))
+
+
+def jumped(history: History, ms: int) -> History:
+    jump = ClockJumped(before_ns=1, ns=2, wall_s=-ms / 1000)
+    return replace(history, events=[*history.events, jump])
+
+
+@pytest.mark.parametrize(
+    ("spans", "jump_ms", "wrong"),
+    [
+        ([(900, 1003), (1003, 1020)], 0, [1]),  # the decision at 1002 ms is that of the first one
+        ([(900, 1003), (1006, 1020)], 0, [1]),
+        ([(900, 1003), (1003, 2010)], 0, []),  # the second has the one at 2002 ms
+        ([(900, 1000), (1001, 1001), (1900, 2010)], 0, [1]),
+        ([(900, 1003), (1003, 1020)], 2000, []),  # it may be that of 2002 ms
+        ([(900, 1003), (1003, 1020), (1020, 1030)], 2000, [2]),  # two decisions are not three
+        ([(1003, 1020), (1990, 2010)], 2000, []),
+    ],
+)
+def test_each_commit_needs_a_decision_of_its_own(
+    tmp_path: Path, spans: list[tuple[int, int]], jump_ms: int, wrong: list[int]
+) -> None:
+    history = commits_of(tmp_path, *spans)
+    whole = judged(logs(second_commits=True), jumped(history, jump_ms) if jump_ms else history)
+    found = [int(one.text.split("op ")[1].split()[0]) for one in whole.in_logs]
+    assert found == wrong
+    assert whole.asked["answers-decided"] == len(spans)
+
+
+@pytest.mark.parametrize(("outcome", "wrong"), [(FAIL, 0), (OK, 1)])
+def test_a_commit_that_needs_no_decision_takes_none(tmp_path: Path, outcome: Outcome, wrong: int) -> None:
+    """Where the records of the first one all failed, the decision is that of the second one."""
+    spans = ((900, 1001, outcome), (1001, 1020, OK))
+    ops = [
+        Op(
+            process=0, f="txn", invoke=begin * MS, complete=end * MS, txn=True,
+            mops=[Send(tp=0, value=begin, outcome=how)],
+        )
+        for begin, end, how in spans
+    ]  # fmt: skip
+    built = Built(tps=["q"], ops=ops, processes={0: Process(txn_id=0)})
+    assert len(found(logs(), load(write_run(tmp_path / "run", built.tables())))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("identities", "wrong"),
+    [
+        ([(0, PRODUCER, 3), (1, PRODUCER, 0)], 1),  # the decision is of the other process's epoch
+        ([(0, PRODUCER, 0), (1, PRODUCER, 0)], 0),
+        ([(0, PRODUCER, 3)], 0),  # the process may have had another epoch before
+        ([(1, PRODUCER, 1)], 0),
+        ([(0, PRODUCER, 3), (1, PRODUCER + 1, 0)], 0),
+    ],
+)
+def test_a_decision_of_the_epoch_of_another_process_is_that_of_its_transaction(
+    tmp_path: Path, identities: list[tuple[int, int, int]], wrong: int
+) -> None:
+    """Two processes have one transactional id; the first has a commit while the second one's is decided."""
+    op = Op(process=0, f="txn", invoke=1000 * MS, complete=1003 * MS, txn=True, mops=[Send(tp=0, value=1)])
+    processes = {number: Process(txn_id=0, slot=number) for number in (0, 1)}
+    history = load(write_run(tmp_path / "run", Built(tps=["q"], ops=[op], processes=processes).tables()))
+    names = ("process", "producer_id", "producer_epoch")
+    rows = [{**dict(zip(names, one, strict=True)), "epoch_cnt": 1, "ns": 9} for one in identities]
+    made = dict(history.tables) | {"producers": pa.Table.from_pylist(rows, TABLES["producers"])}
+    rules = [rule for rule, _ in found(logs(), replace(history, tables=made))]
+    assert rules.count("answers-decided") == wrong
 
 
 @pytest.mark.parametrize(
