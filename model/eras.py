@@ -107,6 +107,9 @@ class Era:
     share_locks_renewed: KIP-1222 (4.2): a member may say that it needs a record for longer.
     share_counts_kept: KAFKA-19972 (4.2): what a member held when its session ended keeps its delivery count;
         else the delivery is taken back.
+    share_members_even: since 4.2 all partitions of a share group have equally many members: members by
+        partitions, rounded up (SimpleHomogeneousAssignmentBuilder); else each has one at least, and each
+        member has one.
     share_start_rises: apache/kafka#23074 (4.4): a write of share state that comes late leaves the start
         offset where it is; else it sets it back, and what had ended in between is delivered again.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
@@ -157,6 +160,7 @@ class Era:
     share_groups: bool = True
     share_locks_renewed: bool = True
     share_counts_kept: bool = True
+    share_members_even: bool = True
     share_start_rises: bool = True
     zookeeper: bool = False
 
@@ -179,6 +183,7 @@ V4_1: Final = replace(
     marker_epoch_rises=False,
     share_locks_renewed=False,
     share_counts_kept=False,
+    share_members_even=False,
     rejoins_with_epoch_zero=False,
 )
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False, share_groups=False)

@@ -53,8 +53,8 @@ BUG: Final = KnownBug(
 The leader of a share partition has its start offset stored with each change of its state. Where no answer
 comes it sends the same again. The share coordinator takes the start offset of any write that no newer leader
 has fenced: one that comes late sets it back, and what was stored of the records in between is gone. The
-leader does not notice. The next leader reads the old start, and delivers again what was accepted or
-rejected. From 4.4.0 on the higher start offset counts.
+leader does not notice. The next leader reads the old start, or the same one, where the last member had left
+it: that one delivers again what was accepted or rejected. From 4.4.0 on the higher start offset counts.
 
 The model showed it in random runs under `partition:isolate@group-coordinator`. The tables
 [A write that comes late sets the start back](model/share-groups.md#share-start-falls) and

@@ -4,7 +4,8 @@ A member says with its heartbeats that it is there, and learns what it is assign
 one partition. Each change of the members is a new group epoch. Kafka writes members and assignments into
 `__consumer_offsets`; here a new coordinator knows none of them, and has them join again, which costs them no
 record.
-Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleAssignor.
+Kafka leaves a member what it has, where it can; here each change may move any partition.
+Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleHomogeneousAssignmentBuilder.
 """
 
 from collections.abc import Sequence
@@ -80,14 +81,17 @@ class ShareGroupCoordinator:
         del group.members[member]
 
     def _assigned(self, group: ShareGroup, member: str) -> Sequence[Partition]:
-        """Every partition has a member, and every member a partition (SimpleAssignor)."""
+        """Every partition has a member, and every member a partition; see `Era.share_members_even`."""
         topics = {topic for one in group.members.values() for topic in one.topics}
         wanted = group.members[member].topics
         partitions = sorted(tp for tp in self.node.image.partitions if tp[0] in topics)
         members = sorted(group.members)
         if not partitions:
             return ()
-        turns = range(max(len(members), len(partitions)))
+        sharing = -(-len(members) // len(partitions))
+        even = self.node.settings.era.share_members_even
+        turns = range(sharing * len(partitions) if even else max(len(members), len(partitions)))
+        # A pair would come again only after a common multiple of both, which is above that.
         pairs = {(members[n % len(members)], partitions[n % len(partitions)]) for n in turns}
         return sorted(tp for who, tp in pairs if who == member and tp[0] in wanted)
 

@@ -2,10 +2,12 @@
 written (Kafka's SharePartitionManager, ShareSessionCache, DelayedShareFetch, PersisterStateManager).
 
 A member has one session with each broker: its requests are numbered, and the session ends with its last
-request or with its connection; what the member holds is available again then. A fetch waits until something
-can be acquired or its time has run out; it is looked at again with every change of a share partition and with
-every tick. The state of a share partition is read before anything of it is given out, and written one change
-after the other; what fails is tried again, `ATTEMPTS` times in all.
+request or with its connection; what the member holds of its partitions is available again then. Where a
+connection over which a session began has ended, and no session of the group is left, its share partitions go
+from memory: the next fetch has them read again. A fetch waits until something can be acquired or its time has
+run out; it is looked at again with every change of a share partition and with every tick. The state of a
+share partition is read before anything of it is given out, and written one change after the other; what fails
+is tried again, `ATTEMPTS` times in all.
 """
 
 from collections import deque
@@ -85,10 +87,12 @@ class LedShare:
 
 @dataclass(slots=True)
 class ShareSession:
-    """connection: over which its first request came. epoch: of its newest request."""
+    """connection: over which its first request came. epoch: of its newest request. partitions: of its newest
+    fetch."""
 
     connection: int
     epoch: int = 0
+    partitions: Sequence[Partition] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +110,9 @@ Key = tuple[str, Partition]
 
 
 class SharePartitionManager:
-    """See the module. `led` by group and partition, `sessions` by group and member."""
+    """See the module. `led` by group and partition, `sessions` by group and member. `began`: by connection,
+    groups of sessions that began over it. `forgotten`: share partitions that went from memory with changes that
+    are still to be stored."""
 
     def __init__(self, node: NodeState, coordinator: ShareCoordinator) -> None:
         self.node = node
@@ -115,6 +121,8 @@ class SharePartitionManager:
         self.led: dict[Key, LedShare] = {}
         self.sessions: dict[tuple[str, str], ShareSession] = {}
         self.waiting: list[DelayedShareFetch] = []
+        self.began: dict[int, set[str]] = {}
+        self.forgotten: list[LedShare] = []
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
@@ -136,6 +144,9 @@ class SharePartitionManager:
             if led.ready and (late := led.share.expire(self.node.now)).changed:
                 self._store(led, late, unheard)
             self._go_on(led)
+        self.forgotten = [led for led in self.forgotten if led.changes]
+        for led in self.forgotten:
+            self._go_on(led)
         self._look()
 
     # ---- sessions
@@ -146,6 +157,19 @@ class SharePartitionManager:
         for (group, member), session in list(self.sessions.items()):
             if session.connection == connection:
                 self._end_session(group, member)
+        for group in sorted(self.began.pop(connection, ())):
+            if not any(name == group for name, _ in self.sessions):
+                self._forget(group)
+
+    def _forget(self, group: str) -> None:
+        """No member has a session here: its share partitions go; what is to be stored of them still is
+        (SharePartitionManager.ShareGroupListenerImpl.onGroupEmpty)."""
+        self.waiting = [one for one in self.waiting if one.request.group != group]
+        for (name, tp), led in list(self.led.items()):
+            if name == group:
+                del self.led[name, tp]
+                led.gone = not led.changes
+                self.forgotten.append(led)
 
     def _session(self, request: ShareFetch | ShareAcknowledge) -> None:
         """Take a request for the next of its session.
@@ -156,7 +180,9 @@ class SharePartitionManager:
         if epoch == 0:
             if isinstance(request, ShareAcknowledge):
                 raise Refused(KafkaError.INVALID_SHARE_SESSION_EPOCH)
-            self.sessions[key] = ShareSession(self.node.connection)
+            connection = self.node.connection
+            self.sessions[key] = ShareSession(connection, partitions=request.partitions)
+            self.began.setdefault(connection, set()).add(request.group)
             return
         session = self.sessions.get(key)
         if session is None:
@@ -164,15 +190,18 @@ class SharePartitionManager:
         if epoch != LAST and epoch != session.epoch + 1:
             raise Refused(KafkaError.INVALID_SHARE_SESSION_EPOCH)
         session.epoch = epoch
+        if epoch != LAST and isinstance(request, ShareFetch):
+            session.partitions = request.partitions
 
     def _end_session(self, group: str, member: str) -> None:
         """What the member holds here is available again."""
-        self.sessions.pop((group, member), None)
+        session = self.sessions.pop((group, member), None)
         self.waiting = [
             one for one in self.waiting if (one.request.group, one.request.member) != (group, member)
         ]
-        for (name, _), led in list(self.led.items()):
-            if name == group and led.ready and (back := led.share.release(member)).changed:
+        for tp in session.partitions if session is not None else ():
+            led = self.led.get((group, tp))
+            if led is not None and led.ready and (back := led.share.release(member)).changed:
                 self._store(led, back, unheard)
 
     # ---- acknowledging
@@ -301,7 +330,9 @@ class SharePartitionManager:
     def _drop(self, led: LedShare, error: KafkaError) -> None:
         """It is another leader's; changes that were not stored yet may still be."""
         led.gone = True
-        del self.led[led.share.group, led.share.partition]
+        place = led.share.group, led.share.partition
+        if self.led.get(place) is led:
+            del self.led[place]
         changes, led.changes = led.changes, deque()
         for change in changes:
             change.done(error)

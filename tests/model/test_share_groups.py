@@ -1,5 +1,6 @@
 """Share groups on one broker: sessions, locks, what is stored, who is fenced."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ from tests.model.one_broker import CLIENT, OneBroker
 
 NONE = KafkaError.NONE
 P0, P1 = ("data", 0), ("data", 1)
+OTHER, THIRD, FOURTH = (CLIENT + n for n in (1, 2, 3))
+"""More connections of clients."""
 ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
 
 
@@ -82,16 +85,83 @@ def test_the_last_request_of_a_session_gives_back_what_it_does_not_acknowledge()
     assert say(made, "m", 1, ACCEPT, 1, 1).error is KafkaError.SHARE_SESSION_NOT_FOUND
 
 
-def test_the_end_of_a_connection_ends_its_sessions_and_their_fetches() -> None:
+def begins_over(made: OneBroker, connection: int, member: str, *tps: Partition) -> None:
+    """A member begins a session over another connection; it is given what there is of these partitions."""
+    made.broker.receive(made.now, connection, -1, ShareFetch("g", member, 0, tps or (P0,), max_wait_ms=300))
+    made.run(400)
+
+
+def breaks(made: OneBroker, connection: int = CLIENT) -> None:
+    made.broker.disconnected(made.now, connection)
+    made._pump()
+
+
+def test_the_end_of_a_connection_ends_its_sessions() -> None:
     made = world()
     fill(made, "a")
-    acquired(made, "m", 0)
-    waiting = made.send(ShareFetch("g", "m", 1, (P0,), max_wait_ms=60_000))
-    made.broker.disconnected(made.now, CLIENT)
-    made._pump()
+    begins_over(made, OTHER, "other")
+    breaks(made, OTHER)
     assert acquired(made, "n", 0) == [AcquiredRecords(0, 0, 2)]
+    begins_over(made, OTHER, "other")
+    breaks(made)
+    assert say(made, "n", 1, ACCEPT, 0, 0).error is KafkaError.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_session_gives_back_what_its_newest_fetch_was_for() -> None:
+    """SharePartitionManager.cachedTopicIdPartitionsInShareSession."""
+    made = world()
+    fill(made, "a")
+    begins_over(made, OTHER, "other", P0, P1)
     fill(made, "b")
-    assert waiting not in made.replies
+    fill(made, "c", tp=P1)
+    fetch(made, "m", 0, P0, P1)
+    assert fetch(made, "m", 1, P0).parts == {}
+    breaks(made)
+    led = made.broker.share_groups.leader.led
+    assert [one.member for one in led["g", P0].share.records.values()] == ["other", ""]
+    assert [one.member for one in led["g", P1].share.records.values()] == ["m"]
+
+
+def test_a_leader_forgets_a_group_whose_last_session_with_it_has_ended() -> None:
+    """SharePartitionManager.ShareGroupListenerImpl.onGroupEmpty, ShareSessionCache.onDisconnect: for every
+    connection over which a session began."""
+    made = world()
+    fill(made, "a", "b")
+    begins_over(made, OTHER, "m")
+    led = made.broker.share_groups.leader.led
+    begins_over(made, THIRD, "other")
+    breaks(made, OTHER)
+    assert led  # the other one has a session
+    acquired(made, "m", 0)
+    breaks(made, THIRD)
+    assert led
+    assert say(made, "m", -1, ACCEPT, 0, 0).parts == {P0: NONE}
+    breaks(made, FOURTH)
+    assert led  # the last request alone does not do it, nor a connection without a session
+    breaks(made)
+    assert not led
+    assert acquired(made, "n", 0) == [AcquiredRecords(1, 1, 3)]  # as it is stored
+    assert share(made).start == 1
+
+
+def test_what_a_forgotten_group_has_to_store_is_stored() -> None:
+    made = world()
+    fill(made, "a", "b", "c")
+    acquired(made, "m", 0)
+    made.hold = lambda request: isinstance(request, WriteShareGroupState)
+    made.send(ShareAcknowledge("g", "m", 1, {P0: (AcknowledgementBatch(1, 1, ACCEPT),)}))
+    breaks(made)
+    assert not made.broker.share_groups.leader.led
+    made.give_up()
+    made.release()
+    made.run(1000)
+    state = made.broker.share_groups.state.at("g", P0)[1]
+    assert [(one.first, one.state) for one in state.batches] == [
+        (0, RecordState.AVAILABLE),
+        (1, RecordState.ACKNOWLEDGED),
+        (2, RecordState.AVAILABLE),
+    ]
+    assert acquired(made, "n", 0) == [AcquiredRecords(0, 0, 2), AcquiredRecords(2, 2, 2)]
 
 
 def test_a_fetch_says_what_came_of_the_records_before() -> None:
@@ -292,6 +362,30 @@ def test_members_share_partitions_out() -> None:
     assert beat("a", 5).error is KafkaError.UNKNOWN_MEMBER_ID
     made.run(7000)
     assert beat("b", 5).error is KafkaError.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("era", ["4.1", "4.2"])
+@pytest.mark.parametrize("members", [1, 2, 3, 4, 5, 6, 7, 9])
+def test_partitions_have_equally_many_members_from_4_2_on(members: int, era: str) -> None:
+    """SimpleHomogeneousAssignmentBuilder: members by partitions, rounded up, for each of three; members
+    differ by one partition at most."""
+    made = world(era=ERAS[era])
+    for number in range(members):
+        made.ask(ShareGroupHeartbeat("g", f"m{number}", 0, ("data",)))
+    given = [
+        made.ask(ShareGroupHeartbeat("g", f"m{number}", members, ("data",))).partitions
+        for number in range(members)
+    ]
+    assert all(len(set(each)) == len(each) > 0 for each in given)
+    assert max(map(len, given)) - min(map(len, given)) <= 1 if members > 1 else len(given[0]) == 3
+    counts = Counter(tp for each in given for tp in each)
+    assert len(counts) == 3
+    wanted = -(-members // 3)
+    assert min(counts.values()) >= 1
+    if era == "4.2":
+        assert set(counts.values()) == {wanted}
+    else:
+        assert sum(counts.values()) == max(members, 3)
 
 
 def test_of_two_states_the_further_one_counts() -> None:
