@@ -5,9 +5,9 @@ A member has one session with each broker: its requests are numbered, and the se
 request or with its connection; what the member holds of its partitions is available again then. Where a
 connection over which a session began has ended, and no session of the group is left, its share partitions go
 from memory: the next fetch has them read again. A fetch waits until something can be acquired or its time has
-run out; it is looked at again with every change of a share partition and with every tick. The state of a
-share partition is read before anything of it is given out, and written one change after the other; what fails
-is tried again, `ATTEMPTS` times in all.
+run out, with its session or without; it is looked at again with every change of a share partition and with
+every tick. The state of a share partition is read before anything of it is given out, and written one change
+after the other; what fails is tried again, `ATTEMPTS` times in all.
 """
 
 from collections import deque
@@ -111,8 +111,8 @@ Key = tuple[str, Partition]
 
 class SharePartitionManager:
     """See the module. `led` by group and partition, `sessions` by group and member. `began`: by connection,
-    groups of sessions that began over it. `forgotten`: share partitions that went from memory with changes that
-    are still to be stored."""
+    groups of sessions that began over it. `forgotten`: share partitions that went from memory with changes
+    that are still to be stored."""
 
     def __init__(self, node: NodeState, coordinator: ShareCoordinator) -> None:
         self.node = node
@@ -158,8 +158,12 @@ class SharePartitionManager:
             if session.connection == connection:
                 self._end_session(group, member)
         for group in sorted(self.began.pop(connection, ())):
-            if not any(name == group for name, _ in self.sessions):
+            if not self._has_session(group):
                 self._forget(group)
+
+    def _has_session(self, group: str) -> bool:
+        """Some member of a group has a session here."""
+        return any(name == group for name, _ in self.sessions)
 
     def _forget(self, group: str) -> None:
         """No member has a session here: its share partitions go; what is to be stored of them still is
@@ -196,9 +200,6 @@ class SharePartitionManager:
     def _end_session(self, group: str, member: str) -> None:
         """What the member holds here is available again."""
         session = self.sessions.pop((group, member), None)
-        self.waiting = [
-            one for one in self.waiting if (one.request.group, one.request.member) != (group, member)
-        ]
         for tp in session.partitions if session is not None else ():
             led = self.led.get((group, tp))
             if led is not None and led.ready and (back := led.share.release(member)).changed:
@@ -264,6 +265,9 @@ class SharePartitionManager:
                 self._end_session(request.group, request.member)
                 parts = {tp: SharedPartition(NO_ERROR, error) for tp, error in errors.items()}
                 answer(ShareFetchResponse(NO_ERROR, parts))
+                return
+            if not self._has_session(request.group):
+                answer(ShareFetchResponse(NO_ERROR))  # its share partitions are gone
                 return
             until = self.node.now + request.max_wait_ms
             self.waiting.append(DelayedShareFetch(request, answer, until, errors))

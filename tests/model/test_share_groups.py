@@ -122,6 +122,56 @@ def test_a_session_gives_back_what_its_newest_fetch_was_for() -> None:
     assert [one.member for one in led["g", P1].share.records.values()] == ["m"]
 
 
+def test_the_fetch_of_a_member_that_died_acquires_for_nobody() -> None:
+    """DelayedShareFetch knows of no session and no connection: it waits as long as it would have."""
+    made = world()
+    begins_over(made, OTHER, "other")
+    fetch(made, "m", 0)
+    waiting = made.send(ShareFetch("g", "m", 1, (P0,), max_wait_ms=1000))
+    breaks(made)
+    fill(made, "a")
+    made.run(100)
+    assert made.replies.pop(waiting).parts[P0].acquired == (AcquiredRecords(0, 0, 1),)  # to nobody
+    assert acquired(made, "n", 0) == []
+    made.run(1700)
+    assert acquired(made, "n", 1) == [AcquiredRecords(0, 0, 2)]  # its lock has ended
+
+
+def test_the_fetch_of_a_member_that_died_acquires_nothing_once_its_time_has_run_out() -> None:
+    made = world()
+    begins_over(made, OTHER, "other")
+    fetch(made, "m", 0)
+    made.send(ShareFetch("g", "m", 1, (P0,), max_wait_ms=300))
+    breaks(made)
+    made.run(400)
+    fill(made, "a")
+    assert acquired(made, "n", 0) == [AcquiredRecords(0, 0, 1)]
+
+
+def test_a_group_that_is_forgotten_has_no_fetches() -> None:
+    made = world()
+    fetch(made, "m", 0)
+    made.send(ShareFetch("g", "m", 1, (P0,), max_wait_ms=60_000))
+    breaks(made)
+    fill(made, "a")
+    assert not made.broker.share_groups.leader.led
+    assert acquired(made, "n", 0) == [AcquiredRecords(0, 0, 1)]
+
+
+def test_a_fetch_whose_group_was_forgotten_while_it_acknowledged_begins_nothing() -> None:
+    made = world()
+    fill(made, "a")
+    acquired(made, "m", 0)
+    made.hold = lambda request: isinstance(request, WriteShareGroupState)
+    made.send(ShareFetch("g", "m", 1, (P0,), {P0: (AcknowledgementBatch(0, 0, ACCEPT),)}))
+    breaks(made)
+    made.release()
+    made.run(1000)
+    assert not made.broker.share_groups.leader.led
+    fill(made, "b")
+    assert acquired(made, "n", 0) == [AcquiredRecords(1, 1, 1)]
+
+
 def test_a_leader_forgets_a_group_whose_last_session_with_it_has_ended() -> None:
     """SharePartitionManager.ShareGroupListenerImpl.onGroupEmpty, ShareSessionCache.onDisconnect: for every
     connection over which a session began."""
