@@ -165,7 +165,7 @@ NODES: Final = _table("clean_shutdown bool, broker_epoch i64?, quorum_state str?
 
 DAMAGE: Final = _table("file str, position i64, why str")
 """One row a file that could not be read as a whole; its rows before `position`, and other files', stand in
-the other tables."""
+the other tables. One more row a segment of whole batches with records that could not be read."""
 
 END: Final = "end"
 KILLED: Final = "killed"

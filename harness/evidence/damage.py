@@ -1,4 +1,4 @@
-"""What is wrong with a file that could not be read as a whole: one clear error a file."""
+"""What is wrong with files that could not be read as a whole: one clear error a file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -79,6 +79,8 @@ class _Directories:
         self._take = take
         self._wanted = wanted
         self._damages = Damages()
+        self._unread = Damages()
+        """Of records of whole batches. Such a file may be damaged further on."""
         self._found: dict[str, list[pa.Table]] = {name: [] for name in (*PER_PARTITION, *PER_NODE)}
 
     def read(self) -> dict[str, pa.Table]:
@@ -94,7 +96,7 @@ class _Directories:
                 rows = evidence.table(evidence.ENDS, [(checkpoints.OFFSETS[name], value)])
                 self._add("ends", rows, topic, partition)
         self._add("nodes", self._about_the_node())
-        damage = [(self._named(one.file), one.position, one.why) for one in self._damages]
+        damage = [(self._named(one.file), one.position, one.why) for one in (*self._damages, *self._unread)]
         self._add("damage", evidence.table(evidence.DAMAGE, sorted(damage)))
         return {
             name: pa.concat_tables(found) if found else evidence.schema(name).empty_table()
@@ -177,30 +179,28 @@ class _Directories:
         if segment is None:
             return
         add("batches", segment.table())
-        add("control", control.read(segment, self._damages))
+        add("control", control.read(segment, self._unread))
         if topic == TRANSACTION_TOPIC:
-            add("transaction_log", coordinator_records.transactions(segment, self._damages))
+            add("transaction_log", coordinator_records.transactions(segment, self._unread))
         elif topic == GROUP_TOPIC:
-            offsets, groups = coordinator_records.groups(segment, self._damages)
+            offsets, groups = coordinator_records.groups(segment, self._unread)
             add("offset_log", offsets)
             add("group_log", groups)
         elif topic == SHARE_STATE_TOPIC:
-            add("share_log", share_records.states(segment, self._damages))
+            add("share_log", share_records.states(segment, self._unread))
         elif topic == metadata_records.TOPIC:
-            self._add("metadata", metadata_records.read(segment, self._damages))
+            self._add("metadata", metadata_records.read(segment, self._unread))
 
     @staticmethod
-    def _batches(path: Path, damages: Damages) -> segments.Segment | None:
+    def _batches(path: Path, damages: Damages) -> segments.Segment:
         segment = segments.read(path)
         if segment.damage:
             damages.note(path, segment.damage.position, segment.damage.why)
         return segment
 
-    @classmethod
-    def _snapshot(cls, path: Path, damages: Damages) -> pa.Table:
-        segment = cls._batches(path, damages)
-        assert segment is not None
-        return metadata_records.read(segment, damages, segments.offset_of(path))
+    def _snapshot(self, path: Path, damages: Damages) -> pa.Table:
+        segment = self._batches(path, damages)
+        return metadata_records.read(segment, self._unread, segments.offset_of(path))
 
     def _about_the_node(self) -> pa.Table:
         clean = [one / checkpoints.CLEAN_SHUTDOWN for one in self._folders]

@@ -22,7 +22,7 @@ from harness.protocol.cursor import Cursor, Malformed
 FORMATS: Final = (0, 1)
 SHORTEST: Final = {0: 14, 1: 22}
 """By format, bytes of a message with null key and value, those before them not counted."""
-MOST: Final = 2**31
+MOST: Final = 2**31 - 1
 """Offsets that a batch may have."""
 _HEAD: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")

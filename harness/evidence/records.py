@@ -28,6 +28,7 @@ from harness.protocol.messages import UnknownMessage
 
 Decoded = TypeVar("Decoded")
 
+LONG: Final = range(-(2**63), 2**63)
 SHORTEST: Final = 7
 """Bytes of a record with null key and value and without headers."""
 
@@ -130,6 +131,8 @@ def records_of(cursor: Cursor, position: int, header: dict[str, int]) -> Iterato
         cursor.take(1)
         timestamp = header["base_timestamp"] + cursor.varint(VARLONG_BITS)
         delta = cursor.varint()
+        if timestamp not in LONG or header["base"] + delta not in LONG:
+            raise Malformed(begin, "an offset or a time of the record has more than 64 bits")
         key, value = cursor.nullable(), cursor.nullable()
         for _ in range(cursor.varint()):
             cursor.nullable()

@@ -10,6 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from harness.evidence.directory import read
+from harness.protocol.batches import batch
 from history import evidence
 from tests.histories.broker_files import NODE
 
@@ -228,9 +229,30 @@ def with_right_checksums(content: bytearray) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.parametrize("value", [-(2**63), -1, 2**63 - 1])
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".log")])
+@pytest.mark.parametrize(("first", "size"), [(0, 8), (27, 8), (35, 8)])
+def test_no_offset_and_no_time_of_a_batch_is_too_large_to_be_read(
+    tmp_path: Path, name: str, value: int, first: int, size: int
+) -> None:
+    """No checksum covers its base offset; its times are under a right one here."""
+    content = bytearray((NODE / name).read_bytes())
+    path = tmp_path / name
+    path.parent.mkdir()
+    batches, at = 0, 0
+    while at < len(content):
+        content[at + first : at + first + size] = value.to_bytes(size, "big", signed=True)
+        at += 12 + int.from_bytes(content[at + 8 : at + 12], "big")
+        batches += 1
+    path.write_bytes(with_right_checksums(content))
+    assert read(tmp_path, 1)["batches"].num_rows == batches
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".log")])
-def test_damage_under_a_right_checksum_is_at_most_one_row(tmp_path: Path, name: str) -> None:
+def test_damage_under_a_right_checksum_is_a_row_of_the_file_and_one_of_its_records(
+    tmp_path: Path, name: str
+) -> None:
     """A file alone, flipped, shortened and stretched at random places; no exception."""
     content = (NODE / name).read_bytes()
     draw = random.Random(f"damage {name}")
@@ -251,8 +273,8 @@ def test_damage_under_a_right_checksum_is_at_most_one_row(tmp_path: Path, name: 
                 changed[at:at] = draw.randbytes(draw.randrange(1, 40))
         path.write_bytes(with_right_checksums(changed))
         rows = read(tmp_path, 1)["damage"].to_pylist()
-        assert len(rows) <= 1
-        damaged += len(rows)
+        assert len(rows) <= 2
+        damaged += bool(rows)
     assert damaged > 20
 
 
@@ -269,6 +291,22 @@ def test_a_malformed_record_is_damage_at_its_byte(node: Path) -> None:
     markers = [one["offset"] for one in found["control"].to_pylist() if one["topic"] == "in"]
     assert markers == [3, 5, 7, 9]
     assert found["batches"]["intact"].to_pylist().count(False) == 0
+
+
+@pytest.mark.parametrize("tail", [b"", b"x" * 33])
+@pytest.mark.parametrize("topic", ["q", "__consumer_offsets", "__transaction_state"])
+def test_a_record_that_is_not_read_hides_no_damage_of_its_file(
+    tmp_path: Path, topic: str, tail: bytes
+) -> None:
+    """Its batch is whole, and says nothing of what follows."""
+    folder = tmp_path / f"{topic}-0"
+    folder.mkdir()
+    packed = batch((1, 0, 5, 5, -1, -1, -1, 1), b"packed")
+    (folder / LOG).write_bytes(packed + tail)
+    rows = read(tmp_path, 1)["damage"].to_pylist()
+    unread = [] if topic == "q" else [(0, "the batch is compressed: its records are not read")]
+    foreign = [(len(packed), "33 bytes are left, fewer than the header of a batch has")] if tail else []
+    assert [(row["position"], row["why"]) for row in rows] == [*unread, *foreign]
 
 
 def ends(found: dict[str, pa.Table], name: str) -> list[int]:

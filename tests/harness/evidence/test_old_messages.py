@@ -90,6 +90,14 @@ def test_a_compressed_message_has_the_offsets_behind_the_one_before_it(tmp_path:
     assert [one.why for one in damages] == ["the batch is compressed: its records are not read"]
 
 
+@pytest.mark.parametrize(("offset", "first"), [(2**31 + 6, 8), (2**31 + 7, 2**31 + 7)])
+def test_a_compressed_message_has_as_many_offsets_as_a_batch_can_count(
+    tmp_path: Path, offset: int, first: int
+) -> None:
+    segment = read(tmp_path, message(7, None, b"a") + message(offset, None, b"...", attributes=1))
+    assert segment.table().to_pylist()[1]["base"] == first
+
+
 @pytest.mark.parametrize("offset", [6, 2**62, -1])
 def test_a_compressed_message_that_cannot_follow_begins_with_its_own_offset(
     tmp_path: Path, offset: int
