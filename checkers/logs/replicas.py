@@ -4,7 +4,7 @@ The unit of all comparisons is the batch: followers append the bytes that they f
 replicas have the same batches (Kafka compacts each replica on its own: below `compacted` nothing is said).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -179,16 +179,32 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
 
 
 def _directories(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
-    """Rows of `partitions`: of the topic that got the name last, where several had it."""
+    """Rows of `partitions`: of the topic that got the name last, where several had it; without a metadata
+    log, of the one that most directories of the end are of."""
     rows: list[TableRow] = evidence.of("partitions", tp).to_pylist()
     ids = {row["topic_id"] for row in rows} - {None}
     if len(ids) < 2:
         return rows
+    newest_id = _created_last(evidence, tp.topic)
+    if newest_id is None:
+        takes = evidence.table("takes").to_pylist()
+        ends = {(row["take"], row["node"]) for row in takes if row["why"] == END}
+        told = [row for row in rows if row["topic_id"] is not None]
+        last = [row for row in told if (row["take"], row["node"]) in ends] or told[-1:]
+        newest_id = Counter(row["topic_id"] for row in last).most_common(1)[0][0]
+    return [row for row in rows if row["topic_id"] in (None, newest_id)]
+
+
+def _created_last(evidence: Evidence, topic: str) -> str | None:
+    """Id of the topic that got a name last, by the metadata logs and their snapshots, whose records are
+    counted in each from 0; None = they have none."""
     metadata = evidence.table("metadata")
-    named = pc.and_(pc.equal(metadata["name"], "TopicRecord"), pc.equal(metadata["topic"], tp.topic))
-    created = metadata.filter(named).select(["offset", "topic_id"]).to_pylist()
-    newest_id = max(((row["offset"], row["topic_id"]) for row in created), default=(-1, None))[1]
-    return [row for row in rows if row["topic_id"] in (None, newest_id or rows[-1]["topic_id"])]
+    named = pc.and_(pc.equal(metadata["name"], "TopicRecord"), pc.equal(metadata["topic"], topic))
+    created = metadata.filter(named).select(["snapshot", "offset", "topic_id"]).to_pylist()
+    places = (
+        (row["offset"] + 1 if row["snapshot"] < 0 else row["snapshot"], row["topic_id"]) for row in created
+    )
+    return max(places, default=(0, None))[1]
 
 
 def of_one_topic(logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]:

@@ -424,6 +424,41 @@ def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     assert not judged(made).in_logs
 
 
+def of_two_topics(made: Made) -> None:
+    """The node that was killed had the first one; of those of the end one has a damaged batch."""
+    for row in made["partitions"]:
+        row["topic_id"] = "new" if row["take"] else "old"
+    one(made, "batches", take=1, node=2, base=30)["intact"] = False
+
+
+@pytest.mark.parametrize(("snapshot", "offset"), [(-1, 460), (500, 60), (500, 100), (460, 0)])
+def test_a_snapshot_of_the_metadata_log_has_the_topic_that_was_created_last(
+    snapshot: int, offset: int
+) -> None:
+    """Its records are counted from 0; the log of the end begins behind it. The first topic's record stood in
+    the log at offset 450."""
+    made = clean()
+    of_two_topics(made)
+    record = {"name": "TopicRecord", "topic": "q"}
+    made["metadata"] = [
+        record | {"take": DEAD, "node": 1, "snapshot": -1, "offset": 450, "topic_id": "old"},
+        record | {"take": DEAD, "node": 1, "snapshot": 451, "offset": 400, "topic_id": "old"},
+        record | {"take": 1, "node": 1, "snapshot": snapshot, "offset": offset, "topic_id": "new"},
+    ]
+    one(made, "batches", take=DEAD, node=1, base=10)["crc"] = 99
+    found = {(each.check, each.offset) for each in judged(made).in_logs}
+    assert ("batches-intact", 30) in found
+    assert {offset for _, offset in found} == {30}
+
+
+@pytest.mark.parametrize("last", ["new", None, "old"])
+def test_without_a_metadata_log_the_topic_is_that_of_most_directories_of_the_end(last: str | None) -> None:
+    made = clean()
+    of_two_topics(made)
+    one(made, "partitions", take=1, node=3)["topic_id"] = last
+    assert ("batches-intact", 30) in {(each.check, each.offset) for each in judged(made).in_logs}
+
+
 @pytest.mark.parametrize("topic_id", [None, "id"])
 @pytest.mark.parametrize(("remade_ns", "compared"), [(-1, True), (0, True), (1, False), (FOREVER, False)])
 def test_where_topics_have_no_id_what_was_read_before_they_were_made_again_is_compared_with_nothing(
