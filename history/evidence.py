@@ -150,7 +150,10 @@ PRODUCERS: Final = _table(
     "snapshot i64, producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64, offset_delta i32,"
     "timestamp i64, coordinator_epoch i32, first_offset_of_transaction i64"
 )
-"""One row a producer in a `.snapshot` file, the state of producers before offset `snapshot`."""
+"""One row a producer in a `.snapshot` file, the state of producers before offset `snapshot`. Of a file of
+none, one row of NO_PRODUCER (recordings of earlier versions have no row)."""
+NO_PRODUCER: Final = -1
+"""In place of the id of a producer, where there is none."""
 
 ABORTED: Final = _table("segment i64, producer_id i64, first i64, last i64, last_stable i64")
 """One row an aborted transaction in a `.txnindex` file; `last`: offset of its marker."""

@@ -13,7 +13,7 @@ from checkers.engine.findings import Found, LogFinding
 from checkers.logs.producer_walk import Snapshot, Walk, forgotten
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
-from history.evidence import Evidence
+from history.evidence import NO_PRODUCER, Evidence
 from model.log.unified_log import AbortedTxn, ProducerSnapshotEntry
 
 ABORTED_INDEX = "aborted-index"
@@ -28,7 +28,9 @@ def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], d
     for row in evidence.of("producers", tp).to_pylist():
         entry = ProducerSnapshotEntry(*(row[name] for name in ProducerSnapshotEntry._fields))
         of_node = found.setdefault((row["take"], row["node"]), {})
-        of_node.setdefault(row["snapshot"], {})[row["producer_id"]] = entry
+        snapshot = of_node.setdefault(row["snapshot"], {})
+        if row["producer_id"] != NO_PRODUCER:
+            snapshot[row["producer_id"]] = entry
     return found
 
 
@@ -50,7 +52,7 @@ def compare_snapshots(
             why = f"the snapshot at {at} of {log.where()} {what}"
             result.leave_open(PRODUCER_SNAPSHOT, tp, why)
             continue
-        result.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
+        result.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot}) or 1
         for producer in sorted({*made, *snapshot}):
             ours, said = made.get(producer), snapshot.get(producer)
             if ours != said and not (any_version and _as_before(log, producer, ours, said)):

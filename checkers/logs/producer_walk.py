@@ -89,6 +89,8 @@ def walk(
         refusal = accepted.add(batch)
         if refusal is not None:
             found.refusals.append(refusal)
+    if left == log.end:
+        accepted.forget(left)
     for offset in wanted:
         found.states[offset] = accepted.log.producer_states.snapshot()
     return found

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from harness.evidence.damage import Damages
 from harness.evidence.segments import native_columns, offset_of
-from history.evidence import ABORTED, PRODUCERS
+from history.evidence import ABORTED, NO_PRODUCER, PRODUCERS
 
 HEAD: Final = struct.Struct(">hIi")
 CHECKED_FROM: Final = 6
@@ -41,9 +41,11 @@ TRANSACTION: Final = np.dtype(
 def producers(path: Path, damages: Damages) -> pa.Table:
     """A `.snapshot` as rows of `tables.PRODUCERS`; none where the file is damaged. Raises: OSError."""
     content = path.read_bytes()
-    entries = np.empty(0, PRODUCER)
     if why := _why_no_snapshot(content):
         damages.note(path, 0, why)
+        entries = np.empty(0, PRODUCER)
+    elif len(content) == HEAD.size:
+        entries = np.array([(NO_PRODUCER,) * len(PRODUCER.names or ())], PRODUCER)
     else:
         entries = np.frombuffer(content, PRODUCER, offset=HEAD.size)
     return _table(PRODUCERS, entries, {"snapshot": offset_of(path)})

@@ -10,7 +10,7 @@ from checkers.logs.accept_data import CHECKS
 from checkers.logs.producer_files import ABORTED_INDEX, PRODUCER_SNAPSHOT
 from core.op import TopicPartition
 from harness.evidence.directory import read
-from history.evidence import END, KILLED, Evidence, merged
+from history.evidence import END, KILLED, NO_PRODUCER, Evidence, merged
 from model.accepting import data_partition as rules
 from tests.checkers.logs.made import TP, at, batch, namesakes, of_all, of_partition, tables, whole
 from tests.histories.broker_files import GOLDEN, NODE
@@ -254,6 +254,28 @@ def test_a_snapshot_has_all_producers_and_no_other() -> None:
     made = clean()
     made["producers"][0]["producer_id"] = 9
     assert [one.producer_id for one in judged(made).in_logs] == [7, 9]
+
+
+def without_producers(made: Made, snapshot: int) -> Made:
+    return made | {"producers": [at(TP, 2, take=1, snapshot=snapshot, producer_id=NO_PRODUCER)]}
+
+
+@pytest.mark.parametrize(("snapshot", "lost"), [(0, []), (2, [7]), (3, [7, 8]), (8, [7, 8])])
+def test_a_snapshot_of_a_broker_that_lost_all_its_producers(snapshot: int, lost: list[int]) -> None:
+    found = judged(without_producers(clean(), snapshot))
+    refused = [one for one in found.in_logs if one.check == PRODUCER_SNAPSHOT]
+    assert [(one.producer_id, one.offset) for one in refused] == [(producer, snapshot) for producer in lost]
+    assert found.asked[PRODUCER_SNAPSHOT] == max(1, len(lost))
+
+
+@pytest.mark.parametrize("deleted", [7, 8])
+def test_a_snapshot_without_producers_after_a_deletion_is_in_doubt(deleted: int) -> None:
+    """Of all records, too: a broker that starts in order has none to read then."""
+    made = without_producers(clean(), 8)
+    made["ends"] = [at(TP, 1, take=1, file="log-start", value=deleted)]
+    found = judged(made)
+    assert not found.in_logs
+    assert PRODUCER_SNAPSHOT in {doubt.check for doubt in found.doubts}
 
 
 def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:

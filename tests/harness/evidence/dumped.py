@@ -13,6 +13,7 @@ from harness.evidence.damage import Damages
 from harness.evidence.records import LogRecord, walk
 from harness.protocol.cursor import Cursor
 from harness.protocol.messages import NO_UUID, Value, decode
+from history.evidence import NO_PRODUCER
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: tuple[Value, ...] = (None, False, 0, -1, -2, "", NO_UUID, [])
@@ -86,7 +87,7 @@ def _pairs(line: str) -> dict[str, str]:
 
 
 def _producers(table: pa.Table, lines: list[str], found: Comparison) -> None:
-    rows = table.to_pylist()
+    rows = [row for row in table.to_pylist() if row["producer_id"] != NO_PRODUCER]
     found.equal("producers", len(rows), len(lines))
     for ours, line in zip(rows, lines, strict=False):
         theirs = _pairs(

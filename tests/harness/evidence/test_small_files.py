@@ -1,9 +1,11 @@
 """Checkpoints, producer snapshots and aborted indexes: whole, cut, flipped and foreign."""
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from harness.evidence import checkpoints, producer_state
 from harness.evidence.damage import Damages
@@ -44,6 +46,14 @@ def test_a_producer_snapshot(damages: Damages) -> None:
         "coordinator_epoch": 0,
         "first_offset_of_transaction": -1,
     }
+    assert not list(damages)
+
+
+def test_a_snapshot_without_producers_is_one_row(tmp_path: Path, damages: Damages) -> None:
+    nothing = struct.pack(">i", 0)
+    path = written(tmp_path, SNAPSHOT.name, struct.pack(">hI", 1, crc32c(nothing)) + nothing)
+    (row,) = producer_state.producers(path, damages).to_pylist()
+    assert {name: value for name, value in row.items() if value != -1} == {"snapshot": 10}
     assert not list(damages)
 
 
