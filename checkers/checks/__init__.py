@@ -2,6 +2,7 @@
 evidence and sentences, and the documentation of its anomaly classes.
 
 atomicity       Transactions with some records visible while others never will be.
+committed_positions  Where groups stand in a partition (what checks of groups share).
 compaction      Keys of compacted topics that were deleted and are back.
 consistency     Offsets that hold several records.
 copy_order      Copies of two inputs of one key that stand the other way round.

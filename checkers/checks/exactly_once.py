@@ -8,11 +8,20 @@ here, as runs of offsets; the join puts inputs and copies together.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.checks.group_delivery import CommittedPosition, doubt_silent, positions, to_see
+from checkers.checks.committed_positions import (
+    BEGINS_LATE,
+    CommittedPosition,
+    begun_late,
+    positions,
+    spans_of,
+    to_see,
+)
+from checkers.checks.group_delivery import Passed, doubt_silent
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import (
@@ -39,6 +48,9 @@ TWICE = "eos-duplicate"
 LOST = "eos-loss"
 UNCOMMITTED = "eos-uncommitted"
 
+VARIANTS: Final = {0: Passed.MEMBER, 1: Passed.LATE}
+"""Of inputs that were never copied."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
@@ -55,11 +67,12 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCopies:
-    """What one partition says about copies. inputs: of each copying group, its committed position here
-    and the offsets below it that it had to copy. ahead: of each application, the offsets that are not below
-    its position. late: the offsets of records that were sent after all output that may have been removed."""
+    """What one partition says about copies. inputs: of each copying group, its committed position here, the
+    offsets below it that it had to copy, and the offset at which members may have begun (`begun_late`).
+    ahead: of each application, the offsets that are not below its position. late: the offsets of records that
+    were sent after all output that may have been removed."""
 
-    inputs: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
+    inputs: list[tuple[CommittedPosition, Runs, int]] = field(default_factory=list)
     ahead: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
     copied: list[Copied] = field(default_factory=list)
     late: list[Runs] = field(default_factory=list)
@@ -181,12 +194,14 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = PartitionCopies()
     for commits, position in positions(p):
         if position.group in p.known.copying:
-            wanted = to_see(p, position, commits)
-            if position.group in p.known.unseen:  # it cannot copy what Kafka does not show
+            wanted, behind = to_see(p, position, commits), -1
+            if position.group not in p.known.unseen:
+                behind = begun_late(p, position.group, commits, spans_of(p))
+            else:  # it cannot copy what Kafka does not show
                 wanted = wanted[p.shown_committed[wanted]]
                 shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
                 part.ahead.append((position, runs(shown[shown >= position.offset])))
-            part.inputs.append((position, runs(p.slots.offsets(wanted))))
+            part.inputs.append((position, runs(p.slots.offsets(wanted)), behind))
     if part.inputs and p.known.removed_ns >= 0:
         part.late.append(sent_after(p, p.known.removed_ns))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
@@ -250,7 +265,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     undecided, unread = 0, not_read(run)
     blind = outputs_not_read(run)
     for tp, part in parts:
-        for position, inputs in part.inputs:
+        for position, inputs, behind in part.inputs:
             copies = made.get((position.group, tp), ())
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
             open_ = np.isin(lost, _all(each.pending for each in copies))
@@ -259,8 +274,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ |= bool(blind)
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
-            excuse = _excuse(run, position)
-            tally.report(LOST, lost[~open_], make, excuses=excuse)
+            late = np.where(lost[~open_] < behind, 1, 0)
+            tally.report(LOST, lost[~open_], make, late, VARIANTS, excuses=_excuse(run, position))
     tally.doubt(
         NAME,
         undecided,
@@ -409,6 +424,8 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
 
 def copied_never(ground: Ground, variant: str) -> Answer:
     """An input that a group passed, without a committed copy."""
+    if variant == Passed.LATE and ground.begins_late:
+        return True, BEGINS_LATE
     if ground.filters:
         return True, "of an input record this application may make nothing"
     if ground.sink:

@@ -10,13 +10,21 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated, unless_truncated
+from checkers.checks.committed_positions import (
+    BEGINS_LATE,
+    CommittedPosition,
+    Spans,
+    begun_late,
+    passed_ns,
+    positions,
+    spans_of,
+    to_see,
+)
 from checkers.checks.group_offsets import stored, written
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import (
     FINAL,
-    INFO,
     NEVER,
-    OK,
     RC,
     Finding,
     PartitionResult,
@@ -50,21 +58,6 @@ class Passed(Variant):
 
 
 VARIANTS: Final = {0: Passed.MEMBER, 1: Passed.AUTO, 2: Passed.LATE}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedPosition:
-    """The committed position of a group in a partition, and the row that it stems from."""
-
-    group: int
-    offset: int
-    op: int
-    process: int
-    ns: int
-
-    def shown(self, tp: int) -> Shown:
-        """The commit as a witness shows it."""
-        return Shown(self.op, What.COMMIT, tp, -1, self.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +109,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     commits = p.known.commits.get(p.tp)
     if commits is None or not len(commits["op"]):
         return
-    spans = _spans(p)
+    spans = spans_of(p)
     part = result.parts[NAME] = PartitionDelivery(again=list(_again(p, commits, spans)))
     for rows, position in positions(p):
         if position.group in p.known.unseen:
@@ -145,34 +138,7 @@ class PartitionDelivery:
     open: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spans:
-    """Neighbouring reads of one process under one assignment: from row `start` up to `end`."""
-
-    start: Array
-    end: Array
-    process: Array
-    assignment: Array
-    group: Array
-    isolation: Array
-
-
-def _spans(p: KernelView) -> _Spans:
-    process, assignment = p.reads["process"], p.reads["assignment"]
-    new = (process[1:] != process[:-1]) | (assignment[1:] != assignment[:-1])
-    start = np.flatnonzero(np.append(True, new)[: len(process)])
-    at = p.known.positions(process[start])
-    return _Spans(
-        start=start,
-        end=np.append(start[1:], len(process))[: len(start)],
-        process=process[start],
-        assignment=assignment[start],
-        group=p.known.group[at],
-        isolation=p.known.isolation[at],
-    )
-
-
-def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
+def _again(p: KernelView, commits: Columns, spans: Spans) -> Iterator[Again]:
     """Of each span that starts too low: the first read that a commit excludes."""
     if not len(spans.start):
         return
@@ -199,7 +165,7 @@ def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
                 yield Again(whose, order, _given_again(p, commits, *pair))
 
 
-def _given_ns(p: KernelView, spans: _Spans) -> Array:
+def _given_ns(p: KernelView, spans: Spans) -> Array:
     """For each span: when the coordinator assigned the partition for it, -1 = it did not."""
     given = np.full(len(spans.start), -1, np.int64)
     changes = p.assignments
@@ -263,44 +229,7 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Give
     )
 
 
-def positions(p: KernelView) -> Iterator[tuple[Columns, CommittedPosition]]:
-    """Of each group with a committed position here, whose members are all on record: its commits, and that
-    position."""
-    commits = p.known.commits.get(p.tp)
-    if commits is None:
-        return
-    for group in distinct(commits["group"]).tolist():
-        if group in p.known.cut_groups:
-            continue
-        rows = {name: column[commits["group"] == group] for name, column in commits.items()}
-        commit = rows["kind"] != CommitKind.FETCHED
-        open_txn = (rows["kind"] == CommitKind.TXN) & (rows["outcome"] == INFO)
-        proven = open_txn & among(rows["op"], p.known.proven)
-        known = np.flatnonzero(commit & (rows["outcome"] == OK) | proven)
-        highest = int(rows["offset"][known].max(initial=-1))
-        if len(known):
-            row = int(known[np.argmax(rows["offset"][known])])
-            op, process, ns = (int(rows[name][row]) for name in ("op", "process", "complete_ns"))
-            yield (rows, CommittedPosition(group=group, offset=highest, op=op, process=process, ns=ns))
-
-
-def to_see(p: KernelView, position: CommittedPosition, commits: Columns) -> Array:
-    """Slots below a committed position that a read_committed consumer has to see. commits: the group's."""
-    slots = np.flatnonzero(p.expected(RC))
-    slots = slots[p.slots.offsets(slots) < position.offset]
-    offsets = p.slots.offsets(slots)
-    return np.asarray(slots[offsets >= p.given_from(_passed_ns(commits, offsets))])
-
-
-def _passed_ns(commits: Columns, offsets: Array) -> Array:
-    """When the group had committed an offset above each of these; NEVER: it is not known to have."""
-    rows = np.flatnonzero(stored(commits))
-    rows = rows[np.argsort(commits["offset"][rows], kind="stable")]
-    done = np.append(np.minimum.accumulate(commits["done"][rows][::-1])[::-1], NEVER)
-    return np.asarray(done[np.searchsorted(commits["offset"][rows], offsets, side="right")])
-
-
-def _missed(p: KernelView, position: CommittedPosition, commits: Columns, spans: _Spans) -> Array:
+def _missed(p: KernelView, position: CommittedPosition, commits: Columns, spans: Spans) -> Array:
     """Slots below a committed position that no read of the group has. `commits`: the group's."""
     slots = to_see(p, position, commits)
     read = np.zeros(p.slots.size, bool)
@@ -315,39 +244,17 @@ def _skipped(
     result: PartitionResult,
     position: CommittedPosition,
     commits: Columns,
-    spans: _Spans,
+    spans: Spans,
     missed: Array,
 ) -> None:
     """group-skip."""
     automatic = _automatic(p, position.group, commits, missed)
-    late = p.slots.offsets(missed) < _begun_late(p, position.group, commits, spans)
+    late = p.slots.offsets(missed) < begun_late(p, position.group, commits, spans)
     codes = np.where(automatic, 1, np.where(late, 2, 0))
     make = partial(_never_given, p, position)
     logs = p.known.logs_of(position.group, records=True)
     excuse = p.known.windows.ever(p.tp, *logs, since=p.known.begun(position.group))
     result.report(NEVER_GIVEN, missed, make, codes, VARIANTS, excuses=excuse)
-
-
-def _begun_late(p: KernelView, group: int, commits: Columns, spans: _Spans) -> int:
-    """The highest offset of the reads with which members began in this partition where the group may have
-    had no committed offset there, or reset their position; NEVER where the log may have begun later."""
-    if not (p.given_from_all and p.begins_known):
-        return NEVER
-    changes, reads = p.assignments, spans.group == group
-    if changes is None or not reads.any():
-        return -1
-    first = int(commits["done"][stored(commits)].min(initial=NEVER))
-    given = (changes["kind"] == AssignmentKind.ASSIGNED) & (changes["ns"] < first)
-    begun = np.flatnonzero(given | (changes["kind"] == AssignmentKind.RESET))
-    process = changes["process"][begun].astype(np.int64)
-    under, at = np.unique(
-        spans.process[reads].astype(np.int64) << 32 | spans.assignment[reads], return_index=True
-    )
-    next_read = np.searchsorted(under, process << 32 | changes["assignment"][begun])
-    known = np.minimum(next_read, len(under) - 1)
-    own = (next_read < len(under)) & (under[known] >> 32 == process)
-    rows = spans.start[reads][at[known[own]]]
-    return int(p.reads["offset"][rows].max(initial=-1))
 
 
 def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
@@ -356,7 +263,7 @@ def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Ar
     found = np.zeros(len(missed), bool)
     if suspects is None:
         return found
-    passed = _passed_ns(commits, p.slots.offsets(missed))
+    passed = passed_ns(commits, p.slots.offsets(missed))
     sent = np.full(len(missed), NEVER)
     reads = np.flatnonzero(among(p.read_slot, missed))
     at = np.searchsorted(missed, p.read_slot[reads])
@@ -470,7 +377,7 @@ def passed(ground: Ground, variant: str) -> Answer:
     if variant == Passed.AUTO:
         return (True, "a client that commits automatically died with records that it had not handed out")
     if variant == Passed.LATE and ground.begins_late:
-        return (True, "auto.offset.reset=latest: a group without a committed offset begins at the log’s end")
+        return True, BEGINS_LATE
     return truncated(ground, "a group commits only offsets behind what its members were given")
 
 

@@ -224,7 +224,8 @@ def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
             f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=given(f, int(key[2]))))
-            yield key, PLAIN
+            behind = f.app is None and _may_begin_behind(f, int(key[2]), int(key[1]), int(key[3]))
+            yield key, {"late" if behind else ""}
 
 
 def group_duplicate(f: Facts) -> Found:

@@ -163,8 +163,14 @@ def _passed(p: Partition, key: Key) -> Variants:
             continue
         if _had_since(p, process) < passed and sent < _gone(history, process):
             return {"auto"}
+    return _late(p, key)
+
+
+def _late(p: Partition, key: Key) -> Variants:
+    if p.history.config.app:
+        return {""}
     moved = p.given_from() > 0 or not p.begins_known()
-    return {"late" if moved or _begun_behind(p, group, offset) else ""}
+    return {"late" if moved or _begun_behind(p, key[2], int(key[3])) else ""}
 
 
 def _begun_behind(p: Partition, group: object, offset: int) -> bool:
@@ -233,6 +239,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "nonmonotonic-send": _reordered,
     "int-nonmonotonic-send": _reordered,
     "group-skip": _passed,
+    "eos-loss": _late,
     "int-nonmonotonic-poll": _within,
     "int-poll-skip": _within,
     "nonmonotonic-poll": _between,

@@ -103,6 +103,10 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
         ("eos-loss", "", "", {"commit": "before"}, True),
         ("group-skip", "auto", "", {}, True),
         ("group-skip", "late", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, True),
+        *(("eos-loss", variant, "", {**kind, "client_settings": {"consumer.auto.offset.reset": reset}},
+           (variant, reset) == ("late", "latest"))
+          for variant in ("", "late") for reset in ("latest", "earliest")
+          for kind in ({}, {"workload": "sink"}, {"commit": "after"})),
         ("group-skip", "", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, False),
         ("group-skip", "late", "", {"client_settings": {"auto.offset.reset": "earliest"}}, False),
         *((name, "", "", {"commit": commit}, False) for commit in ("transaction", "after", "before")
