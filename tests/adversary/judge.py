@@ -143,7 +143,7 @@ class Permission:
                 return True
             case "group-skip", "auto":
                 return True
-            case ("group-skip" | "eos-loss"), "late" if self.begins_late:
+            case (("group-skip" | "eos-loss"), "late") if self.begins_late:
                 return True
         return excuse in ("unclean", "power")
 
