@@ -42,6 +42,9 @@ LOST: Final = "_CLIENT_LOST"
 COMMITTED_WAIT_S: Final = 1.0
 """How long a newly assigned consumer waits for its committed offsets."""
 
+COMMITS: Final = (p.CommitPositions, p.OffsetsToTransaction)
+"""Commands that say how far a group is."""
+
 _tp = cache(TopicPartition)
 
 
@@ -91,6 +94,9 @@ class CommandSession:
         self._polled = False
         """Something was returned since offsets were last committed."""
         self._committed_ns = monotonic_ns()
+        self._untold_ns = monotonic_ns()
+        """What the next answer tells happened after this moment: the last answer had come, or a commit had
+        begun. Its own moment may be much later than what it tells of: faults stop programs in between."""
         try:
             self._ended(speaker.open(args, spec, self.client))
         except BaseException:
@@ -199,14 +205,19 @@ class CommandSession:
         """One command. Raises: Definite, Indefinite, ClientLost."""
         if self._lost is not None:
             raise self._lost
+        if verb in COMMITS:  # it was made with what the client knew before
+            self._untold_ns = monotonic_ns()
         answer = self._speaker.call(verb, self._spec.deadline_s if seconds is None else seconds, **fields)
         return self._ended(answer)
 
     def _ended(self, answer: p.Answer) -> p.Answer:
         """Take an answer in. Raises: Definite, Indefinite."""
+        came_ns = monotonic_ns()
         later = [one for event in answer.events for one in self._take(event)]
+        self._untold_ns = came_ns
         for event in later:  # they happened after this answer; to them no further question is asked
             self._take(msgspec.structs.replace(event, after=len(answer.records)), asks=False)
+        self._untold_ns = monotonic_ns()
         self._note_end(answer)
         code = answer.code or "UNKNOWN"
         match answer.outcome:
@@ -222,13 +233,13 @@ class CommandSession:
 
     def _take(self, event: p.Event, *, asks: bool = True) -> Sequence[p.Event]:
         """One event; those that happened after all events of its answer."""
-        now = monotonic_ns()
+        ns = self._untold_ns
         if event.event is p.Happened.ERROR:
-            self._events.append(ClientError(code=event.code or "UNKNOWN", message=event.message, ns=now))
+            self._events.append(ClientError(code=event.code or "UNKNOWN", message=event.message, ns=ns))
             return ()
         kind = AssignmentKind[event.event.name]
         tps = tuple(_tp(at.topic, at.partition) for at in event.partitions)
-        made = AssignmentEvent(kind=kind, tps=tps, generation=event.generation, ns=now, after=event.after)
+        made = AssignmentEvent(kind=kind, tps=tps, generation=event.generation, ns=ns, after=event.after)
         self._events.append(made)
         if asks and kind is AssignmentKind.ASSIGNED and tps:
             return self._see_committed(event.partitions, event.generation)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -189,6 +190,35 @@ if verb == "committed":
     assert changes == [(kinds.ASSIGNED, 0), (kinds.LOST, 1), (kinds.ASSIGNED, 1)]
     assert isinstance(error, ClientError)
     run_blocking(session.begin())  # the program has not failed
+
+
+def test_what_an_answer_tells_may_have_happened_when_the_one_before_it_had_come(start: Start) -> None:
+    """The program gets its partition, asks the group where to begin, and is stopped before it answers: what
+    others commit then, it did not pass over."""
+    session = start(
+        """
+at = {"topic": "t", "partition": 1}
+if verb == "poll":
+    say(id, outcome="ok", events=[{"event": "assigned", "partitions": [at], "generation": 5}])
+    continue
+if verb == "committed":
+    say(id, outcome="ok", events=[{"event": "lost", "partitions": [at]}])
+    continue
+if verb == "commit_offsets":
+    say(id, outcome="ok", events=[{"event": "revoked", "partitions": [at]}])
+    continue
+"""
+    )
+    moments = [monotonic_ns()]
+    told: list[AssignmentEvent] = []
+    for verb in (session.poll(10, 50), session.commit_offsets({TP: 4}), session.poll(10, 50)):
+        run_blocking(verb)
+        moments.append(monotonic_ns())
+        told += [one for one in session.events() if isinstance(one, AssignmentEvent)]
+    given, lost, revoked, again, _ = (one.ns for one in told)
+    assert given < moments[0] < lost < moments[1]
+    assert moments[1] < revoked < moments[2], "what a commit tells came after the commit had begun"
+    assert revoked < again < moments[2]
 
 
 @pytest.mark.parametrize(
