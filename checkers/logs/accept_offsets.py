@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.elections import partition_count
-from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
+from checkers.logs.replicas import COMPRESSED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.cluster import GROUP_TOPIC
 from core.consumer_protocol import assigned
@@ -123,7 +123,7 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
         if lost:
             _unknown(result, tp, f"no definition reads the record at offset {row.offset}")
         while holes and holes[0] <= row.offset:
-            _unknown(result, tp, f"batches are missing or damaged before offset {holes.pop(0)}")
+            _unknown(result, tp, f"batches are missing, damaged or compressed before offset {holes.pop(0)}")
             lost = True
         if lost:
             acceptor = replace(acceptor, whole=False, generations={}, _groups={})
@@ -133,6 +133,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
         for refusal in acceptor.accept(row.offset, record) if record is not None else ():
             result.refuse(refused(refusal, tp, one.take, one.node))
     result.asked += acceptor.asked
+    for at in one.unread[-1:]:
+        _unknown(result, tp, f"{COMPRESSED} before offset {at}")
 
 
 CHECKS: Final = checks_of(RULES, ring=1, log_kernel=kernel)
@@ -161,9 +163,9 @@ def _unknown(result: Found, tp: TopicPartition, why: str) -> None:
 
 
 def _holes(one: ReplicaLog) -> list[int]:
-    """Offsets before which batches are gone that no compaction took."""
+    """Offsets before which batches are gone that no compaction took, or cannot be read."""
     base = one.whole["base"][1:]
-    return list(map(int, base[one.gaps[1:] & (base > one.compacted)]))
+    return sorted({*map(int, base[one.gaps[1:] & (base > one.compacted)]), *one.unread})
 
 
 def _whole(one: ReplicaLog) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from checkers.engine.findings import LogFinding, PartitionResult
 from checkers.logs.elections import elections, partition_count, survivor
-from checkers.logs.replicas import newest, replicas
+from checkers.logs.replicas import COMPRESSED, ReplicaLog, newest, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.windows import OFFSETS
 from core.cluster import SHARE_STATE_TOPIC
@@ -113,6 +113,10 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     """The rules of this module, for a partition of `__share_group_state`; nothing for other partitions."""
     if tp.topic != SHARE_STATE_TOPIC:
         return
+    log = _log(evidence, tp)
+    for at in log.unread[-1:] if log is not None else ():
+        for rule in RULES:
+            result.leave_open(rule, tp, f"{COMPRESSED} before offset {at}")
     for key, life, row in _records(evidence, tp):
         for rule, why in _wrong(life, row, result):
             text = (
@@ -171,17 +175,22 @@ def lacking(evidence: Evidence) -> str:
         if log is None:
             return f"no node had {tp} at the end"
         opaque = any(row["opaque"] is not None for row in _rows(evidence, tp))
+        opaque |= bool(log.unread)
         why = f"{log.where()} has records in {tp} that no definition reads" if opaque else lineage.lacks(log)
         if why:
             return why
     return ""
 
 
-def _rows(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
-    """The records that a clean leader has at the end, in their order; of the newest copy, where none was
-    taken then."""
+def _log(evidence: Evidence, tp: TopicPartition) -> ReplicaLog | None:
+    """What a clean leader has at the end; the newest copy, where none was taken; None = there is none."""
     copies = replicas(evidence, tp)
-    one = survivor(copies, elections(evidence, tp)) or newest(copies)
+    return survivor(copies, elections(evidence, tp)) or newest(copies)
+
+
+def _rows(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
+    """The records of that log, in their order."""
+    one = _log(evidence, tp)
     if one is None:
         return []
     place = one.take, one.node
@@ -191,9 +200,14 @@ def _rows(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
 
 def _records(evidence: Evidence, tp: TopicPartition) -> Iterator[tuple[Key, _Life, TableRow]]:
     """Each record of the newest replica that has a record of its share partition before it, with what those
-    led to."""
+    led to; nothing is known of what comes before a compressed batch."""
     lives: dict[Key, _Life] = {}
+    log = _log(evidence, tp)
+    unread = log.unread if log is not None else []
     for row in _rows(evidence, tp):
+        while unread and unread[0] <= row["offset"]:
+            unread.pop(0)
+            lives.clear()
         key = row["group"], row["shared_topic"], row["shared_partition"]
         if row["start"] is None:
             lives.pop(key, None)  # deleted, or not read: what follows begins again

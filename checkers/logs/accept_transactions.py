@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
-from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
+from checkers.logs.replicas import COMPRESSED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from checkers.windows import TRANSACTIONS
 from core.op import TopicPartition
@@ -83,11 +83,11 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
         result.leave_open(PLACE, tp, why)
-    missing = judged.whole["base"][judged.gaps].tolist()
+    missing = sorted({*judged.whole["base"][judged.gaps].tolist(), *judged.unread})
     unread: set[str] = set()
     for read in _records(evidence, tp, judged):
         while missing and missing[0] <= read.offset:
-            why = f"batches are missing or damaged before offset {missing.pop(0)}"
+            why = f"batches are missing, damaged or compressed before offset {missing.pop(0)}"
             _unknown(result, tp, why)
             log.forget()
         if read.record is None:
@@ -96,6 +96,8 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
             continue
         for refusal in log.add(read.offset, read.leader_epoch, read.record):
             result.refuse(refused(refusal, tp, judged.take, judged.node, read.transactional_id))
+    for at in judged.unread[-1:]:
+        _unknown(result, tp, f"{COMPRESSED} before offset {at}")
     if unread:
         why = f"records of {', '.join(sorted(unread))} are in a format that no definition reads"
         _unknown(result, tp, why)

@@ -18,9 +18,10 @@ from checkers.engine.cut_journals import absent
 from checkers.engine.findings import Found
 from checkers.logs.clocks import apart_ms, nodes_apart_ms, own_clocks
 from checkers.logs.elections import METADATA, Elections, elections, survivor
-from checkers.logs.replicas import Array, ReplicaLog, compare, finding, replicas
+from checkers.logs.replicas import COMPRESSED, Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.windows import deletions
+from core.cluster import GROUP_TOPIC, internal
 from core.config import recorded_config
 from core.op import Outcome, TopicPartition
 from core.retention import removes
@@ -70,6 +71,7 @@ def join(run: WholeRun, result: Tally) -> None:
     gone = deletions({tp: tp for tp in evidence.partitions()}, history.events if history is not None else ())
     read, times = _read(evidence), _Times(apart_ms(history), nodes_apart_ms(history), own_clocks(history))
     begun_ms = _begun_ms(history) if history is not None else {}
+    unread = evidence.once(_compressed_offsets)
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
@@ -77,6 +79,8 @@ def join(run: WholeRun, result: Tally) -> None:
         deleted = max((one.offset for one in gone.get(tp, ())), default=0)
         lineage = _Lineage(tp, logs, elections(evidence, tp), tp.topic in kept, deleted, times, result)
         lineage.epochs_given()
+        if unread and not internal(tp.topic):
+            result.leave_open(CONSUMED, tp, f"in {GROUP_TOPIC} {COMPRESSED} so that commits may be missing")
         main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
             continue
@@ -296,6 +300,13 @@ def _read(evidence: Evidence) -> dict[TopicPartition, pa.Table]:
         )
         by_tp[TopicPartition(topic, partition)] = found.filter(mine).sort_by("committed")
     return by_tp
+
+
+def _compressed_offsets(evidence: Evidence) -> bool:
+    """Whether some log of the group coordinators has compressed batches."""
+    batches = evidence.columns("batches", ["topic", "compression"])
+    mine = pc.equal(batches["topic"], GROUP_TOPIC)
+    return bool(pc.any(pc.and_(mine, pc.greater(batches["compression"], 0))).as_py())
 
 
 _SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")

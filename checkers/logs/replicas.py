@@ -26,6 +26,7 @@ COMPARED: Final = (
     "base_timestamp", "max_timestamp", "compression", "log_append_time", "transactional", "control",
 )  # fmt: skip
 """Columns of a batch that are the same in every replica. Segments begin elsewhere in each."""
+COMPRESSED: Final = "batches are compressed, whose records are not read,"
 _READ: Final = ("segment", "position", "intact", *COMPARED)
 
 
@@ -104,6 +105,11 @@ class ReplicaLog:
         expected = np.zeros_like(base)
         expected[1:] = last[:-1] + 1
         return np.asarray(base != expected)
+
+    @property
+    def unread(self) -> list[int]:
+        """Offset behind each compressed batch: what is inside is not read."""
+        return [int(last) + 1 for last in self.whole["last"][self.whole["compression"] > 0]]
 
     @property
     def broken(self) -> int:

@@ -239,3 +239,29 @@ def test_a_hole_leaves_everything_unknown(golden: dict[str, pa.Table]) -> None:
     judgement = judged(tables, MODERN, torn, "batches")
     assert judgement.in_logs == []
     assert {doubt.check for doubt in judgement.doubts} == set(CHECKS)
+
+
+@pytest.mark.parametrize("packed", ["all", "first", "last"])
+def test_what_is_compressed_is_unknown(golden: dict[str, pa.Table], packed: str) -> None:
+    """The topic's codec may have been set, or taken away, while it had records. The first batch has a record
+    of a member alone."""
+    bases: list[int] = []
+
+    def compressed(rows: Rows, codec: int = 3) -> Rows:
+        first, *rest = sorted(rows, key=lambda row: row["base"])
+        member = first | {"last": 0, "records": 1}
+        split = [member, first | {"base": 1, "records": first["records"] - 1, "position": 1}, *rest]
+        chosen = {"all": split, "first": split[:1], "last": split[-1:]}[packed]
+        bases[:] = [offset for row in chosen for offset in range(row["base"], row["last"] + 1)]
+        return [row | {"compression": codec * (row in chosen)} for row in split]
+
+    judged(golden, MODERN, compressed, "batches")
+    records = golden["group_log"].to_pylist()
+    kept = [row for row in records if row["partition"] != MODERN.partition or row["offset"] not in bases]
+    tables = golden | {"group_log": pa.Table.from_pylist(kept, schema("group_log"))}
+    judgement = judged(tables, MODERN, compressed, "batches")
+    assert judgement.in_logs == []
+    assert {doubt.check for doubt in judgement.doubts} == set(CHECKS)
+    if packed == "first":  # a record that is not there at all is missed
+        plain = judged(tables, MODERN, lambda rows: compressed(rows, codec=0), "batches")
+        assert "members-known" in {one.check for one in plain.in_logs}

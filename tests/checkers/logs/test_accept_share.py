@@ -1,5 +1,6 @@
 """The log of a share coordinator: which records may follow each other."""
 
+import pyarrow as pa
 import pytest
 
 from checkers.logs.accept_share import CHECKS, EPOCHS, START, WHOLE, starts_that_fell
@@ -7,7 +8,7 @@ from core.cluster import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
-from history.evidence import END, Evidence
+from history.evidence import END, Evidence, schema
 from model.broker import Durable
 from model.eras import ERAS
 from model.log.unified_log import RecordBatch, UnifiedLog
@@ -75,3 +76,18 @@ def test_a_start_that_fell_is_told_with_what_it_was() -> None:
 def test_other_logs_are_left_alone() -> None:
     found = of_partition(CHECKS, evidence(snapshot(3), update(2)), TopicPartition("data", 0))
     assert found.asked[EPOCHS] == 0
+
+
+@pytest.mark.parametrize(("packed", "refused"), [(0, []), (1, []), (2, [(START, 1)])])
+def test_nothing_is_known_of_what_is_compressed(packed: int, refused: list[tuple[str, int]]) -> None:
+    found = evidence(snapshot(3), update(2 if packed == 2 else 7), update(6))
+    names = ("batches", "share_log")
+    batches, records = (found.table(name).to_pylist() for name in names)
+    made = {name: found.table(name) for name in ("takes", "partitions", "metadata", "epochs", "ends")}
+    batches[packed]["compression"] = 3
+    del records[packed]
+    for name, rows in zip(names, (batches, records), strict=True):
+        made[name] = pa.Table.from_pylist(rows, schema(name))
+    judged = of_partition(CHECKS, Evidence(made), TP)
+    assert [(one.check, one.offset) for one in judged.in_logs] == refused
+    assert {doubt.check for doubt in judged.doubts} == set(CHECKS)

@@ -173,6 +173,16 @@ def test_a_gap_is_a_doubt() -> None:
     assert {doubt.check for doubt in found.doubts} == {*rules.FOLLOWING}
 
 
+def test_a_compressed_batch_is_a_doubt() -> None:
+    made = real()
+    log = [row for row in made["batches"] if row["topic"] == LOG.topic]
+    log[5]["compression"] = 1
+    del made["transaction_log"][5]
+    found = judged(made)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {*rules.FOLLOWING}
+
+
 def test_a_value_of_a_newer_format_is_a_doubt() -> None:
     made = real()
     row = made["transaction_log"][5]

@@ -296,6 +296,19 @@ def test_what_a_group_has_read(committed: int, epoch: int, s: int, lost: int | N
     assert places(of_all(CHECKS, Evidence(tables(made)), None)) == wanted
 
 
+@pytest.mark.parametrize("compression", [0, 3])
+def test_commits_in_compressed_batches_may_be_missing(compression: int) -> None:
+    made = clean()
+    log = TopicPartition("__consumer_offsets", 0)
+    made["batches"].append(batch(log, 1, 0, take=1, compression=compression))
+    found = of_all(CHECKS, Evidence(tables(made)), None)
+    assert not found.in_logs
+    open_ = [doubt.log for doubt in found.doubts if doubt.check == "consumed-kept"]
+    assert open_ == ([TP] if compression else [])
+    made["offset_log"].append(read_to(10, 1, 10))
+    assert places(of_all(CHECKS, Evidence(tables(made)), None)) == [("consumed-kept", 9)]
+
+
 def test_what_a_group_has_read_may_be_gone_after_an_unclean_election_only() -> None:
     made = clean()
     made["offset_log"].append(read_to(6, 0))
